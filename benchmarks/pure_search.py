@@ -111,9 +111,9 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
     from tvmake.device.fingerprint import local_fingerprint
     from tvmake.records.store import RecordStore
     from tvmake.records.workload import workload
+    from tvmake.targets.backends import backend_of
     from tvmake.tune.context import tuning_context
     from tvmake.tune.search.search import Search
-    from tvmake.tune.search.spaces import for_rules
 
     target, device, extent = tvm.target.Target({"kind": "llvm"}), local_fingerprint(2), EXTENTS.get(strategy, EXTENT)
     a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
@@ -127,7 +127,7 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
         device=device,
         options=SearchOptions(strategy=strategy, cost_model="xgb", batch=BATCH, population=16),  # type: ignore[arg-type]
         trials=trials,
-        target=for_rules(target, 2),
+        target=backend_of(target).search_target(target, 2),
         threads=1,
     )
     stopped = run.run()

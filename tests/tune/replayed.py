@@ -12,7 +12,7 @@ from tvmake.device.fingerprint import local_fingerprint
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.record import Record
 from tvmake.records.workload import GENERATION, Workload, target_identity, workload
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.weights.prepack import SplitKernel, split
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json
@@ -75,7 +75,7 @@ def has_code(kernel: Workload, trace: Any) -> bool:
     scheduled = (split(scheduled) or SplitKernel(scheduled, scheduled, ())).compute
     try:
         module = tvm.IRModule({"main": scheduled.with_attr("global_symbol", "main")})
-        tvm.tirx.build(module, kernel.target, pipeline=tir_pipeline(kernel.target))
+        tvm.tirx.build(module, kernel.target, pipeline=kernel_pipeline(kernel.target))
     except tvm.error.InternalError:
         return False
     return True

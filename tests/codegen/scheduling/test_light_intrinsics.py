@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import tvm
 
-from tvmake.codegen.scheduling.light_intrinsics import PACKAGE, intrinsics_of
+from tvmake.codegen.scheduling.light_intrinsics import PACKAGE
+from tvmake.targets.backends import backend_of
 
 LIGHT = """
 import sys
@@ -48,7 +49,8 @@ def test_a_context_for_x86_works_with_the_intrinsics_of_x86_alone():
     ],
 )
 def test_a_target_has_the_intrinsics_of_its_architecture(target: dict, expected: str | None):
-    assert intrinsics_of(tvm.target.Target(target)) == expected
+    made = tvm.target.Target(target)
+    assert backend_of(made).intrinsics_module(made) == expected
 
 
 def test_wheel_still_imports_the_intrinsics_of_every_architecture():

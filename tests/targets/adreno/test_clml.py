@@ -8,10 +8,11 @@ import tvm
 
 from tests.targets.adreno.nets import CLML, conv, op, target, tensor
 from tests.tune.graphs import graph
-from tvmake.codegen.clml_offload import asks_for_clml, clml_offload
+from tvmake.codegen.clml_offload import clml_offload
 from tvmake.targets.adreno.clml.calls import as_kernels
 from tvmake.targets.adreno.clml.graph import WEIGHTS, graph_json
 from tvmake.targets.adreno.clml.partition import composites, partition
+from tvmake.targets.backends import backend_of
 
 X, W, B = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(1, 8, 1, 1)
 
@@ -33,7 +34,7 @@ def taken(expression, *inputs, weights=None):
 
 
 def test_the_clml_targets_ask_for_it():
-    assert asks_for_clml(target(CLML)) and not asks_for_clml(target())
+    assert backend_of(target(CLML)).offloads_to_clml and not backend_of(target()).offloads_to_clml
 
 
 def test_offloaded_operators_and_those_that_stay_are_told_layer_by_layer(module):

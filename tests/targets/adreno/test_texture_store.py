@@ -44,10 +44,10 @@ def test_a_schedule_that_writes_single_lanes_is_refused():
     block = schedule.get_sblock("te_layout_transform")
     threads = schedule.fuse(*schedule.get_loops(block))
     schedule.bind(threads, "threadIdx.x")
-    from tvmake.targets.kernel_pipeline import tir_pipeline
+    from tvmake.targets.backends import kernel_pipeline
 
     with pytest.raises(ValueError, match="writes single lanes of the texture"):
-        tvm.tirx.build(schedule.mod, target=target(), pipeline=tir_pipeline(target()))
+        tvm.tirx.build(schedule.mod, target=target(), pipeline=kernel_pipeline(target()))
 
 
 def test_kernels_without_textures_are_left_alone():

@@ -21,7 +21,7 @@ from tvmake.codegen.weights import packed_weights
 from tvmake.config.build import PassOptions
 from tvmake.native.backend import opencl_library
 from tvmake.records.workload import workload
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 
 X, W, V = tensor(1, 8, 14, 14), tensor(16, 8, 3, 3), tensor(16, 16, 3, 3)
 
@@ -83,7 +83,7 @@ def test_every_candidate_of_a_convolution_writes_whole_pixels():
     )
     for trace in traces(own, 4):
         module = tvm.IRModule({"main": replay(own, trace).with_attr("global_symbol", "main")})
-        assert tvm.tirx.build(module, target=target(), pipeline=tir_pipeline(target()))
+        assert tvm.tirx.build(module, target=target(), pipeline=kernel_pipeline(target()))
 
 
 def test_other_kernels_that_write_textures_are_not_tuned_and_the_reason_is_told():

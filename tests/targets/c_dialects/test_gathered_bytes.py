@@ -9,8 +9,8 @@ from tests.targets.adreno.nets import BUFFER, functions, lowered, op, tensor
 from tests.targets.adreno.nets import target as adreno
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.c_dialects.gathered_bytes import GatheredBytes
-from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.resolve import tvm_target
 
 from tvm import te  # isort: skip
@@ -36,7 +36,7 @@ def in_lanes(kernel: "tvm.tirx.PrimFunc", block: str) -> "tvm.IRModule":
 def result(module: "tvm.IRModule", data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     opencl_library()
     target = tvm_target(TargetConfig(kind="opencl"), "targets.t")
-    lib = tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target))
+    lib = tvm.tirx.build(module, target=target, pipeline=kernel_pipeline(target))
     device = tvm.device("opencl", 0)
     found = tvm.runtime.tensor(np.zeros(shape, "int32"), device)
     lib["main"](tvm.runtime.tensor(data, device), found)
@@ -81,7 +81,7 @@ def test_a_convolution_of_bytes_to_few_channels_is_right_on_adreno():
     module = functions(made.final)
     (name,) = (str(variable.name_hint) for variable in module.get_global_vars())
     target = adreno(BUFFER)
-    lib = tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target))
+    lib = tvm.tirx.build(module, target=target, pipeline=kernel_pipeline(target))
     x, w = values("uint8", 1, 32, 8, 8), values("int8", 8, 32, 1, 1)
     device = tvm.device("opencl", 0)
     found = tvm.runtime.tensor(np.zeros((1, 8, 8, 8), "int32"), device)

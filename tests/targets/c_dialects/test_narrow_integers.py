@@ -10,7 +10,7 @@ import tvm
 from tests.requirements import need
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.resolve import tvm_target
 
 from tvm import te  # isort: skip
@@ -60,7 +60,7 @@ def test_results_wrap_and_compile(name: str, dtype: str):
     target = tvm_target(TargetConfig(kind="opencl"), "targets.t")
     x = np.linspace(np.iinfo(dtype).min, np.iinfo(dtype).max, EXTENT).astype(dtype)
     y = np.tile(np.array([1, 3, 5, 7], dtype), EXTENT // 4)
-    module = tvm.tirx.build(scheduled(KERNELS[name], dtype), target=target, pipeline=tir_pipeline(target))
+    module = tvm.tirx.build(scheduled(KERNELS[name], dtype), target=target, pipeline=kernel_pipeline(target))
     device = tvm.device("opencl", 0)
     found = tvm.runtime.tensor(np.zeros_like(x), device)
     module["main"](tvm.runtime.tensor(x, device), tvm.runtime.tensor(y, device), found)

@@ -11,10 +11,10 @@ import tvm
 
 from tests.targets.adreno.nets import conv, executable, lowered, modules, op, target, tensor
 from tests.targets.gpu.nets import taken
+from tvmake.targets.cuda.backend import FURTHER, CudaBackend
 from tvmake.targets.cuda.fragment_tiles import FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.tensor_cores import TensorCores
 from tvmake.targets.gpu.product_form import product_of
-from tvmake.targets.gpu_rules import FURTHER, further_schedules, schedule_by_rule
 from tvmake.tune.trace import trace_json
 
 H100 = "cuda-sm90"
@@ -152,7 +152,8 @@ for trace in traces:
 def test_a_search_starts_from_several_tiles_and_its_records_can_be_replayed_elsewhere():
     module = lowered(*KERNELS["what follows"], name=H100).unscheduled
     kernel = next(func for _, func in module.functions_items() if isinstance(func, tvm.tirx.PrimFunc))
-    schedules = [schedule_by_rule(kernel, target(H100)), *further_schedules(kernel, target(H100))]
+    backend = CudaBackend()
+    schedules = [backend.schedule_by_rule(kernel, target(H100)), *backend.further_schedules(kernel, target(H100))]
     traces = [trace_json(each.trace) for each in schedules if each is not None]
     assert len({json.dumps(trace) for trace in traces}) == 1 + FURTHER
     given = json.dumps([tvm.ir.save_json(tvm.IRModule({"main": kernel})), traces])

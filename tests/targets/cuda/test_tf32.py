@@ -18,9 +18,9 @@ from tvmake.config.precision import PrecisionConfig
 from tvmake.ir.attributes import TF32
 from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.cuda import tf32
+from tvmake.targets.cuda.backend import CudaBackend
 from tvmake.targets.cuda.fragments import SIDE
 from tvmake.targets.cuda.tensor_cores import TensorCores
-from tvmake.targets.gpu_rules import further_schedules, schedule_by_rule
 from tvmake.transform.precision import to_precision
 from tvmake.tune.trace import trace_json
 
@@ -86,7 +86,8 @@ def test_other_targets_do_not_hear_of_it():
 
 def test_records_of_such_schedules_can_be_replayed_elsewhere():
     one = kernel(*KERNELS["what follows"])
-    schedules = [schedule_by_rule(one, target(H100)), *further_schedules(one, target(H100))]
+    backend = CudaBackend()
+    schedules = [backend.schedule_by_rule(one, target(H100)), *backend.further_schedules(one, target(H100))]
     traces = [trace_json(each.trace) for each in schedules if each is not None]
     assert len(traces) > 1
     given = json.dumps([tvm.ir.save_json(tvm.IRModule({"main": one})), traces])

@@ -5,7 +5,7 @@ import re
 import pytest
 import tvm
 
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 
 from tvm import te  # isort: skip
 
@@ -26,7 +26,7 @@ def source(pipeline: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "is_word"), [("default", True), (tir_pipeline(CUDA), False)], ids=["TVM's", "ours"]
+    ("pipeline", "is_word"), [("default", True), (kernel_pipeline(CUDA), False)], ids=["TVM's", "ours"]
 )
 def test_tvm_still_writes_truth_values_as_words(pipeline: str, is_word: bool):
     """When this fails for TVM's, targets/cuda/vector_booleans.py can go."""

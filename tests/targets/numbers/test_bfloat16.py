@@ -14,7 +14,7 @@ from tests.requirements import need
 from tests.targets.cpu.schedules.nets import NATIVE
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.resolve import tvm_target
 
 EDGES = torch.tensor([torch.nan, torch.inf, -torch.inf, 3.4e38, 1.00390625, 1.01171875])
@@ -48,7 +48,7 @@ def test_opencl_rounds():
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": there_and_back()}))
     (loop,) = schedule.get_loops(schedule.get_sblock("result"))
     schedule.bind(loop, "threadIdx.x")
-    built = tvm.tirx.build(schedule.mod, target=target, pipeline=tir_pipeline(target))
+    built = tvm.tirx.build(schedule.mod, target=target, pipeline=kernel_pipeline(target))
     device = tvm.device("opencl", 0)
     found = tvm.runtime.tensor(np.zeros(64, "float32"), device)
     built["main"](tvm.runtime.tensor(VALUES.numpy(), device), found)

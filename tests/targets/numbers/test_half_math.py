@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from tests.patience import HANG_S
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.numbers.half_math import FUNCTIONS
 
 from tvm import te  # isort: skip
@@ -46,7 +46,7 @@ def test_tvm_still_lacks_functions_of_half_precision():
 def test_a_processor_computes_them(name: str):
     target = tvm.target.Target("llvm")
     operands = [X, Y][: 1 + (name in OF_TWO)]
-    module = tvm.tirx.build(kernel(name), target, pipeline=tir_pipeline(target))
+    module = tvm.tirx.build(kernel(name), target, pipeline=kernel_pipeline(target))
     result = tvm.runtime.tensor(np.zeros(8, "float16"))
     module["main"](*map(tvm.runtime.tensor, operands), result)
     numpys = getattr(np, NUMPYS.get(name, name))

@@ -7,7 +7,7 @@ import numpy as np
 import tvm
 
 from tests.patience import HANG_S
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.numbers.rounding import IS_VECTOR, ROUNDING
 
 from tvm import te  # isort: skip
@@ -23,7 +23,7 @@ def test_tvm_still_leaves_roundings_in_loops():
 
 
 def test_a_loop_over_lanes_is_a_vector():
-    pipeline = tir_pipeline(TARGET)
+    pipeline = kernel_pipeline(TARGET)
     x = te.placeholder((32,), "float32", name="x")
     schedule = tvm.s_tir.Schedule(
         te.create_prim_func([x, te.compute((32,), lambda i: tvm.tirx.nearbyint(x[i]), name="y")])

@@ -8,7 +8,7 @@ from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, executable, lowered, op, target, tensor
 from tests.unoptimised import UNOPTIMISED
 from tvmake.native.backend import opencl_library
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.opencl.math import FUNCTIONS
 
 from tvm import te  # isort: skip
@@ -35,7 +35,7 @@ def source(name: str) -> str:
     result = te.compute((8,), lambda place: function(*[data[place]] * count), name="result")
     schedule = tvm.s_tir.Schedule(te.create_prim_func([data, result]))
     schedule.bind(*schedule.get_loops(schedule.get_sblock("result")), "threadIdx.x")
-    built = tvm.tirx.build(schedule.mod, target=target(BUFFER), pipeline=tir_pipeline(target(BUFFER)))
+    built = tvm.tirx.build(schedule.mod, target=target(BUFFER), pipeline=kernel_pipeline(target(BUFFER)))
     return str(built.imports[0].inspect_source(""))
 
 

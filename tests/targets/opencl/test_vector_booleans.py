@@ -44,7 +44,7 @@ def test_tvm_still_takes_true_in_a_vector_for_one():
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_a_vectorised_kernel_computes_what_it_does_on_the_cpu(net):
-    from tvmake.targets.kernel_pipeline import tir_pipeline
+    from tvmake.targets.backends import kernel_pipeline
 
     opencl_library()
     device = tvm.device("opencl", 0)
@@ -54,7 +54,7 @@ def test_a_vectorised_kernel_computes_what_it_does_on_the_cpu(net):
     expected = machine["main"](tvm.runtime.tensor(values)).numpy()
     fused = vectorised(lowered(net, X, name=BUFFER).fused)
     (name,) = (str(variable.name_hint) for variable in fused.get_global_vars())
-    built = tvm.tirx.build(fused, target=target(BUFFER), pipeline=tir_pipeline(target(BUFFER)))
+    built = tvm.tirx.build(fused, target=target(BUFFER), pipeline=kernel_pipeline(target(BUFFER)))
     result = tvm.runtime.empty(X[0], "float32", device)
     built[name](tvm.runtime.tensor(values, device), result)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)

@@ -18,10 +18,10 @@ from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
 from tvmake.records.workload import Workload, workload
 from tvmake.storage.files import canonical_json
+from tvmake.targets.backends import backend_of
 from tvmake.tune.context import tuning_context
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.search.search import MAX_FAILURES, MAX_STALE_BATCHES, Search
-from tvmake.tune.search.spaces import for_rules
 
 TARGET = tvm.target.Target({"kind": "llvm"})
 DEVICE = local_fingerprint(2)
@@ -74,7 +74,7 @@ def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **option
         device=DEVICE,
         options=SearchOptions(**given),
         trials=trials,
-        target=for_rules(TARGET, 2),
+        target=backend_of(TARGET).search_target(TARGET, 2),
         threads=1,
     )
 
@@ -221,7 +221,7 @@ def test_short_cuda_kernels_that_were_timed_launch_by_launch_are_measured_again(
     def cuda(measurer: MadeUp, trials: int) -> Search:
         target = tvm.target.Target({"tag": "nvidia/nvidia-h100"})
         made = search(tmp_path, measurer, trials)
-        made.workload, made.target = matmul(64, target), for_rules(target, 2)
+        made.workload, made.target = matmul(64, target), backend_of(target).search_target(target, 2)
         made.context = tuning_context(target, DEVICE)
         return made
 

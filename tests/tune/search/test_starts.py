@@ -18,8 +18,8 @@ from tvmake.codegen.scheduling.replay import replay
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.records.store import RecordStore
 from tvmake.records.workload import Workload, workload
+from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.schedules.rule import scheduled
-from tvmake.targets.gpu_rules import default_rules
 from tvmake.targets.scheduled_kernel import IS_SCHEDULED
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 from tvmake.tune.context import tuning_context
@@ -27,7 +27,6 @@ from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.receipts import EXHAUSTED
 from tvmake.tune.search.nearest import Shape, nearest_tile
 from tvmake.tune.search.search import Search
-from tvmake.tune.search.spaces import for_rules
 from tvmake.tune.search.starts import candidate, further_starts, starts_by_rule
 
 CPU = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
@@ -79,7 +78,7 @@ def search(root: Path, kernel: Workload, measurer: MadeUp, trials: int, **option
         device=DEVICE,
         options=SearchOptions(**{"batch": 4, "population": 16, **options}),
         trials=trials,
-        target=for_rules(kernel.target, 2),
+        target=backend_of(kernel.target).search_target(kernel.target, 2),
         threads=1,
     )
 
@@ -150,7 +149,7 @@ def test_kernels_that_tvm_schedules_by_default_start_from_that(
     (start,) = starts_by_rule(kernel)
     replayed = replay(kernel, json.loads(json.dumps(start.trace)))
     with target:
-        untuned = ApplyDefaultSchedule(*default_rules(target))(kernel.module)["main"]
+        untuned = ApplyDefaultSchedule(*backend_of(target).default_rules())(kernel.module)["main"]
     assert tvm_ffi.structural_equal(replayed, untuned.without_attr(IS_SCHEDULED))
 
 

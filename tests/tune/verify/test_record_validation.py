@@ -16,9 +16,10 @@ from tests.tune.search.test_search import DEVICE, TARGET, MadeUp, matmul, search
 from tvmake.process.isolation import Refused, each_isolated
 from tvmake.records.record import Record
 from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.targets.backends import backend_of
 from tvmake.tune.context import tuning_context
 from tvmake.tune.search.cost_model import measured_features
-from tvmake.tune.search.spaces import for_rules, meta_schedule_context
+from tvmake.tune.search.spaces import meta_schedule_context
 from tvmake.tune.search.starts import starts_by_rule
 from tvmake.tune.verify.record_validation import ValidRecord, validate_records
 
@@ -65,7 +66,7 @@ def stored(trace: Any, **changes: object) -> StoredRecord:
 
 def validated(records: list[StoredRecord]) -> list[ValidRecord | Refused]:
     """All of them for the population, and to learn from."""
-    context = meta_schedule_context(KERNEL, "evolutionary", 0, for_rules(TARGET, 2), 1)
+    context = meta_schedule_context(KERNEL, "evolutionary", 0, backend_of(TARGET).search_target(TARGET, 2), 1)
     found = validate_records(KERNEL, context, list(context.generate_design_space()), records, records)
     return [found[one.digest] for one in records]
 
@@ -104,7 +105,9 @@ def test_schedules_of_rules_that_tvm_reads_no_features_off_are_no_unusable_recor
         ((1, 8, 8, 1), "float32"),
     )
     kernel = kernel_workload(*conv, ((20, 3, 3, 1), "float32"), weights=True)
-    context = meta_schedule_context(kernel, "evolutionary", 0, for_rules(kernel.target, 2), 1)
+    context = meta_schedule_context(
+        kernel, "evolutionary", 0, backend_of(kernel.target).search_target(kernel.target, 2), 1
+    )
     records = [stored(start.trace) for start in starts_by_rule(kernel)]
     (found,) = validate_records(kernel, context, list(context.generate_design_space()), records, records).values()
     assert isinstance(found, ValidRecord)

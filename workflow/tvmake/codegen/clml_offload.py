@@ -30,11 +30,6 @@ class Offloaded:
         return texts
 
 
-def asks_for_clml(target: "tvm.target.Target") -> bool:
-    """Whether operators are to be given to CLML on a target."""
-    return "clml" in target.keys
-
-
 def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
     """What CLML takes of a transformed network.
 
@@ -51,18 +46,3 @@ def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
     else:
         LOG.warning("the package runs all operators as OpenCL kernels: %s", report.reason)
     return Offloaded(report, parts_of(cut))
-
-
-def with_clml(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule":
-    """A transformed network with calls of CLML.
-
-    Args:
-        inputs: how many of ``main``'s arguments are the network's inputs.
-
-    Raises:
-        MachineError: the OpenCL runtime library has to be compiled, and cannot be.
-    """
-    from tvmake.targets.adreno.clml import calls
-    from tvmake.targets.adreno.clml.partition import partition
-
-    return calls.with_clml(partition(module, inputs))

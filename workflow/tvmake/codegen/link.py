@@ -14,7 +14,7 @@ from tvmake.config.build import BuildOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import atomic_path
 from tvmake.storage.refusals import full_for_temporary_files, is_full, no_space
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.listing import check_generated
 
 
@@ -39,7 +39,7 @@ def generate(
                 module,
                 target=target,
                 relax_pipeline=None,
-                tir_pipeline=tir_pipeline(target),
+                tir_pipeline=kernel_pipeline(target),
                 exec_mode=options.exec_mode,
             )
     except (tvm.error.InternalError, ValueError, RuntimeError, TypeError, AttributeError) as error:

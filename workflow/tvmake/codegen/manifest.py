@@ -16,7 +16,7 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.provenance.statement import RECORDS, statement
 from tvmake.quantize.source.rounding import is_source_quantized
 from tvmake.storage.files import digest_file
-from tvmake.targets.kernel_pipeline import uses_textures
+from tvmake.targets.backends import backend_of
 
 COMPONENTS = ("apache-tvm", "apache-tvm-ffi", "numpy")
 LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_CLML")
@@ -72,7 +72,7 @@ def package_manifest(
         records_sha256=records,
         coverage=covered,
         unscheduled=unscheduled,
-        placement=placement(lowered.fused, attributes) if uses_textures(target) else None,
+        placement=placement(lowered.fused, attributes) if backend_of(target).has_textures else None,
         clml=clml,
         kernels=functions,
         graph=nodes,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import tvm
 
-from tvmake.codegen.lowering import Lowered, default_schedule, is_gpu
+from tvmake.codegen.lowering import Lowered, default_schedule
 from tvmake.debug.diagnosis import Cause, Evidence, Finding
 from tvmake.debug.relax_values import Step
 from tvmake.process.isolation import Refused
+from tvmake.targets.backends import backend_of
 from tvmake.tune.verify.check import compare, scheduled_outputs
 from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner
 from tvmake.tune.verify.tolerance import tolerance
@@ -119,7 +120,11 @@ def _check(
 def _scheduled(lowered: Lowered, kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
     """A kernel as the package has it."""
     # On GPUs rules of TVM's come after that, too, and no weights are packed.
-    return lowered.final[kernel] if is_gpu(target) or lowered.unpacked is None else lowered.unpacked[kernel]
+    return (
+        lowered.final[kernel]
+        if backend_of(target).binds_threads or lowered.unpacked is None
+        else lowered.unpacked[kernel]
+    )
 
 
 def _how(lowered: Lowered, kernel: str) -> str:

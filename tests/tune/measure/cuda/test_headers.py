@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.tune.measure.cuda.headers import HEADERS, is_plain
 
 from tvm import te  # isort: skip
@@ -25,7 +25,7 @@ def source_of(dtype: str) -> str:
     schedule = Schedule(te.create_prim_func([x, te.compute((64,), lambda i: x[i] + x[i], name="y")]))
     schedule.bind(schedule.get_loops(schedule.get_sblock("y"))[0], "threadIdx.x")
     target = tvm.target.Target(TARGET, host="llvm")
-    built = tvm.tirx.build(schedule.mod, target=target, pipeline=tir_pipeline(target))
+    built = tvm.tirx.build(schedule.mod, target=target, pipeline=kernel_pipeline(target))
     return next(one.inspect_source() for one in imported(built) if one.kind == "cuda")
 
 

@@ -14,27 +14,11 @@ import types
 import tvm
 
 from tvmake.targets.affected import is_affected
-from tvmake.targets.cpu.integers.dots import dots
-from tvmake.targets.cuda.fragments import register_fragments
-from tvmake.targets.gpu.dot_products import register_dot_products
+from tvmake.targets.backends import backend_of
 
 RELEASES = "<0.28"
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
-
-BY_KIND = {"rocm": "rocm", "hexagon": "hexagon"}
-"""Submodules by target kind. Schedules for CUDA name our own, those for OpenCL, Vulkan, Metal and WebGPU none."""
-
-BY_ARCHITECTURE = {
-    "x86_64": "x86",
-    "i386": "x86",
-    "i686": "x86",
-    "aarch64": "arm_cpu",
-    "arm": "arm_cpu",
-    "riscv64": "riscv_cpu",
-    "riscv32": "riscv_cpu",
-}
-"""Submodules by the first part of LLVM's triple."""
 
 
 def light_intrinsics(target: "tvm.target.Target") -> None:
@@ -44,23 +28,10 @@ def light_intrinsics(target: "tvm.target.Target") -> None:
     """
     if is_affected(RELEASES) and PACKAGE not in sys.modules:
         _stand_in()
-    if name := intrinsics_of(target):
+    backend = backend_of(target)
+    if name := backend.intrinsics_module(target):
         importlib.import_module(f"{PACKAGE}.{name}")
-    if target.kind.name == "llvm":
-        dots(target)
-    if target.kind.name == "cuda":
-        register_fragments()
-        register_dot_products()
-
-
-def intrinsics_of(target: "tvm.target.Target") -> str | None:
-    """The submodule with the intrinsics that schedules for ``target`` may name."""
-    kind = target.kind.name
-    if kind != "llvm":
-        return BY_KIND.get(kind)
-    triple = str(target.attrs.get("mtriple") or tvm.target.codegen.llvm_get_system_triple())
-    architecture = triple.partition("-")[0]
-    return BY_ARCHITECTURE.get("arm" if architecture.startswith("armv") else architecture)
+    backend.register_intrinsics(target)
 
 
 def _stand_in() -> None:

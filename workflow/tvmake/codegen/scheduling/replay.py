@@ -6,10 +6,10 @@ import tvm
 import tvm_ffi
 
 from tvmake.codegen.compiler_errors import explain
-from tvmake.codegen.lowering import is_gpu
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.process.isolation import Refused
 from tvmake.records.workload import Workload
+from tvmake.targets.backends import backend_of
 
 SEED = 1
 """Decisions a trace does not state are drawn with this seed, so that they are the same in every process."""
@@ -70,9 +70,10 @@ def _why_not_for(scheduled: "tvm.tirx.PrimFunc", target: "tvm.target.Target") ->
     tvm_ffi.structural_walk(
         scheduled.body, (tvm.tirx.For, lambda loop: None if loop.thread_binding is None else bound.append(loop))
     )
-    if is_gpu(target) and not bound:
+    binds_threads = backend_of(target).binds_threads
+    if binds_threads and not bound:
         return "the trace is not for a GPU: it binds no loops to threads"
-    return "the trace is for a GPU: it binds loops to threads" if bound and not is_gpu(target) else None
+    return "the trace is for a GPU: it binds loops to threads" if bound and not binds_threads else None
 
 
 def _arguments(function: "tvm.tirx.PrimFunc") -> list[str]:

@@ -10,7 +10,7 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.run_kernel import ENTRY
 from tvmake.process.isolation import Refused, each_isolated
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.scheduled_kernel import is_scheduled
 
 LIMIT_S = 600
@@ -23,7 +23,7 @@ def unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[s
     def build(name: str) -> bytes:
         kernel = lowered.fused[name].with_attr("global_symbol", ENTRY)
         try:
-            tvm.tirx.build(tvm.IRModule({ENTRY: kernel}), target=target, pipeline=tir_pipeline(target))
+            tvm.tirx.build(tvm.IRModule({ENTRY: kernel}), target=target, pipeline=kernel_pipeline(target))
         except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
             raise Refused(explain(error)) from error
         return b""

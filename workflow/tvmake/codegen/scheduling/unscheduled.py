@@ -10,8 +10,9 @@ import tvm
 from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
 from tvmake.codegen.dynamic_sizes import dynamic_dimensions, fix_dimensions, representative_sizes
 from tvmake.codegen.kernel_analysis import LITTLE_WORK, leaf_blocks, why_trivial
-from tvmake.codegen.lowering import Lowered, is_cpu, is_gpu
+from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.scheduling.kernel_parts import KernelPart, kernel_parts
+from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
 from tvmake.targets.cpu.schedules.rule import scheduled
 from tvmake.targets.scheduled_kernel import is_scheduled
@@ -100,7 +101,7 @@ def unscheduled(lowered: Lowered, target: "tvm.target.Target", *, has_rules: boo
 def _plain_parts(
     lowered: Lowered, name: str, target: "tvm.target.Target", sizes: Mapping[str, int]
 ) -> list[KernelPart]:
-    if not is_gpu(target):
+    if not backend_of(target).binds_threads:
         return list(_without_schedule(kernel_parts(lowered.fused[name], sizes)))
     if is_scheduled(lowered.fused[name]):
         return []
@@ -129,7 +130,7 @@ def _times(
         parts: of the kernel before it was scheduled, which may compute one thing in several parts afterwards.
         plain: the plain parts of the built kernel.
     """
-    if is_gpu(target):
+    if backend_of(target).binds_threads:
         # How much slower such a schedule is has not been measured: operations represent time.
         covered = sum(part.operations for part in plain)
         return float(covered), float(max(0, sum(part.operations for part in parts) - covered))
@@ -163,8 +164,9 @@ class _Reasons:
         is_tunable = why_trivial(kernel.function) is None
         if not self.has_rules:
             return {"reason": RULES_ARE_OFF, "is_tunable": is_tunable}
-        if not is_cpu(self.target):
-            reason = DEFAULT_RULE if is_gpu(self.target) else NO_RULES.format(self.target.kind.name)
+        backend = backend_of(self.target)
+        if backend.binds_threads or not backend.has_rules:
+            reason = DEFAULT_RULE if backend.binds_threads else NO_RULES.format(self.target.kind.name)
             return {"reason": reason, "is_tunable": is_tunable}
         if refusal := self.lowered.refused.get(kernel.name):
             return {"reason": refusal, "is_tunable": is_tunable}

@@ -43,7 +43,7 @@ def build(
     from tvmake.artifact.module_files import load_module, load_params, save_params
     from tvmake.artifact.package import LIBRARY, WEIGHTS
     from tvmake.artifact.signature import Signature
-    from tvmake.codegen.clml_offload import asks_for_clml, clml_offload
+    from tvmake.codegen.clml_offload import clml_offload
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
     from tvmake.codegen.manifest import package_manifest
@@ -55,6 +55,7 @@ def build(
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_headline, unscheduled_lines
     from tvmake.storage.files import atomic_path
+    from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 
     where = f"targets.{request.target_name}"
@@ -64,7 +65,7 @@ def build(
     inputs = len(bound.inputs)
     records = stage_json.load(BestSet, best) if best else None
     loaded = load_module(module)
-    offloaded = clml_offload(loaded, inputs) if asks_for_clml(target) else None
+    offloaded = clml_offload(loaded, inputs) if backend_of(target).offloads_to_clml else None
     record = PassRecord() if "passes" in request.build.dump else None
     times = PassTimes() if "times" in request.build.dump else None
     lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times)

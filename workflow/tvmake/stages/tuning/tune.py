@@ -45,6 +45,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     from tvmake.records.store import RecordStore, records_root
     from tvmake.records.workload import workload
     from tvmake.targets.adreno.images import images, largest
+    from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import tvm_target
     from tvmake.tune.context import cores, tuning_context
     from tvmake.tune.measure.connect import measurer
@@ -53,7 +54,6 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     from tvmake.tune.search.events import EventLog
     from tvmake.tune.search.nearest import Shape
     from tvmake.tune.search.search import Search
-    from tvmake.tune.search.spaces import for_rules
 
     target = tvm_target(request.target, f"targets.{request.target_name}")
     tuned = workload(load_module(kernel)["main"], target)
@@ -78,7 +78,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
             device=fingerprint,
             options=request.search,
             trials=trials,
-            target=for_rules(target, cores(request.device, fingerprint)),
+            target=backend_of(target).search_target(target, cores(request.device, fingerprint)),
             threads=1,
             finalists=request.finalists,
             transferred=transfer.load(context, tuned.key, request.search.seed) if request.search.warm_start else (),

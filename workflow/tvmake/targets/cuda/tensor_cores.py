@@ -62,7 +62,7 @@ def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:
 
 def _product(func: Any, target: "tvm.target.Target") -> Product | None:
     """A kernel's product; None for those that the target's tensor cores do not compute, and where it has none."""
-    if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
+    if compute_capability(target) < OLDEST:
         return None
     product = product_of(func)
     if product is None or min(product.shape[1:]) < SMALLEST:

@@ -1,11 +1,11 @@
 """A schedule for products of matrices and convolutions on GPUs: tiles in registers, operands through shared memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
 
 from tvmake.targets.cpu.schedules.accesses import bits
-from tvmake.targets.gpu.dot_products import LANES, are_dot_products, dot_product
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of
@@ -19,9 +19,22 @@ SMALLEST = 4
 UNROLLED = 512
 """Statements that loops may be written out to."""
 
+DOT_LENGTH = 4
+"""Terms of a sum that an intrinsic for integers adds up at once."""
+
+DotIntrinsic = Callable[[Any, "tvm.target.Target"], str | None]
+"""The name of the intrinsic for a contraction's operands, where a target has one."""
+
 
 class Products(ScheduleRule):
-    """Tiles for kernels with one product of matrices or convolution, and element-wise blocks around it."""
+    """Tiles for kernels with one product of matrices or convolution, and element-wise blocks around it.
+
+    Args:
+        dot_intrinsic: of the GPU, for integers.
+    """
+
+    def __init__(self, dot_intrinsic: DotIntrinsic = lambda _contraction, _target: None):
+        self.dot_intrinsic = dot_intrinsic
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
@@ -31,17 +44,17 @@ class Products(ScheduleRule):
         tile = best_tile(gpu(target), *product.shape, max(product.operand_bytes), product.result_bytes)
         if tile is None:
             return None
-        _Tiled(product, tile, are_dot_products(product.contraction, target)).apply()
+        _Tiled(product, tile, self.dot_intrinsic(product.contraction, target)).apply()
         return product.schedule
 
 
 class _Tiled:
     """One kernel's schedule."""
 
-    def __init__(self, product: Product, tile: Tile, has_dots: bool):
+    def __init__(self, product: Product, tile: Tile, dot_intrinsic: str | None):
         self.product, self.tile = product, tile
         self.schedule, self.block = product.schedule, product.block
-        self.has_dots = has_dots
+        self.dot_intrinsic, self.has_dots = dot_intrinsic, dot_intrinsic is not None
         """Whether four terms of a sum are added up at once."""
 
     def apply(self) -> None:
@@ -108,7 +121,7 @@ class _Tiled:
     def _within(self, factors: list[int | None]) -> list[int | None]:
         """Factors of a sum's loop, the last one in groups that are multiplied at once."""
         *outer, depth = factors
-        return [*outer, (depth or 0) // LANES, LANES] if self.has_dots else factors
+        return [*outer, (depth or 0) // DOT_LENGTH, DOT_LENGTH] if self.has_dots else factors
 
     def _operands(self, block: Any, steps: Any, products: Any) -> None:
         """Operands come into shared memory by all threads together, and from there into each thread's registers."""
@@ -137,10 +150,10 @@ class _Tiled:
         """Four terms of a sum side by side, in shared memory as one value, while threads read what lies side by side in memory."""
         schedule = self.schedule
         schedule.transform_layout(
-            shared, ("write", 0), lambda batch, side, term: (batch, term // LANES, side, term % LANES)
+            shared, ("write", 0), lambda batch, side, term: (batch, term // DOT_LENGTH, side, term % DOT_LENGTH)
         )
         *_, side, depth = schedule.get_loops(shared)
-        depth, lanes = schedule.split(depth, [None, LANES])
+        depth, lanes = schedule.split(depth, [None, DOT_LENGTH])
         order = [side, depth] if along_sum else [depth, side]
         schedule.reorder(*order, lanes)
         self._by_all_threads(order)
@@ -161,4 +174,4 @@ class _Tiled:
             schedule.unroll(products)
         schedule.decompose_reduction(block, steps)
         for loop in dots:
-            schedule.tensorize(loop, dot_product(self.product.contraction))
+            schedule.tensorize(loop, self.dot_intrinsic)

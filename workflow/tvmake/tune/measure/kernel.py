@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvmake.config.tuning import TrialMeasurement
+from tvmake.targets.backends import backend_of
 
 if TYPE_CHECKING:
     import tvm
@@ -65,5 +66,4 @@ def _whole(milliseconds: float) -> int:
 
 def device_kind(target: "tvm.target.Target") -> str:
     """The runtime's name for the device that kernels of this target run on."""
-    kind = target.kind.name
-    return "cpu" if kind in ("llvm", "c") else kind
+    return backend_of(target).device_kind(target)

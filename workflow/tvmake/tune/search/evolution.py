@@ -65,7 +65,7 @@ class Evolution:
 
     Args:
         spaces: design spaces.
-        target: for the rules that make them (see :func:`tvmake.tune.search.spaces.for_rules`).
+        target: for the rules that make them (see :meth:`tvmake.targets.backend.Backend.search_target`).
         stored: the kernel's records. The next batch is the last one of theirs unless that is complete.
         transferred: what was measured of other kernels.
         exclude: called with records that are no schedules of this kernel.

@@ -112,7 +112,7 @@ class Search:
     trials: int
     """Candidates to have in the store when it ends."""
     target: "tvm.target.Target"
-    """For the rules that make schedules (see :func:`tvmake.tune.search.spaces.for_rules`)."""
+    """For the rules that make schedules (see :meth:`tvmake.targets.backend.Backend.search_target`)."""
     threads: int
     """For the search itself."""
     finalists: int = 0

@@ -6,9 +6,7 @@ import tvm
 
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.records.workload import Workload
-
-CUDA = "cuda"
-"""A target kind, and MetaSchedule's name for rules without tensor cores."""
+from tvmake.targets.backends import backend_of
 
 FIRST_SEED, SEEDS = 1, 2**31 - 1
 """Those that MetaSchedule takes."""
@@ -21,7 +19,7 @@ def meta_schedule_context(
 
     Args:
         strategy: MetaSchedule's search strategy, or its name.
-        target: as :func:`for_rules` gives it.
+        target: with what MetaSchedule's rules need (``Backend.search_target``).
         threads: of this process, for the search.
     """
     light_intrinsics(workload.target)
@@ -41,24 +39,5 @@ def meta_schedule_context(
 def _generator(target: "tvm.target.Target") -> Any:
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
-    if target.kind.name != CUDA:
-        return PostOrderApply()
-    # From sm_70 on, MetaSchedule's choice are the rules for tensor cores, which compute in float16 alone.
-    return PostOrderApply(sch_rules=CUDA, postprocs=CUDA, mutator_probs=CUDA)
-
-
-def for_rules(target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
-    """The target with what MetaSchedule's rules need; the code of a schedule does not depend on it.
-
-    The rules for CUDA throw away what has fewer threads in a block than a warp, after they have drawn it and replayed it:
-    1 to 5 of 100 candidates of a convolution are left, and drawing a population takes half a minute. Without that bound it
-    is 30 to 45 of 100, and the cost model learns which blocks are too small.
-
-    Args:
-        cores: of the device; CPU schedules are parallelised for them.
-    """
-    if target.kind.name == "llvm" and not target.attrs.get("num-cores"):
-        return tvm.target.Target({**dict(target.export()), "num-cores": cores})
-    if target.kind.name == CUDA:
-        return tvm.target.Target({**dict(target.export()), "thread_warp_size": 1})
-    return target
+    rules = backend_of(target).search_rules
+    return PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules) if rules else PostOrderApply()

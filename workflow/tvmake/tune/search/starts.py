@@ -6,10 +6,8 @@ from typing import Any, Literal
 
 import tvm
 
-from tvmake.codegen.lowering import is_cpu, is_gpu
 from tvmake.records.workload import Workload
-from tvmake.targets import gpu_rules
-from tvmake.targets.cpu.schedules import rule
+from tvmake.targets.backends import backend_of
 from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.interface import Candidate
 from tvmake.tune.trace import trace_json
@@ -44,23 +42,15 @@ def candidate(number: int, kernel: "tvm.tirx.PrimFunc") -> Candidate:
 
 def starts_by_rule(workload: Workload) -> Iterator[Start]:
     """The schedule that the kernel has in a package without tuning; nothing for kernels without one."""
-    function, target = workload.module["main"], workload.target
-    found = None
-    if is_cpu(target):
-        found = rule.schedule_by_rule(function, target)
-    elif is_gpu(target):
-        found = gpu_rules.schedule_by_rule(function, target) or gpu_rules.default_schedule(function, target)
+    found = backend_of(workload.target).schedule_by_rule(workload.module["main"], workload.target)
     if found is not None:
         yield _start("rule", found)
 
 
 def further_starts(workload: Workload) -> Iterator[Start]:
     """Other schedules of the same rule, those first that are estimated to be faster."""
-    function, target = workload.module["main"], workload.target
-    rules = rule if is_cpu(target) else gpu_rules if is_gpu(target) else None
-    if rules is not None:
-        for schedule in rules.further_schedules(function, target):
-            yield _start("tile", schedule)
+    for schedule in backend_of(workload.target).further_schedules(workload.module["main"], workload.target):
+        yield _start("tile", schedule)
 
 
 def _start(origin: Origin, schedule: "tvm.s_tir.Schedule") -> Start:

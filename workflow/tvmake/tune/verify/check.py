@@ -19,8 +19,8 @@ from tvmake.process.isolation import Refused, each_isolated
 from tvmake.records.record import Record, Verdict
 from tvmake.records.workload import Workload
 from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.cpu.native import native_attributes
-from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.memory import in_buffers, memory_scope
 from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.cuda.code import machine_code
@@ -241,7 +241,7 @@ def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler:
     module = tvm.IRModule({ENTRY: function.with_attr("global_symbol", ENTRY)})
     try:
         with machine_code(target):
-            built = tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target))
+            built = tvm.tirx.build(module, target=target, pipeline=kernel_pipeline(target))
         Linker(compiler).link(built, library)
     except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise _BuildError(f"it cannot be built: {explain(error)}") from error

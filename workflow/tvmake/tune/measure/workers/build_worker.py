@@ -10,7 +10,7 @@ import tvm
 
 from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
 from tvmake.tune.measure.cuda import code as cuda_code
 from tvmake.tune.measure.linker import Linker
 
@@ -62,7 +62,7 @@ class BuildWorker:
         # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
         with cuda_code.machine_code(self.target):
-            built = tvm.tirx.build(module, target=self.target, pipeline=tir_pipeline(self.target))
+            built = tvm.tirx.build(module, target=self.target, pipeline=kernel_pipeline(self.target))
         self.linker.link(built, request.library)
         return Built()
 

@@ -5,8 +5,8 @@ import re
 import tvm
 
 from tests.targets.adreno.nets import kernels, target
-from tvmake.targets.adreno.source import hook as source_hook
-from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.backends import kernel_pipeline
+from tvmake.targets.opencl.source import hook as source_hook
 
 from tvm import te  # isort: skip
 
@@ -28,7 +28,7 @@ def unrolled_source():
     schedule.bind(schedule.fuse(*outer), "threadIdx.x")
     schedule.unroll(last)
     schedule.vectorize(lanes)
-    (source,) = kernels(tvm.tirx.build(schedule.mod, target=target(), pipeline=tir_pipeline(target()))).values()
+    (source,) = kernels(tvm.tirx.build(schedule.mod, target=target(), pipeline=kernel_pipeline(target()))).values()
     return source
 
 

@@ -1,7 +1,7 @@
 """Images are read through their sampler."""
 
 from tests.targets.adreno.nets import conv, sources, tensor
-from tvmake.targets.adreno.source import hook as source_hook
+from tvmake.targets.opencl.source import hook as source_hook
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tvm
 
-from tvmake.codegen.kernel_names import LONGEST, shorten_kernel_names
+from tvmake.targets.kernel_names import LONGEST, shorten_kernel_names
 
 LONG = "fused_" + "_".join(["add"] * 200)
 

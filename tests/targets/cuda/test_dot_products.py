@@ -14,10 +14,11 @@ from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
 from tvmake.config.build import PassOptions
 from tvmake.config.target import TargetConfig
-from tvmake.targets.adreno.source import hook
-from tvmake.targets.gpu import dot_products, products
-from tvmake.targets.gpu.dot_products import NAME, SIGNS, with_functions
+from tvmake.targets import backends
+from tvmake.targets.cuda.dot_products import NAME, SIGNS, dot_intrinsic, with_functions
 from tvmake.targets.gpu.products import Products
+from tvmake.targets.opencl.backend import OpenClBackend
+from tvmake.targets.opencl.source import hook
 from tvmake.targets.resolve import tvm_target
 
 NVIDIA, CUDA = "opencl-nvidia", "cuda-sm90"
@@ -59,13 +60,19 @@ def kernels(left: str, right: str) -> dict[str, Any]:
 
 def exact() -> None:
     """Fails where a kernel is not what plain loops compute, on an OpenCL device that is given the instruction's formula."""
-    products.are_dot_products = lambda contraction, _target: dot_products.are_dot_products(contraction, target(CUDA))
+    rule = Products(lambda contraction, _target: dot_intrinsic(contraction, target(CUDA)))
+
+    class WithDotProducts(OpenClBackend):
+        def schedule_rules(self) -> list[Any]:
+            return [rule, *super().schedule_rules()]
+
+    backends.BY_KIND["opencl"] = WithDotProducts()
     hook.install()
     with_pixels = tvm_ffi.get_global_func(hook.HOOK)
     tvm_ffi.register_global_func(hook.HOOK, lambda text, to: IN_OPENCL + str(with_pixels(text, to)), override=True)
     for left, right in (("uint8", "int8"), ("int8", "int8")):
         for what, (expression, *inputs) in kernels(left, right).items():
-            assert taken(Products(), expression, *inputs, name=NVIDIA), (what, left, right)
+            assert taken(rule, expression, *inputs, name=NVIDIA), (what, left, right)
             assert source(expression, *inputs, name=NVIDIA).count(NAME) > 2, (what, left, right)
             assert error(expression, *inputs, name=NVIDIA) == 0, (what, left, right)
 
@@ -77,7 +84,7 @@ def source(expression: Any, *inputs: Any, name: str) -> str:
 
 def test_sums_are_exact():
     need("PoCL")
-    code = "from tests.targets.gpu.test_dot_products import exact; exact()"
+    code = "from tests.targets.cuda.test_dot_products import exact; exact()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

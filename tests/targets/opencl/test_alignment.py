@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from tests.targets.adreno.nets import executable, lowered, modules, op, tensor
-from tvmake.targets.adreno.source import hook as source_hook
-from tvmake.targets.adreno.source.alignment import with_aligned_arrays
+from tvmake.targets.opencl.source import hook as source_hook
+from tvmake.targets.opencl.source.alignment import with_aligned_arrays
 
 DATA, WEIGHT = tensor(1, 256, 14, 14, dtype="uint8"), tensor(256, 256, 3, 3, dtype="int8")
 

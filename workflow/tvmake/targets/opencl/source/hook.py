@@ -4,10 +4,10 @@ from typing import Any
 
 import tvm_ffi
 
-from tvmake.targets.adreno.source.alignment import with_aligned_arrays
-from tvmake.targets.adreno.source.image_reads import with_sampler
-from tvmake.targets.adreno.source.pixel_values import with_fresh_pixels
 from tvmake.targets.affected import is_affected
+from tvmake.targets.opencl.source.alignment import with_aligned_arrays
+from tvmake.targets.opencl.source.image_reads import with_sampler
+from tvmake.targets.opencl.source.pixel_values import with_fresh_pixels
 
 RELEASES = "<0.28"
 

@@ -8,12 +8,10 @@ import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
 from tvmake.targets.gpu.machine import compute_capability
+from tvmake.targets.gpu.products import DOT_LENGTH
 
 from tvm.script import tirx as T  # isort: skip
 from tvm.s_tir import TensorIntrin  # isort: skip
-
-LANES = 4
-"""Values that are multiplied at once."""
 
 SUM = "int32"
 """The type of sums."""
@@ -31,17 +29,16 @@ HOOK = "tvm_callback_cuda_postproc"
 """TVM calls it with the source of all kernels and the target."""
 
 
-def are_dot_products(contraction: Any, target: "tvm.target.Target") -> bool:
-    """Whether a block multiplies 8-bit integers and adds up in 32 bits, on a GPU that does so four at a time."""
-    if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
-        return False
-    operands = (dtype_name(load.source) for load in contraction.operands)
-    return all(operand in SIGNS for operand in operands) and dtype_name(contraction.block.body.buffer) == SUM
+def dot_intrinsic(contraction: Any, target: "tvm.target.Target") -> str | None:
+    """The name of the intrinsic that adds four products of a block's operands, in registers, to a sum.
 
-
-def dot_product(contraction: Any) -> str:
-    """The name of the intrinsic that adds four products of a block's operands, in registers, to a sum."""
-    return _registered(*(dtype_name(load.source) for load in contraction.operands))
+    None where they are not 8-bit integers that are added up in 32 bits, or the GPU is older than the instruction.
+    """
+    if compute_capability(target) < OLDEST:
+        return None
+    operands = [dtype_name(load.source) for load in contraction.operands]
+    are_integers = all(operand in SIGNS for operand in operands) and dtype_name(contraction.block.body.buffer) == SUM
+    return _registered(*operands) if are_integers else None
 
 
 def register_dot_products() -> None:
@@ -92,27 +89,27 @@ def _intrinsic(left: str, right: str) -> tuple[Any, Any]:
 
     @T.prim_func(s_tir=True)
     def formula(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (LANES,), left, offset_factor=1, scope="local")
-        B = T.match_buffer(b, (LANES,), right, offset_factor=1, scope="local")
+        A = T.match_buffer(a, (DOT_LENGTH,), left, offset_factor=1, scope="local")
+        B = T.match_buffer(b, (DOT_LENGTH,), right, offset_factor=1, scope="local")
         C = T.match_buffer(c, (1,), SUM, offset_factor=1, scope="local")
         with T.sblock("root"):
-            T.reads(C[0], A[0:LANES], B[0:LANES])
+            T.reads(C[0], A[0:DOT_LENGTH], B[0:DOT_LENGTH])
             T.writes(C[0])
-            for i in range(LANES):
+            for i in range(DOT_LENGTH):
                 with T.sblock("multiply"):
                     vi = T.axis.remap("R", [i])
                     C[0] = C[0] + T.Cast(SUM, A[vi]) * T.Cast(SUM, B[vi])
 
     @T.prim_func(s_tir=True)
     def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (LANES,), left, offset_factor=1, scope="local")
-        B = T.match_buffer(b, (LANES,), right, offset_factor=1, scope="local")
+        A = T.match_buffer(a, (DOT_LENGTH,), left, offset_factor=1, scope="local")
+        B = T.match_buffer(b, (DOT_LENGTH,), right, offset_factor=1, scope="local")
         C = T.match_buffer(c, (1,), SUM, offset_factor=1, scope="local")
         with T.sblock("root"):
-            T.reads(C[0], A[0:LANES], B[0:LANES])
+            T.reads(C[0], A[0:DOT_LENGTH], B[0:DOT_LENGTH])
             T.writes(C[0])
             C[0] = T.call_pure_extern(
-                function, A.vload([0], f"{left}x{LANES}"), B.vload([0], f"{right}x{LANES}"), C[0], dtype=SUM
+                function, A.vload([0], f"{left}x{DOT_LENGTH}"), B.vload([0], f"{right}x{DOT_LENGTH}"), C[0], dtype=SUM
             )
 
     return formula, instruction

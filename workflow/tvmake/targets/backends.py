@@ -1,0 +1,37 @@
+"""The backend of a target. A new one is a folder with a ``backend.py``, and a line here."""
+
+import tvm
+
+from tvmake.targets.adreno.backend import AdrenoBackend, AdrenoTextureBackend
+from tvmake.targets.adreno.clml.backend import AdrenoClmlBackend
+from tvmake.targets.backend import Backend
+from tvmake.targets.cpu.backend import CpuBackend
+from tvmake.targets.cuda.backend import CudaBackend
+from tvmake.targets.gpu.backend import GpuBackend
+from tvmake.targets.numbers import half_math, rounding
+from tvmake.targets.opencl.backend import OpenClBackend
+
+BY_KEY: dict[str, Backend] = {
+    "texture": AdrenoTextureBackend(),
+    "clml": AdrenoClmlBackend(),
+    "adreno": AdrenoBackend(),
+}
+"""By a key of the target, which a tag or the catalogue gives it; the first one counts, and before its kind."""
+
+BY_KIND: dict[str, Backend] = {"llvm": CpuBackend(), "cuda": CudaBackend(), "opencl": OpenClBackend()}
+
+ANY_GPU, OTHER = GpuBackend(), Backend()
+
+
+def backend_of(target: "tvm.target.Target") -> Backend:
+    """What a target's kind does to networks."""
+    keys = {str(key) for key in target.keys}
+    special = next((backend for key, backend in BY_KEY.items() if key in keys), None)
+    return special or BY_KIND.get(str(target.kind.name)) or (ANY_GPU if "gpu" in keys else OTHER)
+
+
+def kernel_pipeline(target: "tvm.target.Target") -> str:
+    """The name of the pipeline to give to ``tirx.build`` and ``relax.build``."""
+    half_math.install()
+    rounding.install()
+    return backend_of(target).kernel_pipeline()

@@ -1,0 +1,114 @@
+"""CPUs, by LLVM's code."""
+
+from collections.abc import Collection, Iterator
+
+import tvm
+
+from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
+from tvmake.targets.cpu.channels_last import channels_last
+from tvmake.targets.cpu.integers.borders import take_in_borders
+from tvmake.targets.cpu.integers.dots import dots
+from tvmake.targets.cpu.integers.integer_products import suit_products
+from tvmake.targets.cpu.schedules import rule
+from tvmake.targets.cpu.schedules.apply import apply_rules
+from tvmake.targets.cpu.schedules.machine import machine
+from tvmake.targets.cpu.unpacking import unpack_in_sums
+from tvmake.targets.cpu.vectors import vector_math
+from tvmake.targets.cpu.vectors.parts import read_parts_in_place
+from tvmake.targets.cpu.winograd import with_fewer_products
+from tvmake.targets.empty_reductions import InitializeEmptyReductions
+from tvmake.targets.fuse_operators import fuse_operators
+from tvmake.targets.name_dimensions import name_dimensions
+from tvmake.targets.passes import ModulePass, Pass
+
+INTRINSICS = {
+    "x86_64": "x86",
+    "i386": "x86",
+    "i686": "x86",
+    "aarch64": "arm_cpu",
+    "arm": "arm_cpu",
+    "riscv64": "riscv_cpu",
+    "riscv32": "riscv_cpu",
+}
+"""Submodules of TVM's tensor intrinsics, by the first part of LLVM's triple."""
+
+
+class CpuBackend(Backend):
+    """CPUs, by LLVM's code."""
+
+    name = "cpu"
+    has_rules = True
+
+    def graph_passes(self, context: LoweringContext) -> list[Pass]:
+        """Channels last, integer matmuls for the processor's instructions, Winograd's convolutions."""
+        target, inputs = context.target, context.inputs
+        legalize_int8_dot = ModulePass("LegalizeInt8Dot", lambda module: suit_products(module, target, inputs))
+
+        def to_winograd(module: "tvm.IRModule") -> "tvm.IRModule":
+            return with_fewer_products(module, machine(target).lanes(32), inputs)
+
+        return [
+            *self.dispatch_passes(),
+            legalize_int8_dot,  # matmuls, which are legalised together with what has no layout
+            ModulePass("InlineSlices", read_parts_in_place),
+            ModulePass("ConvertToChannelsLast", channels_last),
+            legalize_int8_dot,
+            ModulePass("FuseZeroPointPadding", take_in_borders),
+            *([ModulePass("ToWinograd", to_winograd)] if context.layout_free else []),
+        ]
+
+    def legalize_passes(self, context: LoweringContext) -> list[Pass]:
+        """Kernels, with few-bit weights unpacked in them; those alike but for names of dimensions are one."""
+        return [
+            *fuse_operators(),
+            ModulePass("UnpackInSums", unpack_in_sums),
+            context.pack_weight_layouts(),
+            SHORTEN_NAMES,
+            ModulePass("NameDimensions", name_dimensions),
+        ]
+
+    def schedule_kernels(
+        self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
+    ) -> tuple["tvm.IRModule", frozenset[str]]:
+        """By rules; the others stay plain loops."""
+        return apply_rules(module, target, refused) if by_rules else (module, frozenset())
+
+    def schedule_by_rule(
+        self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
+    ) -> "tvm.s_tir.Schedule | None":
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return rule.schedule_by_rule(function, target)
+
+    def further_schedules(
+        self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
+    ) -> Iterator["tvm.s_tir.Schedule"]:
+        """The next good tiles of reductions."""
+        return rule.further_schedules(function, target)
+
+    def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return [InitializeEmptyReductions(), *super().codegen_passes(context, scheduled)]
+
+    def kernel_pipeline(self) -> str:
+        """With vectors, threads by rows and IEEE 754's NaN."""
+        return vector_math.register()
+
+    def intrinsics_module(self, target: "tvm.target.Target") -> str | None:
+        """By the architecture."""
+        triple = str(target.attrs.get("mtriple") or tvm.target.codegen.llvm_get_system_triple())
+        architecture = triple.partition("-")[0]
+        return INTRINSICS.get("arm" if architecture.startswith("armv") else architecture)
+
+    def register_intrinsics(self, target: "tvm.target.Target") -> None:
+        """The processor's dot products."""
+        dots(target)
+
+    def search_target(self, target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
+        """With the number of cores, which loops are divided among."""
+        if target.attrs.get("num-cores"):
+            return target
+        return tvm.target.Target({**dict(target.export()), "num-cores": cores})
+
+    def device_kind(self, target: "tvm.target.Target") -> str:
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return "cpu"

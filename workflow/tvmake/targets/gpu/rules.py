@@ -1,0 +1,61 @@
+"""Rules for all kernels of a module for a GPU; TVM's schedule those that are left."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import tvm
+
+from tvmake.targets.bound_rule import BoundRule, Launching
+from tvmake.targets.schedule_checks import is_bound
+from tvmake.targets.scheduled_kernel import in_place_of, is_scheduled
+
+Rule = Any
+"""A schedule rule of dlight's kind."""
+
+
+def apply_rules(
+    module: "tvm.IRModule", target: "tvm.target.Target", rules: Sequence[Rule], refused: Collection[str] = ()
+) -> "tvm.IRModule":
+    """Schedule the kernels of a module that are not scheduled yet and that a rule suits.
+
+    Args:
+        module: Relax calling fused kernels.
+        target: a GPU.
+        rules: the first one that suits a kernel schedules it.
+        refused: names of kernels to leave unchanged.
+    """
+    functions = dict(module.functions_items())
+    for variable, function in functions.items():
+        is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
+        if is_kernel and str(variable.name_hint) not in refused:
+            schedule = schedule_by_rule(function, target, rules)
+            functions[variable] = function if schedule is None else in_place_of(function, schedule.mod["main"])
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def schedule_by_rule(
+    function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", rules: Sequence[Rule]
+) -> "tvm.s_tir.Schedule | None":
+    """A kernel's schedule for a GPU, with its trace; None where none of the rules suits it."""
+    if Launching().apply(function, target, False) is not None:
+        return None
+    with target:
+        schedules = (BoundRule(rule).apply(function, target, False) for rule in rules)
+        return next((schedule for schedule in schedules if schedule is not None), None)
+
+
+def default_schedule(
+    function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", rules: Sequence[Rule]
+) -> "tvm.s_tir.Schedule | None":
+    """The schedule that TVM's rules give a kernel, with its trace; None for one that comes with threads or cannot have any.
+
+    Args:
+        function: the kernel.
+        target: a GPU.
+        rules: TVM's, of which the last one takes every kernel.
+    """
+    if Launching().apply(function, target, False) is not None:
+        return None
+    with target:
+        schedule = next((made for rule in rules if (made := rule.apply(function, target, False)) is not None), None)
+    return schedule if schedule is not None and is_bound(schedule.mod["main"]) else None
