@@ -25,7 +25,7 @@ def devices(module):
 
 def test_tvm_still_asks_for_a_device_per_scope(monkeypatch):
     """When this fails, targets/adreno/one_device.py can go."""
-    monkeypatch.setattr("tvmake.targets.adreno.one_device.on_one_device", lambda module: module)
+    monkeypatch.setattr("tvmake.targets.adreno.backend.on_one_device", lambda module: module)
     assert len(devices(lowered(net, X, W, V).final)) > 1
 
 

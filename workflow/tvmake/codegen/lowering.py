@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.empty_tensors import AllocateEmpty
+from tvmake.artifact.signature import Bounds
 from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.passes import pass_context
 from tvmake.codegen.size_check_messages import ReportSizeChecks
@@ -20,7 +21,7 @@ from tvmake.errors import InputError
 from tvmake.ir.bounds import bounds_of
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.backends import backend_of
-from tvmake.targets.passes import run_passes
+from tvmake.targets.passes import Pass, run_passes
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
@@ -101,34 +102,43 @@ def lower(
     unscheduled, packings = graph.module, graph.packings
     applied = records(unscheduled) if records else Applied(unscheduled)
     fused, ruled = backend.schedule_kernels(applied.module, target, refused, by_rules=rules)
-    unpacked, transform = fused, tvm.relax.transform
-    graphs = [transform.RewriteCUDAGraph()] if cuda_graph and backend.captures_graphs else []
+    unpacked = fused
+    graphs = [tvm.relax.transform.RewriteCUDAGraph()] if cuda_graph and backend.captures_graphs else []
     switches = {"relax.backend.use_cuda_graph": bool(graphs)}
     with target, pass_context(options, switches, instruments), ordered_shape_variables():
         if packs:
             prepacked = prepack(fused, inputs)
             fused, packings = prepacked.module, (*packings, *prepacked.packings)
-        lowering = [
-            *backend.codegen_passes(LoweringContext(target, inputs, packs), fused),
-            transform.ToNonDataflow(),
-            transform.RemovePurityChecking(),
-            AllocateEmpty(),
-            transform.CallTIRRewrite(),
-            PlanMemory(bounds),
-            *graphs,
-            transform.LowerAllocTensor(),
-            transform.KillAfterLastUse(),
-            transform.LowerRuntimeBuiltin(),
-            transform.ComputePrimValue(),
-            transform.VMShapeLower(),
-            ReportSizeChecks(),
-            OrderShapeStores(),
-            transform.AttachGlobalSymbol(),
-            *backend.final_passes(),
-        ]
-        final = run_passes(lowering, _copy(fused))
+        before = backend.codegen_passes(LoweringContext(target, inputs, packs), fused)
+        final = run_passes([*before, *machine_passes(bounds, graphs), *backend.final_passes()], _copy(fused))
     ruled = frozenset(ruled - applied.tuned.keys())
     return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings, unpacked)
+
+
+def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) -> list[Pass]:
+    """From scheduled kernels to code for TVM's virtual machine, for any kind of target.
+
+    Args:
+        bounds: of dynamic dimensions.
+        graphs: passes that record kernels as CUDA graphs.
+    """
+    transform = tvm.relax.transform
+    return [
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        AllocateEmpty(),
+        transform.CallTIRRewrite(),
+        PlanMemory(bounds),
+        *graphs,
+        transform.LowerAllocTensor(),
+        transform.KillAfterLastUse(),
+        transform.LowerRuntimeBuiltin(),
+        transform.ComputePrimValue(),
+        transform.VMShapeLower(),
+        ReportSizeChecks(),
+        OrderShapeStores(),
+        transform.AttachGlobalSymbol(),
+    ]
 
 
 def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:

@@ -9,12 +9,10 @@ import tvm
 from tvmake.targets.dynamic_reshapes import ViewReshapes
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_names import shorten_kernel_names
+from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.passes import ModulePass, Pass
 from tvmake.targets.weights.layouts import take_out_weight_layouts
 from tvmake.targets.weights.prepack import Packing
-
-DEFAULT_PIPELINE = "default"
-"""TVM's name for its own."""
 
 SHORTEN_NAMES = ModulePass("ShortenKernelNames", shorten_kernel_names)
 
@@ -125,9 +123,12 @@ class Backend:
         """What is done last, to the module for the code generator."""
         return []
 
-    def kernel_pipeline(self) -> str:
-        """The name of TVM's pipeline for single kernels, which is registered if it is ours."""
-        return DEFAULT_PIPELINE
+    def kernel_pipeline(self) -> KernelPipeline:
+        """What single kernels go through."""
+        return KernelPipeline()
+
+    def install_functions(self) -> None:
+        """Register functions that TVM's code generator calls."""
 
     def intrinsics_module(self, target: "tvm.target.Target") -> str | None:
         """The submodule of ``tvm.s_tir.tensor_intrin`` with the intrinsics that schedules may name."""

@@ -34,4 +34,6 @@ def kernel_pipeline(target: "tvm.target.Target") -> str:
     """The name of the pipeline to give to ``tirx.build`` and ``relax.build``."""
     half_math.install()
     rounding.install()
-    return backend_of(target).kernel_pipeline()
+    backend = backend_of(target)
+    backend.install_functions()
+    return backend.kernel_pipeline().register()

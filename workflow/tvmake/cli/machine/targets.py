@@ -27,6 +27,9 @@ def targets(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every attribute.")] = False,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Show what a build for the target FILTER does to a network, in order.")
+    ] = False,
 ) -> None:
     """List the target kinds, processors and tags that `targets:` in a config can name.
 
@@ -36,6 +39,10 @@ def targets(
     without a runtime can be built for, and run on other machines only.
     """
     from tvmake.errors import InputError
+
+    if passes:
+        _print_passes(wanted, as_json)
+        return
     from tvmake.targets.listing import known_processors, target_kinds, target_tags
 
     kinds, processors, tags = target_kinds(), known_processors(), target_tags()
@@ -53,6 +60,22 @@ def targets(
         typer.echo(json.dumps({"kinds": kinds, "processors": processors, "tags": tags}, indent=2))
     else:
         _print(kinds, processors, tags)
+
+
+def _print_passes(name: str | None, as_json: bool) -> None:
+    from tvmake.codegen.pass_list import list_passes
+    from tvmake.errors import InputError
+
+    if name is None:
+        raise InputError("--passes", "which target?", "name one, such as `tvmake targets llvm --passes`")
+    phases = list_passes(name)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(phases, indent=2))
+        return
+    for phase, names in phases.items():
+        typer.echo(f"{phase}: {', '.join(names)}")
 
 
 def _words(entry: dict[str, Any]) -> str:

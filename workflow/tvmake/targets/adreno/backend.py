@@ -4,7 +4,7 @@ import tvm
 
 from tvmake.errors import InputError
 from tvmake.targets.adreno.fresh_module import fresh
-from tvmake.targets.adreno.lowering import pipeline
+from tvmake.targets.adreno.lowering.pipeline import texture_pipeline
 from tvmake.targets.adreno.one_device import on_one_device
 from tvmake.targets.adreno.passes import rules as adreno_rules
 from tvmake.targets.adreno.passes import texture_kernels, texture_scopes
@@ -12,6 +12,7 @@ from tvmake.targets.adreno.pixel_tiles import PixelTiles
 from tvmake.targets.adreno.scope_copies import reshapes_textures
 from tvmake.targets.backend import SHORTEN_NAMES, LoweringContext, view_reshapes
 from tvmake.targets.gpu.rules import Rule
+from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.opencl.backend import OpenClBackend
 from tvmake.targets.passes import ModulePass, Pass
 
@@ -70,7 +71,6 @@ class AdrenoTextureBackend(AdrenoBackend):
         """With all memory from one device."""
         return [*super().final_passes(), ModulePass("AllocateOnOneDevice", on_one_device)]
 
-    def kernel_pipeline(self) -> str:
+    def kernel_pipeline(self) -> KernelPipeline:
         """With stores of whole texels."""
-        super().kernel_pipeline()
-        return pipeline.register()
+        return texture_pipeline()

@@ -6,19 +6,32 @@ import tvm
 
 from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.cpu.channels_last import channels_last
+from tvmake.targets.cpu.half_precision import HalfPrecision
 from tvmake.targets.cpu.integers.borders import take_in_borders
 from tvmake.targets.cpu.integers.dots import dots
 from tvmake.targets.cpu.integers.integer_products import suit_products
+from tvmake.targets.cpu.not_numbers import NotNumbers
+from tvmake.targets.cpu.parallel_rows import ParallelRows
 from tvmake.targets.cpu.schedules import rule
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
-from tvmake.targets.cpu.vectors import vector_math
+from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
+from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
+from tvmake.targets.cpu.vectors.partial_tiles import PartialTiles
 from tvmake.targets.cpu.vectors.parts import read_parts_in_place
+from tvmake.targets.cpu.vectors.registers import Registers
+from tvmake.targets.cpu.vectors.segments import Segments
+from tvmake.targets.cpu.vectors.shares import Shares
+from tvmake.targets.cpu.vectors.vector_math import VectorMath
+from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
 from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.empty_reductions import InitializeEmptyReductions
 from tvmake.targets.fuse_operators import fuse_operators
+from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.name_dimensions import name_dimensions
+from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
+from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 from tvmake.targets.passes import ModulePass, Pass
 
 INTRINSICS = {
@@ -89,9 +102,24 @@ class CpuBackend(Backend):
         """See :class:`~tvmake.targets.backend.Backend`."""
         return [InitializeEmptyReductions(), *super().codegen_passes(context, scheduled)]
 
-    def kernel_pipeline(self) -> str:
+    def kernel_pipeline(self) -> KernelPipeline:
         """With vectors, threads by rows and IEEE 754's NaN."""
-        return vector_math.register()
+        before = [
+            ParallelRows(),
+            Segments(),
+            Shares(),
+            WinogradStrips(),
+            PartialTiles(),
+            IncompleteVectors(),
+            CyclicPlaces(),
+            ExtremeInfinities(),
+            HalfPrecision(),
+            RoundToBfloat16(),
+            tvm.tirx.transform.ConvertSSA(),
+        ]
+        # After loops are vectors: TVM 0.27 visits the factors of a product twice where it has to leave one in a loop, and takes the
+        # variables of these expressions for bound twice.
+        return KernelPipeline("tvmake_cpu", before, [Registers(), VectorMath(), NotNumbers()])
 
     def intrinsics_module(self, target: "tvm.target.Target") -> str | None:
         """By the architecture."""

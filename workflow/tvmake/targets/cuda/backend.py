@@ -6,15 +6,19 @@ import tvm
 
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.bound_rule import BoundRule
-from tvmake.targets.cuda import dot_products, math, tf32_networks, vector_booleans
+from tvmake.targets.c_dialects.before_lowering import lower_dialect
+from tvmake.targets.carries import WithoutCarries
+from tvmake.targets.cuda import dot_products, math, tf32_networks
 from tvmake.targets.cuda.fragments import register_fragments
 from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
+from tvmake.targets.cuda.vector_booleans import RELEASES, StoredBooleans
 from tvmake.targets.gpu.backend import GpuBackend
 from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule
 from tvmake.targets.gpu.windows import Windows
+from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.passes import ModulePass, Pass
 
 FURTHER = 7
@@ -52,11 +56,14 @@ class CudaBackend(GpuBackend):
                 if schedule is not None:
                     yield schedule
 
-    def kernel_pipeline(self) -> str:
-        """With CUDA's functions, and booleans stored one by one."""
+    def kernel_pipeline(self) -> KernelPipeline:
+        """With booleans stored one by one, and with shorter indices."""
+        return lower_dialect("tvmake_cuda", StoredBooleans(), RELEASES, [WithoutCarries()])
+
+    def install_functions(self) -> None:
+        """CUDA's names of functions, and dot products."""
         math.install()
         dot_products.install()
-        return vector_booleans.register()
 
     def register_intrinsics(self, target: "tvm.target.Target") -> None:
         """Tensor cores and dot products of integers."""

@@ -10,15 +10,11 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.c_dialects.before_lowering import register_before_lowering
 from tvmake.targets.c_dialects.vector_loops import is_boolean, unrolled
-from tvmake.targets.carries import WithoutCarries
 
 tirx = tvm.tirx
 
 RELEASES = "<0.28"
-
-NAME = "tvmake_cuda"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="StoredBooleans")
@@ -28,11 +24,6 @@ class StoredBooleans:
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops unrolled; one without any as it is."""
         return unrolled(func, _is_over_truth_values)
-
-
-def register() -> str:
-    """The name of TVM's pipeline with this pass before it, and with shorter indices."""
-    return register_before_lowering(NAME, StoredBooleans(), RELEASES, [WithoutCarries()])
 
 
 def _is_over_truth_values(loop: Any) -> bool:

@@ -12,14 +12,11 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.c_dialects.before_lowering import register_before_lowering
 from tvmake.targets.c_dialects.vector_loops import is_boolean, unrolled
 
 tirx = tvm.tirx
 
 RELEASES = "<0.28"
-
-NAME = "tvmake_opencl"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="ScalarBooleans")
@@ -29,11 +26,6 @@ class ScalarBooleans:
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops unrolled; one without any as it is."""
         return unrolled(func, _uses_truth_values)
-
-
-def register() -> str:
-    """The name of TVM's pipeline with this pass before it."""
-    return register_before_lowering(NAME, ScalarBooleans(), RELEASES)
 
 
 def _uses_truth_values(loop: Any) -> bool:

@@ -15,14 +15,13 @@ from tvmake.targets.adreno.lowering.lanes import SeparateLanes
 from tvmake.targets.adreno.lowering.texture_store import StoreWholePixels
 from tvmake.targets.affected import is_affected
 from tvmake.targets.c_dialects.before_lowering import BEFORE
+from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.opencl.vector_booleans import ScalarBooleans
 
 from tvm.s_tir import pipeline as general  # isort: skip
 from tvm.s_tir.backend.adreno import pipeline as adreno  # isort: skip
 
 RELEASES = "<0.28"
-
-NAME = "tvmake_adreno_texture"
 
 FLATTEN, ALLOCATE = "s_tir.backend.adreno.TextureFlatten", "s_tir.backend.adreno.InjectTextureAlloc"
 """The names of TVM's two passes for textures."""
@@ -39,12 +38,16 @@ def pipeline() -> tuple[Any, Any, Any]:
     return _reordered(lowering), general.finalize_host_passes, general.finalize_device_passes
 
 
-def register() -> str:
-    """Make the pipeline known to TVM; the name to ask for it."""
+def texture_pipeline() -> KernelPipeline:
+    """The pipeline to give to ``tirx.build``."""
     if not is_affected(RELEASES):
-        return "adreno"
-    tvm.tirx.compilation_pipeline.register_tir_pipeline(NAME, pipeline)
-    return NAME
+        return KernelPipeline("adreno")
+    return KernelPipeline("tvmake_adreno_texture", [*BEFORE, ScalarBooleans()], _texture_passes(), make=pipeline)
+
+
+def _texture_passes() -> list[Any]:
+    transform = tvm.s_tir.backend.adreno.transform
+    return [SeparateLanes(), StoreWholePixels(), transform.TextureFlatten(), transform.InjectTextureAlloc()]
 
 
 def _reordered(lowering: Any) -> Any:
@@ -52,11 +55,9 @@ def _reordered(lowering: Any) -> Any:
 
     @tvm.transform.module_pass(opt_level=0)
     def run(module: Any, _context: Any) -> Any:
-        transform = tvm.s_tir.backend.adreno.transform
         with _context_with(_Part(is_second=False)):
             module = tvm.transform.Sequential([*BEFORE, ScalarBooleans(), lowering])(module)
-        passes = [SeparateLanes(), StoreWholePixels(), transform.TextureFlatten(), transform.InjectTextureAlloc()]
-        module = tvm.transform.Sequential(passes)(module)
+        module = tvm.transform.Sequential(_texture_passes())(module)
         with _context_with(_Part(is_second=True)):
             return lowering(module)
 

@@ -15,23 +15,9 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name, is_call, operator_name
-from tvmake.targets.cpu.half_precision import HalfPrecision
-from tvmake.targets.cpu.not_numbers import NotNumbers
-from tvmake.targets.cpu.parallel_rows import ParallelRows
 from tvmake.targets.cpu.vectors.bindings import Bindings, with_calls_replaced
-from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
-from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
-from tvmake.targets.cpu.vectors.partial_tiles import PartialTiles
-from tvmake.targets.cpu.vectors.registers import Registers
-from tvmake.targets.cpu.vectors.segments import Segments
-from tvmake.targets.cpu.vectors.shares import Shares
-from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
-from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
-from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 
 tirx = tvm.tirx
-
-NAME = "tvmake_cpu"
 
 EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 LOG2_E = 1.44269504088896341
@@ -84,36 +70,6 @@ class VectorMath:
         """The function with such calls replaced; one without any as it is."""
         body = with_calls_replaced(func.body, _replaced)
         return func if body.same_as(func.body) else func.with_body(body)
-
-
-def register() -> str:
-    """Make TVM's pipeline with this pass in it known to TVM; the name to ask for it."""
-    tvm.tirx.compilation_pipeline.register_tir_pipeline(NAME, _pipeline)
-    return NAME
-
-
-def _pipeline() -> tuple[Any, Any, Any]:
-    lowering, host, device = tvm.tirx.compilation_pipeline.get_tir_pipeline("default")
-    # After loops are vectors: TVM 0.27 visits the factors of a product twice where it has to leave one in a loop, and takes the
-    # variables of these expressions for bound twice.
-    passes = [
-        ParallelRows(),
-        Segments(),
-        Shares(),
-        WinogradStrips(),
-        PartialTiles(),
-        IncompleteVectors(),
-        CyclicPlaces(),
-        ExtremeInfinities(),
-        HalfPrecision(),
-        RoundToBfloat16(),
-        tirx.transform.ConvertSSA(),
-        lowering,
-        Registers(),
-        VectorMath(),
-        NotNumbers(),
-    ]
-    return tvm.transform.Sequential(passes), host, device
 
 
 def _replaced(call: Any, bindings: Bindings) -> Any:
