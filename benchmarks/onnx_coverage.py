@@ -205,9 +205,9 @@ def check_case(case: Case, importer: str, small_inputs_fixed: bool, enter: Any) 
 
 def held(values: Sequence[Any]) -> list[Any]:
     """Values of narrow element types as tvmake's packages hold them."""
-    from tvmake.frontend.onnx.narrow_types import carried
+    from tvmake.frontend.onnx.narrow_types import to_storage_dtype
 
-    return [carried(value) if isinstance(value, np.ndarray) else value for value in values]
+    return [to_storage_dtype(value) if isinstance(value, np.ndarray) else value for value in values]
 
 
 def to_tvm(value: Any) -> Any:

@@ -13,8 +13,8 @@ from tests.requirements import require
 from tvmake.cache import compiler, identity, loaded
 from tvmake.cache import key as keys
 from tvmake.cache.compiler import compiler_identity
+from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.key import Work, key, material
-from tvmake.cache.trouble import NotCacheableError
 from tvmake.config.build import BuildOptions
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.building import BuildRequest

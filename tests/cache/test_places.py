@@ -17,12 +17,12 @@ from tests.cache.examples import Run, entry_of, point_at
 from tests.patience import HANG_S
 from tests.requirements import need_module
 from tvmake.cache.directory import DirectoryStore
+from tvmake.cache.errors import CacheTroubleError
 from tvmake.cache.inspect import inspect
 from tvmake.cache.line import read_lines
 from tvmake.cache.open import open_store
 from tvmake.cache.step import cached
 from tvmake.cache.store import Stored, least_recently_used
-from tvmake.cache.trouble import CacheTroubleError
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import TEMPORARY_PREFIX

@@ -10,7 +10,7 @@ import tvm_ffi
 from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered, op, target, tensor
 from tvmake.native.backend import opencl_library
-from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
+from tvmake.targets.adreno.fuse_epilogue import FuseEpilogue
 from tvmake.targets.bound_rule import BoundRule, EachBlock, Launching
 from tvmake.targets.schedule_checks import THREAD, holds_an_epilogue, is_bound, reads_of_other_threads
 
@@ -53,7 +53,7 @@ def sort() -> Any:
 
 
 def test_tvm_still_leaves_blocks_outside_of_threads(convolution: Any):
-    """When this fails, targets/bound_rule.py and targets/adreno/one_epilogue.py can go."""
+    """When this fails, targets/bound_rule.py and targets/adreno/fuse_epilogue.py can go."""
     assert not is_bound(scheduled(dlight.adreno.Conv2d(), convolution, TEXTURE))
 
 
@@ -62,7 +62,7 @@ def test_such_a_schedule_is_left_to_the_next_rule(convolution: Any):
 
 
 def test_a_convolutions_rule_sees_what_follows_as_one_block(convolution: Any):
-    assert is_bound(scheduled(BoundRule(OfOneEpilogue(dlight.adreno.Conv2d())), convolution, TEXTURE))
+    assert is_bound(scheduled(BoundRule(FuseEpilogue(dlight.adreno.Conv2d())), convolution, TEXTURE))
 
 
 def test_the_last_rule_binds_whatever_there_is(convolution: Any):

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, read, reference, save
-from tvmake.frontend.onnx.narrow_types import carried, restored
+from tvmake.frontend.onnx.narrow_types import restored, to_storage_dtype
 from tvmake.validate.reference.onnx_model import open_model
 
 node = helper.make_node
@@ -42,7 +42,7 @@ def test_a_cast_to_a_small_float_rounds_half_to_even_and_saturates_as_asked(tmp_
     imported = read(save(tmp_path / "m.onnx", made))
     assert imported.signature.outputs[0].dtype == "uint8"
     (bits,) = run_compiled(imported, [x])
-    expected = carried(reference(made, [x])[0])
+    expected = to_storage_dtype(reference(made, [x])[0])
     np.testing.assert_array_equal(bits, expected)
 
 
@@ -60,7 +60,7 @@ def test_powers_of_two_are_rounded_as_the_cast_says(tmp_path, mode):
     cast = node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E8M0, round_mode=mode)
     made = model([cast], {"x": (FLOAT, [len(x)])}, ["y"], opset=25)
     (bits,) = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_array_equal(bits, carried(reference(made, [x])[0]))
+    np.testing.assert_array_equal(bits, to_storage_dtype(reference(made, [x])[0]))
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
@@ -75,7 +75,7 @@ def test_small_integers_are_quantised_and_back_with_scales_by_blocks(tmp_path, k
     made = model(nodes, {"x": (FLOAT, [3, 8])}, ["q", "y"], constants, opset=25)
     found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
     bits, values = reference(made, [x])
-    np.testing.assert_array_equal(found[0], carried(bits))
+    np.testing.assert_array_equal(found[0], to_storage_dtype(bits))
     np.testing.assert_array_equal(found[1], values)
 
 
@@ -129,4 +129,4 @@ def test_small_integers_in_a_loop_are_written_out_once_it_is_unrolled(tmp_path):
 
 def test_bytes_are_the_tensors_of_onnx():
     tensor = numpy_helper.from_array(np.array([1.5, -2], ml_dtypes.float8_e4m3fn), "t")
-    assert carried(onnx.numpy_helper.to_array(tensor)).tobytes() == tensor.raw_data
+    assert to_storage_dtype(onnx.numpy_helper.to_array(tensor)).tobytes() == tensor.raw_data

@@ -7,7 +7,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from tvmake.cache.trouble import NotCacheableError
+from tvmake.cache.errors import NotCacheableError
 from tvmake.native.zig import zig_command
 from tvmake.storage.files import digest_bytes, digest_file
 from tvmake.storage.temporary import temporary_directory

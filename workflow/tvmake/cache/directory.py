@@ -22,8 +22,8 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
+from tvmake.cache.errors import CacheTroubleError
 from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
-from tvmake.cache.trouble import CacheTroubleError
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import atomic_path
 

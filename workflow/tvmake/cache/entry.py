@@ -19,8 +19,8 @@ from typing import Annotated, Any, BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from tvmake.cache.errors import BadEntryError, CacheTroubleError, NotCacheableError
 from tvmake.cache.key import Material, key
-from tvmake.cache.trouble import BadEntryError, CacheTroubleError, NotCacheableError
 from tvmake.storage.files import atomic_directory, atomic_path, canonical_json, digest_file
 from tvmake.storage.remote import first_line
 

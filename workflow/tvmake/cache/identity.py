@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tvmake.cache import loaded
-from tvmake.cache.trouble import NotCacheableError
+from tvmake.cache.errors import NotCacheableError
 from tvmake.storage.files import digest_bytes
 from tvmake.targets.cpu.identity import cpu_identity
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmake.cache.entry import Header, check, read_header
+from tvmake.cache.errors import BadEntryError
 from tvmake.cache.store import Store, Stored
-from tvmake.cache.trouble import BadEntryError
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import InputError
 

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from tvmake.cache import identity, loaded
+from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.recipe import Recipe
-from tvmake.cache.trouble import NotCacheableError
 from tvmake.config.target import TargetConfig
 from tvmake.storage.code_fingerprint import changed_at, fingerprint, foreign
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file

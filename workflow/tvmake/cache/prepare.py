@@ -5,8 +5,8 @@ import sys
 from contextlib import suppress
 
 from tvmake.cache import settings
+from tvmake.cache.errors import CacheTroubleError
 from tvmake.cache.open import open_store
-from tvmake.cache.trouble import CacheTroubleError
 from tvmake.config.cache import CacheConfig, as_text
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tvmake.cache.entry import BLOCK
+from tvmake.cache.errors import CacheTroubleError
 from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
-from tvmake.cache.trouble import CacheTroubleError
 from tvmake.storage.remote import RemotePlace, first_line
 from tvmake.storage.temporary import temporary_directory
 

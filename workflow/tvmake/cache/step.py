@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tvmake.cache import settings
 from tvmake.cache.entry import describe, read_header, size_of, take, write
+from tvmake.cache.errors import BadEntryError, CacheTroubleError, NotCacheableError
 from tvmake.cache.key import Material, Work, key, material
 from tvmake.cache.line import CacheLine, Outcome, write_line
 from tvmake.cache.open import open_store
 from tvmake.cache.store import Store
-from tvmake.cache.trouble import BadEntryError, CacheTroubleError, NotCacheableError
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import TvmakeError
 

@@ -146,8 +146,8 @@ def _opened(
 ) -> "Iterator[tuple[CacheConfig, Store, bytes | None]]":
     """The cache that a command means; its failures become one clear line."""
     from tvmake.cache import settings as cache_settings
+    from tvmake.cache.errors import CacheTroubleError
     from tvmake.cache.open import open_store
-    from tvmake.cache.trouble import CacheTroubleError
     from tvmake.errors import MachineError, UsageError
 
     chosen = _chosen(where, files, settings)

@@ -152,7 +152,7 @@ def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
     """See that LLVM knows each target's CPU, and that the compilers that link for them are there."""
     from tvmake.config.reading.load import one_or_many
     from tvmake.errors import TvmakeError
-    from tvmake.targets.checking import check_target
+    from tvmake.targets.validate import check_target
 
     errors: list[TvmakeError] = []
     for name, target in sorted(targets.items()):

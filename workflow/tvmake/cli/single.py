@@ -145,7 +145,7 @@ def _check_target(run: SingleRun, target: TargetConfig) -> None:
     """Refuse a target that nothing can be built for, before a large model is imported for it."""
     from tvmake.config.reading.places import given_by
     from tvmake.errors import TvmakeError
-    from tvmake.targets.checking import check_target
+    from tvmake.targets.validate import check_target
 
     try:
         check_target(target, f"targets.{run.target_name}")

@@ -22,15 +22,15 @@ from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.job_log import note_stopped
 from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
-from tvmake.engine.state_places import put_right
+from tvmake.engine.state_directory import repair_state_dir
 from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, needed_for, was_made
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
-from tvmake.engine.up_to_date.meanwhile import Meanwhile
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
 from tvmake.engine.up_to_date.noop import note, up_to_date
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob, planned_jobs
 from tvmake.engine.up_to_date.question import Question
 from tvmake.engine.up_to_date.scope import UpToDate, leaving_out
+from tvmake.engine.up_to_date.source_changes import SourceChangeMonitor
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.errors import DeviceError, TvmakeError
 from tvmake.plan.plan import Plan
@@ -126,7 +126,7 @@ def run(request: Request) -> int:
     Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
     if Run.made and (error := request.obstacle(args)):
         raise error
-    put_right()
+    repair_state_dir()
     remove_damaged_records()
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")
@@ -194,7 +194,7 @@ class _Maker:
         self._is_told_to_end = is_told_to_end
         self._began = time.monotonic()
         self._look_s = 0.0
-        self._meanwhile = Meanwhile(request.config_files)
+        self._meanwhile = SourceChangeMonitor(request.config_files)
         self._nothing_to_do_ns: int | None = None
         """When the last look began, if it found nothing to do and nothing has been made since."""
 

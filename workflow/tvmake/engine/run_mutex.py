@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tvmake.engine.state_places import LOCK, LOCKS, MARK, STATE, at_work, put_right
+from tvmake.engine.state_directory import LOCK, LOCKS, MARK, STATE, at_work, repair_state_dir
 from tvmake.errors import MachineError
 from tvmake.storage.files import write_text, writing
 
@@ -31,7 +31,7 @@ def only_run() -> Iterator[None]:
     lock = FileLock(LOCK, timeout=0)
     with writing(STATE):
         STATE.mkdir(exist_ok=True)
-        put_right()
+        repair_state_dir()
         try:
             lock.acquire()
         except Timeout:

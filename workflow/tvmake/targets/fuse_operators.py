@@ -6,9 +6,9 @@ import tvm
 
 from tvmake.targets.dynamic_reshapes import RESHAPES
 from tvmake.targets.nearest_resizes import NEAREST_RESIZES
+from tvmake.targets.no_fuse_reverse import NoFuseReverse
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.passes import Pass
-from tvmake.targets.reversals import KeepReversals
 from tvmake.targets.scalar_arguments import PassScalarsInShapes
 from tvmake.targets.size_order import OrderSizes
 
@@ -23,7 +23,7 @@ def fuse_operators(split_kernels: Sequence[Pass] = ()) -> list[Pass]:
     return [
         transform.LegalizeOps({**NORMS, **RESHAPES, **NEAREST_RESIZES}),
         transform.AnnotateTIROpPattern(),
-        KeepReversals(),
+        NoFuseReverse(),
         transform.FoldConstant(),
         transform.FuseOps(),
         OrderSizes(),

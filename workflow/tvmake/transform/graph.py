@@ -26,8 +26,8 @@ from tvmake.quantize.weights.holding import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
 from tvmake.transform.batch_norms import fold_batch_norms
+from tvmake.transform.convolutions.conv1d_to_conv2d import conv1d_to_conv2d
 from tvmake.transform.convolutions.paddings import fold_paddings
-from tvmake.transform.convolutions.sequences import as_pictures
 from tvmake.transform.convolutions.transposed import as_convolutions
 from tvmake.transform.equal_broadcasts import drop_equal_broadcasts
 from tvmake.transform.fold_constants import evaluate_constants
@@ -36,7 +36,7 @@ from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, h
 from tvmake.transform.layouts.clips import split_clips
 from tvmake.transform.layouts.norms import flatten_norms
 from tvmake.transform.masked_rows import drop_masked_rows
-from tvmake.transform.numbers.own_comparisons import ask_for_numbers
+from tvmake.transform.numbers.isnan_idiom import ask_for_numbers
 from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
 from tvmake.transform.numbers.wide_norms import spell_out_wide_norms
 from tvmake.transform.numbers.zero_products import keep_infinities
@@ -139,7 +139,7 @@ def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule"
     module = drop_masked_rows(module)
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never
-    return as_pictures(as_convolutions(fold_paddings(module), kept), kept)
+    return conv1d_to_conv2d(as_convolutions(fold_paddings(module), kept), kept)
 
 
 def _quantized_convolutions(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":

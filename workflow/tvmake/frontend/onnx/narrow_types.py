@@ -62,7 +62,7 @@ def carrier(data_type: int) -> int:
 _BY_NAME = {helper.tensor_dtype_to_np_dtype(kind).name: kind for kind in NARROW}
 
 
-def carried(values: np.ndarray) -> np.ndarray:
+def to_storage_dtype(values: np.ndarray) -> np.ndarray:
     """Values of a narrow type as a compiled model holds them; others as they are."""
     data_type = _BY_NAME.get(values.dtype.name, 0)
     if data_type in SMALL_FLOATS:
@@ -71,7 +71,7 @@ def carried(values: np.ndarray) -> np.ndarray:
 
 
 def restored(values: np.ndarray, data_type: int) -> np.ndarray:
-    """The reverse of :func:`carried`, for a tensor of ``data_type``."""
+    """The reverse of :func:`to_storage_dtype`, for a tensor of ``data_type``."""
     if data_type not in NARROW:
         return values
     kind = helper.tensor_dtype_to_np_dtype(data_type)

@@ -25,16 +25,16 @@ from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.branches import compute_both_branches
-from tvmake.frontend.torch.constant_extents import settle_places
+from tvmake.frontend.torch.constant_dims import resolve_constant_dims
 from tvmake.frontend.torch.constants import compute_constants
 from tvmake.frontend.torch.derived_extents import with_own_dimensions
-from tvmake.frontend.torch.item_places import look_up_places
+from tvmake.frontend.torch.item_index import rewrite_item_index
 from tvmake.frontend.torch.operators.complex import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
-from tvmake.frontend.torch.operators.further_results import FURTHER, asks_for_further
 from tvmake.frontend.torch.operators.masks.selection import choose_by_masks
 from tvmake.frontend.torch.operators.matrices.grouping import of_libraries
+from tvmake.frontend.torch.operators.multi_output_ops import FURTHER, asks_for_further
 from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.windows.dynamic_resizing import DYNAMIC_RESIZES
 from tvmake.frontend.torch.operators.windows.resizing import KEPT
@@ -165,7 +165,7 @@ def _exported_again(program: ExportedProgram, shapes: Sequence[Sequence[Any]]) -
 def _with_constant_extents(program: ExportedProgram) -> ExportedProgram:
     """A program whose inputs have fixed shapes, with extents that depend on parameters alone settled."""
     inputs = _input_values(program)
-    if any(map(free_symbols, inputs)) or not settle_places(program):
+    if any(map(free_symbols, inputs)) or not resolve_constant_dims(program):
         return program
     return _exported_again(program, [value.shape for value in inputs])
 
@@ -187,7 +187,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
             table.pop(node.target, None)
     with _without_tracebacks():
         core = program.run_decompositions({**table, **DECOMPOSITIONS, **of_libraries(program)})
-        is_changed = write_out(core) | look_up_places(core) | compute_as_tensors(core)
+        is_changed = write_out(core) | rewrite_item_index(core) | compute_as_tensors(core)
         core = core.run_decompositions({**table, **DECOMPOSITIONS}) if is_changed else core
         core = core.run_decompositions(dict(FURTHER)) if any(map(asks_for_further, exported.calls(core))) else core
     _drop_checks(core)

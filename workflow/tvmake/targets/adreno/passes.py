@@ -9,16 +9,16 @@ from typing import Any
 import tvm
 
 from tvmake.targets.adreno.convolution import DATA, KERNEL, legalize_conv2d
+from tvmake.targets.adreno.default_scope import to_default_scope
+from tvmake.targets.adreno.fuse_epilogue import FuseEpilogue
 from tvmake.targets.adreno.kernel_scopes import in_scopes_of_calls, split_kernels_by_scope
-from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
-from tvmake.targets.adreno.texels import OthersInBuffers, is_texel
-from tvmake.targets.adreno.usual_memory import in_usual_memory
+from tvmake.targets.adreno.texture_dtypes import OthersInBuffers, is_texel
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.kernel_parts import PartLargeKernels
+from tvmake.targets.no_fuse_reverse import NoFuseReverse
 from tvmake.targets.numbers.norms import NORMS
-from tvmake.targets.reversals import KeepReversals
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """Transposed convolutions have no kernel in blocks of channels, and TVM 0.27 stops where it is not told so."""
@@ -64,7 +64,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
         OthersInBuffers(),
         transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d}),
         transform.AnnotateTIROpPattern(),
-        KeepReversals(),
+        NoFuseReverse(),
         transform.FoldConstant(),
         transform.FuseOps(),
         PartLargeKernels(),
@@ -101,7 +101,7 @@ def _has_blocks(shape: tuple[int, ...]) -> bool:
 def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """Kernels whose buffers have the scopes of what they are called with."""
     placed = in_scopes_of_calls(split_kernels_by_scope(copies_as_kernels(module)))
-    return tvm.relax.transform.Normalize()(in_usual_memory(placed))
+    return tvm.relax.transform.Normalize()(to_default_scope(placed))
 
 
 def rules() -> list[Any]:
@@ -109,4 +109,4 @@ def rules() -> list[Any]:
     from tvm.s_tir.dlight import adreno
 
     layouts = OfWholePixels(BoundRule(adreno.LayoutTransform()))
-    return [OfOneEpilogue(BoundRule(adreno.Conv2d())), layouts, BoundRule(adreno.Pool2D()), BoundRule(WholePixels())]
+    return [FuseEpilogue(BoundRule(adreno.Conv2d())), layouts, BoundRule(adreno.Pool2D()), BoundRule(WholePixels())]

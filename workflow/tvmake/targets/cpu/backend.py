@@ -7,10 +7,10 @@ import tvm
 from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.half_precision import HalfPrecision
-from tvmake.targets.cpu.integers.borders import take_in_borders
 from tvmake.targets.cpu.integers.dots import dots
-from tvmake.targets.cpu.integers.integer_products import suit_products
-from tvmake.targets.cpu.not_numbers import NotNumbers
+from tvmake.targets.cpu.integers.fuse_zero_point_padding import fuse_zero_point_padding
+from tvmake.targets.cpu.integers.legalize_int8_dot import legalize_int8_dot
+from tvmake.targets.cpu.nan_semantics import NanSemantics
 from tvmake.targets.cpu.parallel_rows import ParallelRows
 from tvmake.targets.cpu.schedules import rule
 from tvmake.targets.cpu.schedules.apply import apply_rules
@@ -18,14 +18,14 @@ from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
 from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
+from tvmake.targets.cpu.vectors.inline_slices import inline_slices
 from tvmake.targets.cpu.vectors.partial_tiles import PartialTiles
-from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.vectors.registers import Registers
-from tvmake.targets.cpu.vectors.segments import Segments
-from tvmake.targets.cpu.vectors.shares import Shares
+from tvmake.targets.cpu.vectors.softmax_reciprocal import SoftmaxReciprocal
+from tvmake.targets.cpu.vectors.split_concat_loops import SplitConcatLoops
 from tvmake.targets.cpu.vectors.vector_math import VectorMath
 from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
-from tvmake.targets.cpu.winograd import with_fewer_products
+from tvmake.targets.cpu.winograd import to_winograd
 from tvmake.targets.empty_reductions import InitializeEmptyReductions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
@@ -55,19 +55,16 @@ class CpuBackend(Backend):
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
         """Channels last, integer matmuls for the processor's instructions, Winograd's convolutions."""
         target, inputs = context.target, context.inputs
-        legalize_int8_dot = ModulePass("LegalizeInt8Dot", lambda module: suit_products(module, target, inputs))
-
-        def to_winograd(module: "tvm.IRModule") -> "tvm.IRModule":
-            return with_fewer_products(module, machine(target).lanes(32), inputs)
-
+        int8_dot = ModulePass("LegalizeInt8Dot", lambda module: legalize_int8_dot(module, target, inputs))
+        winograd = ModulePass("ToWinograd", lambda module: to_winograd(module, machine(target).lanes(32), inputs))
         return [
             *self.dispatch_passes(),
-            legalize_int8_dot,  # matmuls, which are legalised together with what has no layout
-            ModulePass("InlineSlices", read_parts_in_place),
+            int8_dot,  # matmuls, which are legalised together with what has no layout
+            ModulePass("InlineSlices", inline_slices),
             ModulePass("ConvertToChannelsLast", channels_last),
-            legalize_int8_dot,
-            ModulePass("FuseZeroPointPadding", take_in_borders),
-            *([ModulePass("ToWinograd", to_winograd)] if context.layout_free else []),
+            int8_dot,
+            ModulePass("FuseZeroPointPadding", fuse_zero_point_padding),
+            *([winograd] if context.layout_free else []),
         ]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
@@ -106,8 +103,8 @@ class CpuBackend(Backend):
         """With vectors, threads by rows and IEEE 754's NaN."""
         before = [
             ParallelRows(),
-            Segments(),
-            Shares(),
+            SplitConcatLoops(),
+            SoftmaxReciprocal(),
             WinogradStrips(),
             PartialTiles(),
             IncompleteVectors(),
@@ -119,7 +116,7 @@ class CpuBackend(Backend):
         ]
         # After loops are vectors: TVM 0.27 visits the factors of a product twice where it has to leave one in a loop, and takes the
         # variables of these expressions for bound twice.
-        return KernelPipeline("tvmake_cpu", before, [Registers(), VectorMath(), NotNumbers()])
+        return KernelPipeline("tvmake_cpu", before, [Registers(), VectorMath(), NanSemantics()])
 
     def intrinsics_module(self, target: "tvm.target.Target") -> str | None:
         """By the architecture."""

@@ -61,7 +61,7 @@ OUT_ELEMENTWISE_FUSIBLE, OPAQUE = 4, 8
 """``OpPatternKind`` kOutEWiseFusable and kOpaque (include/tvm/relax/op_attr_types.h)."""
 
 
-def with_fewer_products(module: "tvm.IRModule", lanes: int, inputs: int) -> "tvm.IRModule":
+def to_winograd(module: "tvm.IRModule", lanes: int, inputs: int) -> "tvm.IRModule":
     """The network with those convolutions of float32 in Winograd's form that gain by it.
 
     Args:

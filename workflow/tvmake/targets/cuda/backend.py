@@ -7,10 +7,10 @@ import tvm
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.c_dialects.before_lowering import lower_dialect
-from tvmake.targets.carries import WithoutCarries
-from tvmake.targets.cuda import dot_products, math, tf32_networks
+from tvmake.targets.cuda import dot_products, math
 from tvmake.targets.cuda.fragments import register_fragments
 from tvmake.targets.cuda.half_remainders import WideRemainders
+from tvmake.targets.cuda.propagate_tf32 import propagate_tf32
 from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
 from tvmake.targets.cuda.vector_booleans import RELEASES, StoredBooleans
 from tvmake.targets.gpu.backend import GpuBackend
@@ -20,6 +20,7 @@ from tvmake.targets.gpu.rules import Rule
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.passes import ModulePass, Pass
+from tvmake.targets.simplify_divmod import SimplifyDivmod
 
 FURTHER = 7
 """Schedules of a kernel, besides the one of its rule, that a search starts from."""
@@ -40,7 +41,7 @@ class CudaBackend(GpuBackend):
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
         """Kernels that know of the network's TF32."""
-        return [*super().legalize_passes(context), ModulePass("PropagateTf32", tf32_networks.pass_on)]
+        return [*super().legalize_passes(context), ModulePass("PropagateTf32", propagate_tf32)]
 
     def schedule_rules(self) -> list[Rule]:
         """Tensor cores, and dot products of integers, before what suits any GPU."""
@@ -58,7 +59,7 @@ class CudaBackend(GpuBackend):
 
     def kernel_pipeline(self) -> KernelPipeline:
         """With booleans stored one by one, and with shorter indices."""
-        return lower_dialect("tvmake_cuda", StoredBooleans(), RELEASES, [WithoutCarries()])
+        return lower_dialect("tvmake_cuda", StoredBooleans(), RELEASES, [SimplifyDivmod()])
 
     def install_functions(self) -> None:
         """CUDA's names of functions, and dot products."""

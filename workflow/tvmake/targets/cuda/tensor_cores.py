@@ -14,7 +14,7 @@ import tvm
 from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cuda.fragment_tiles import STATIC_SHARED, WARP, FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.fragments import IN_TF32, PAIRS, SHARED, SIDE, Fragments
-from tvmake.targets.cuda.tf32_networks import allows_tf32
+from tvmake.targets.cuda.propagate_tf32 import allows_tf32
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of

@@ -23,7 +23,7 @@ import tvm_ffi
 
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.codegen.kernel_analysis import leaf_blocks, reduction_length
-from tvmake.targets.cuda.tf32_networks import allows_tf32
+from tvmake.targets.cuda.propagate_tf32 import allows_tf32
 
 LAMBDA = 14.0
 """Standard deviations allowed for."""

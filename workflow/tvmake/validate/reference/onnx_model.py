@@ -6,7 +6,7 @@ import onnx
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
-from tvmake.frontend.onnx.narrow_types import NARROW, carried, restored
+from tvmake.frontend.onnx.narrow_types import NARROW, restored, to_storage_dtype
 from tvmake.validate.runtime import Runtime, named
 
 
@@ -79,7 +79,7 @@ def _reference_implementation(path: str, signature: Signature, reason: str) -> R
         try:
             with np.errstate(all="ignore"):
                 outputs = evaluator.run(names, values)
-                return {name: carried(np.asarray(value)) for name, value in zip(names, outputs, strict=True)}
+                return {name: to_storage_dtype(np.asarray(value)) for name, value in zip(names, outputs, strict=True)}
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input, subgraphs
-from tvmake.frontend.onnx.narrow_types import NARROW, SMALL_FLOATS, SMALL_INTEGERS, carried, carrier, decoded
+from tvmake.frontend.onnx.narrow_types import NARROW, SMALL_FLOATS, SMALL_INTEGERS, carrier, decoded, to_storage_dtype
 from tvmake.frontend.onnx.rewrites.quantized import spread
 
 MOVES = frozenset({
@@ -81,7 +81,7 @@ def _bodies_read(graph: Graph, names: set[str]) -> bool:
 
 
 def _carried(tensor: TensorProto) -> TensorProto:
-    return numpy_helper.from_array(carried(numpy_helper.to_array(tensor)), tensor.name)
+    return numpy_helper.from_array(to_storage_dtype(numpy_helper.to_array(tensor)), tensor.name)
 
 
 def cast(node: onnx.NodeProto, build: Builder) -> str | None:

@@ -22,7 +22,7 @@ from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import lanes_of, vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
 from tvmake.targets.cpu.vectors.partial_tiles import ADDED, LANES, SINGLE
-from tvmake.targets.cpu.vectors.segments import SEGMENTS, ends
+from tvmake.targets.cpu.vectors.split_concat_loops import SEGMENTS, ends
 
 VALUES_OF_A_THREAD = 1 << 14
 """Values below which the others are not woken for an element-wise block."""

@@ -13,7 +13,7 @@ from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
 from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, Tiled
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import vectorize
-from tvmake.targets.cpu.vectors.shares import SHARES, is_softmax
+from tvmake.targets.cpu.vectors.softmax_reciprocal import SHARES, is_softmax
 
 CHUNKS = (1, 2, 4, 8)
 """Rows that go through all steps at once where their number is dynamic."""

@@ -20,7 +20,7 @@ from tvmake.targets.cpu.schedules.padding import pad, padded_weights
 from tvmake.targets.cpu.schedules.rows import by_rows
 from tvmake.targets.cpu.schedules.tiled import Tiled
 from tvmake.targets.cpu.schedules.winograd import winograd
-from tvmake.targets.cpu.vectors.segments import CONDITIONALS
+from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 
 from tvm.s_tir.dlight import analysis  # isort: skip

@@ -12,7 +12,7 @@ import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name, is_call
 from tvmake.targets.cpu.vectors.registers import ON_STACK
-from tvmake.targets.cpu.vectors.segments import CONDITIONALS
+from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS
 
 tirx = tvm.tirx
 

@@ -16,7 +16,7 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
-def read_parts_in_place(module: "tvm.IRModule") -> "tvm.IRModule":
+def inline_slices(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write splits as slices where each part is read by element-wise operators alone."""
     splits = _splits_to_slice(module["main"])
     if not splits:

@@ -2,7 +2,7 @@
 
 TVM 0.27 simplifies the place of an element in memory by an algebra of divisions that rounds wrongly below zero
 (``arith.IterMapSimplify``, in FlattenBuffer): where a reversal is fused with a change of shape, ``(7 - i) // 4 * 4 + (7 - i) % 4``
-becomes ``4 - i``. Remove when tests/targets/test_reversals.py::test_tvm_still_divides_places_below_zero_wrongly fails.
+becomes ``4 - i``. Remove when tests/targets/test_no_fuse_reverse.py::test_tvm_still_divides_places_below_zero_wrongly fails.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ OPAQUE = 8
 """TVM's kOpaque (include/tvm/relax/op_attr_types.h): FuseOps leaves such a kernel alone."""
 
 
-@tvm.transform.module_pass(opt_level=0, name="KeepReversals")
-class KeepReversals:
+@tvm.transform.module_pass(opt_level=0, name="NoFuseReverse")
+class NoFuseReverse:
     """Mark kernels that read backwards along an axis, so that nothing is fused with them. After AnnotateTIROpPattern."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":

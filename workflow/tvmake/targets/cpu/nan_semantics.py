@@ -4,7 +4,7 @@ TVM 0.27 has LLVM choose the first operand if it is larger, and the second one o
 a number, the number is named first here, which costs nothing. Of two values the second is asked whether it is NaN. Extrema of many values
 (poolings, rows of scores) would take up to four times the time with such a question: there NaN is left out, where TVM forgets what was
 before it. 64-bit Arm has an instruction that keeps NaN, for all of them. TVM 0.27 asks whether two values are ordered and differ, where
-``!=`` means that they are not equal. Remove when tests/targets/cpu/test_not_numbers.py::test_wheel_still_loses_nan fails.
+``!=`` means that they are not equal. Remove when tests/targets/cpu/test_nan_semantics.py::test_wheel_still_loses_nan fails.
 """
 
 from typing import Any
@@ -25,8 +25,8 @@ HAS_INSTRUCTIONS = "aarch64"
 """Elsewhere they take many."""
 
 
-@tirx.transform.prim_func_pass(opt_level=0, name="NotNumbers")
-class NotNumbers:
+@tirx.transform.prim_func_pass(opt_level=0, name="NanSemantics")
+class NanSemantics:
     """Keep NaN in extrema, and let it differ from everything; for lowered functions, because TVM simplifies ``not (a == b)``."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:

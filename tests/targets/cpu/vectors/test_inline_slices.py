@@ -10,7 +10,7 @@ import tvm
 from tests.targets.cpu.schedules.nets import lowered, result, values
 from tests.transform.nets import calls
 from tests.tune.graphs import graph
-from tvmake.targets.cpu.vectors.parts import read_parts_in_place
+from tvmake.targets.cpu.vectors.inline_slices import inline_slices
 
 from tvm import relax  # isort: skip
 
@@ -40,7 +40,7 @@ def uneven(x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("net", [gates, uneven])
 def test_parts_for_element_wise_operators_are_slices(net: Callable[..., Any]):
-    made = read_parts_in_place(graph(net, *INPUTS))
+    made = inline_slices(graph(net, *INPUTS))
     assert not calls(made, "split")
     assert calls(made, "strided_slice")
 
@@ -71,7 +71,7 @@ def for_the_user(x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("net", [for_products, for_the_user])
 def test_other_splits_stay(net: Callable[..., Any]):
-    assert len(calls(read_parts_in_place(graph(net, *INPUTS)), "split")) == 1
+    assert len(calls(inline_slices(graph(net, *INPUTS)), "split")) == 1
 
 
 @pytest.mark.parametrize("along", [False, True])
@@ -83,4 +83,4 @@ def test_parts_of_fixed_length_are_read_in_place_beside_a_dynamic_dimension_and_
         first, second = split(x, 2)
         return op.add(first, second)
 
-    assert bool(calls(read_parts_in_place(graph(net, (shape, "float32"))), "split")) == along
+    assert bool(calls(inline_slices(graph(net, (shape, "float32"))), "split")) == along

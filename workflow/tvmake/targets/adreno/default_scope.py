@@ -3,7 +3,7 @@
 TVM 0.27's AnnotateCustomMemoryScope says it of some results and of others nothing. Where a result of the second kind is
 reshaped into one of the first, RewriteDataflowReshape makes a view whose type has no memory, and the network's outputs go
 on naming the variable that was there before: "Var lv is not defined". Remove when
-tests/targets/adreno/test_usual_memory.py::test_tvm_still_loses_views_of_results_without_memory fails.
+tests/targets/adreno/test_default_scope.py::test_tvm_still_loses_views_of_results_without_memory fails.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
-def in_usual_memory(module: "tvm.IRModule") -> "tvm.IRModule":
+def to_default_scope(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with a memory for each result; as it is where no tensor has one."""
     return written_with_buffers(module, _InBuffers)
 

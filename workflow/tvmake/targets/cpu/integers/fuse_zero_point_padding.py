@@ -12,7 +12,7 @@ from tvm import topi
 
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.targets.cpu.integers.integer_products import SMALL
+from tvmake.targets.cpu.integers.legalize_int8_dot import SMALL
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -20,7 +20,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
-def take_in_borders(module: "tvm.IRModule") -> "tvm.IRModule":
+def fuse_zero_point_padding(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with such borders as a part of the kernels that read them."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
 

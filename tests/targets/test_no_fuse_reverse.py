@@ -14,7 +14,7 @@ from tvm.sym.iter_affine_map import iter_map_simplify  # isort: skip
 
 
 def test_tvm_still_divides_places_below_zero_wrongly():
-    """When this fails, targets/reversals.py can go."""
+    """When this fails, targets/no_fuse_reverse.py can go."""
     place = tvm.tirx.Var("place", "int64")
     four = tvm.tirx.IntImm("int64", 4)
     backwards = tvm.tirx.IntImm("int64", 7) - place

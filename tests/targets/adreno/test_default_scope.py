@@ -20,8 +20,8 @@ def with_two_views(x, w):
 
 
 def test_tvm_still_loses_views_of_results_without_memory(monkeypatch):
-    """When this fails, targets/adreno/usual_memory.py can go."""
-    monkeypatch.setattr("tvmake.targets.adreno.passes.in_usual_memory", lambda module: module)
+    """When this fails, targets/adreno/default_scope.py can go."""
+    monkeypatch.setattr("tvmake.targets.adreno.passes.to_default_scope", lambda module: module)
     with pytest.raises(Exception, match="is not defined"):
         executable(lowered(with_two_views, X, W))
 

@@ -12,7 +12,7 @@ from tvmake.frontend.torch.program import graphs
 aten = torch.ops.aten
 
 
-def look_up_places(program: ExportedProgram) -> bool:
+def rewrite_item_index(program: ExportedProgram) -> bool:
     """Write such views as lookups, in place.
 
     Returns:

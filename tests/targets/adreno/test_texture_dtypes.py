@@ -29,8 +29,8 @@ def converted(dtype):
 
 
 def test_tvm_still_puts_integers_into_textures(monkeypatch):
-    """When this fails, targets/adreno/texels.py can go."""
-    monkeypatch.setattr("tvmake.targets.adreno.texels.is_texel", lambda _type: True)
+    """When this fails, targets/adreno/texture_dtypes.py can go."""
+    monkeypatch.setattr("tvmake.targets.adreno.texture_dtypes.is_texel", lambda _type: True)
     assert re.search(r"int64.*global\.texture", str(lowered(places, tensor(*BLOCKS)).fused["main"]))
 
 

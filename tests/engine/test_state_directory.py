@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tvmake.engine.run_mutex import is_at_work, only_run
-from tvmake.engine.state_places import DIRECTORIES, LOCK, LOCKS, MARK, STATE
+from tvmake.engine.state_directory import DIRECTORIES, LOCK, LOCKS, MARK, STATE
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ MIDDLE = 128
 """Between a signed value and the unsigned one with the same order."""
 
 
-def suit_products(module: "tvm.IRModule", target: "tvm.target.Target", inputs: int) -> "tvm.IRModule":
+def legalize_int8_dot(module: "tvm.IRModule", target: "tvm.target.Target", inputs: int) -> "tvm.IRModule":
     """The network with its integer products as a target's instructions want them; as it is where there are none.
 
     Args:

@@ -19,8 +19,8 @@ from tvmake.ir.expressions import dtype_name
 tirx = tvm.tirx
 
 
-@tirx.transform.prim_func_pass(opt_level=0, name="WithoutCarries")
-class WithoutCarries:
+@tirx.transform.prim_func_pass(opt_level=0, name="SimplifyDivmod")
+class SimplifyDivmod:
     """Take terms that never carry out of quotients and remainders by constants, in a function of the device."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:

@@ -7,7 +7,7 @@ from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job
 
 
-class Meanwhile:
+class SourceChangeMonitor:
     """Sources of a run's jobs, and how they were before it.
 
     Args:

@@ -12,7 +12,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.torch.importer import read
-from tvmake.transform.convolutions.sequences import as_pictures
+from tvmake.transform.convolutions.conv1d_to_conv2d import conv1d_to_conv2d
 
 from tvm import relax  # isort: skip
 
@@ -104,6 +104,6 @@ def test_a_block_takes_nothing_from_another():
             second = builder.emit_output(builder.emit(convolution(first)))
             third = builder.emit_output(builder.emit(convolution(x)))
         builder.emit_func_output(relax.Tuple([second, third]))
-    module = as_pictures(builder.get())
+    module = conv1d_to_conv2d(builder.get())
     relax.analysis.well_formed(module)  # raises where it is not
     assert operators(module)["nn.conv2d"] == 3

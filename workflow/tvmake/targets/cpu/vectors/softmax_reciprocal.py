@@ -1,4 +1,4 @@
-"""Shares of a row's sum, as softmax ends with: one division for each row, and products.
+"""SoftmaxReciprocal of a row's sum, as softmax ends with: one division for each row, and products.
 
 A division of a vector takes as long as ten products or so. A share is off by two units in the last place at most, instead of by half of one.
 """
@@ -49,8 +49,8 @@ def _reduced(block: Any, operator: Any, source: Any | None = None) -> bool:
     return source is None or bool(value.b.source.same_as(source))
 
 
-@tirx.transform.prim_func_pass(opt_level=0, name="Shares")
-class Shares:
+@tirx.transform.prim_func_pass(opt_level=0, name="SoftmaxReciprocal")
+class SoftmaxReciprocal:
     """Write the divisions in blocks with :data:`SHARES` as products."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:

@@ -27,7 +27,7 @@ BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power"
 """Operators whose operands take each other's shapes."""
 
 
-def as_pictures(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
+def conv1d_to_conv2d(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
     """The same network with two-dimensional convolutions for one-dimensional ones.
 
     Args:

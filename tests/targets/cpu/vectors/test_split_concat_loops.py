@@ -9,7 +9,7 @@ import tvm_ffi
 
 from tests.targets.cpu.schedules.nets import error, lowered
 from tvmake.ir.expressions import is_call
-from tvmake.targets.cpu.vectors.segments import CONDITIONALS, MOST, SEGMENTS, Segments
+from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS, MOST, SEGMENTS, SplitConcatLoops
 
 from tvm import s_tir, te, tirx  # isort: skip
 
@@ -45,7 +45,7 @@ def conditions(module: "tvm.IRModule") -> int:
 @pytest.mark.parametrize("first", [1, 7, 8, 24])
 def test_parts_of_any_length_are_computed_without_conditions(first: int, second: int):
     assert conditions(rows(first, second)) == 1
-    divided = Segments()(rows(first, second))
+    divided = SplitConcatLoops()(rows(first, second))
     assert conditions(divided) == 0
     x, y = (np.random.default_rng(0).standard_normal((3, length)).astype("float32") for length in (first, second))
     result = tvm.runtime.tensor(np.zeros((3, first + second), "float32"))
@@ -55,7 +55,7 @@ def test_parts_of_any_length_are_computed_without_conditions(first: int, second:
 
 def test_other_kernels_stay_as_they_are():
     before = rows(8, 8, marks=False)
-    assert Segments()(before)["main"].same_as(before["main"])
+    assert SplitConcatLoops()(before)["main"].same_as(before["main"])
 
 
 def parts(made: Any) -> list[int]:

@@ -47,8 +47,8 @@ def _bounds(condition: Any, axis: Any) -> Iterator[int]:
                 yield int(other)
 
 
-@tirx.transform.prim_func_pass(opt_level=0, name="Segments")
-class Segments:
+@tirx.transform.prim_func_pass(opt_level=0, name="SplitConcatLoops")
+class SplitConcatLoops:
     """Write loops with :data:`SEGMENTS` as one for each part."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:

@@ -16,7 +16,7 @@ from tvmake.frontend.torch.program import operator_name
 aten = torch.ops.aten
 
 
-def settle_places(program: ExportedProgram) -> bool:
+def resolve_constant_dims(program: ExportedProgram) -> bool:
     """Replace constant masks by the places that they choose, and other constants of open extents by their values, in place.
 
     Args:

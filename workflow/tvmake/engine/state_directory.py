@@ -22,7 +22,7 @@ ALSO_ELSEWHERE = ("conda", "conda-archive", "singularity")
 """Directories of what jobs are run in, which may be links."""
 
 
-def put_right() -> None:
+def repair_state_dir() -> None:
     """Remove what is no directory in a directory's place, and no file in a lock's.
 
     Raises:

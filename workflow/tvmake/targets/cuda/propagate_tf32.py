@@ -7,7 +7,7 @@ import tvm
 from tvmake.ir.attributes import TF32
 
 
-def pass_on(module: "tvm.IRModule") -> "tvm.IRModule":
+def propagate_tf32(module: "tvm.IRModule") -> "tvm.IRModule":
     """A network of kernels, which say what the network says."""
     if TF32 not in (module.attrs or {}):
         return module

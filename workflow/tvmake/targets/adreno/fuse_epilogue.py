@@ -12,7 +12,7 @@ from tvmake.targets.gpu.epilogue import inline_epilogues
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 
-class OfOneEpilogue(ScheduleRule):
+class FuseEpilogue(ScheduleRule):
     """A rule that sees kernels with their epilogue in one block."""
 
     def __init__(self, rule: Any):

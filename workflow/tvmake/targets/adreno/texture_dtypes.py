@@ -2,7 +2,7 @@
 
 TVM 0.27's AnnotateCustomMemoryScope goes by shapes alone: any result of five axes, the last one of four, becomes an image. The code
 generator has pixels of 16- or 32-bit floats; it refuses integers of 64 bits ("Unsupported Channel Size: 256"), truth values and bytes. Remove
-when tests/targets/adreno/test_texels.py::test_tvm_still_puts_integers_into_textures fails.
+when tests/targets/adreno/test_texture_dtypes.py::test_tvm_still_puts_integers_into_textures fails.
 """
 
 from typing import Any
