@@ -1,7 +1,7 @@
 """Whether two checkouts of tvmake build the same packages: mod.so and mod.params byte by byte, mod.json key by key but for versions.
 
     python benchmarks/compare_packages.py --base ../base --libraries DIR
-    python benchmarks/compare_packages.py zoo:resnet18 network.onnx --base ../base --targets haswell cortex-a76-linux
+    python benchmarks/compare_packages.py zoo:resnet18 network.onnx --base ../base --targets haswell adreno-730-texture cuda-sm90
 
 Builds the demo's network and those of benchmarks/networks/untuned.txt (or the ones given: names, ONNX files or lists) with the checkout that
 this script is in, or ``--checkout``, and with ``--base``. A target is a tag that ``tvmake targets`` lists, or LLVM's name of an x86-64
@@ -22,6 +22,8 @@ from breadth import LIBRARIES, networks
 from building import ROOT, Build, BuildFailure, Checkout
 from dynamic_dimensions import CACHE
 
+from tvmake.config.catalogue.entries import catalogue
+
 DEFAULT_NETWORKS = [str(ROOT / "resources" / "digits.onnx"), str(ROOT / "benchmarks" / "networks" / "untuned.txt")]
 DEFAULT_TARGETS = ["skylake-avx512", "haswell", "cortex-a76-linux"]
 BYTES = ("mod.so", "mod.params")
@@ -30,8 +32,8 @@ LISTED = 5
 
 
 def target_keys(name: str) -> dict[str, Any]:
-    """A target's keys in a config: a tag has a dash and a system at its end."""
-    is_tag = name.endswith(("-linux", "-android")) or "/" in name
+    """A target's keys in a config: a processor of the catalogue or a tag of TVM's, or else LLVM's name of a CPU."""
+    is_tag = name in catalogue() or "/" in name
     return {"tag": name} if is_tag else {"kind": "llvm", "mcpu": name}
 
 
