@@ -12,7 +12,7 @@ import pytest
 
 from tests.patience import HANG_S
 from tvmake.cli import run
-from tvmake.cli.app import ELSEWHERE, command
+from tvmake.cli.app import ELSEWHERE, GROUPS, command
 
 TABLES = (
     "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
@@ -143,6 +143,14 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert set(done.stdout.split()) == {"compile", "completion"}, done.stderr
+
+
+def test_help_lists_each_command_once_on_one_screen(capsys: pytest.CaptureFixture[str]):
+    names = [name for commands in GROUPS.values() for name in commands]
+    assert sorted(names) == sorted(command().commands)
+    assert run(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 48 and max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

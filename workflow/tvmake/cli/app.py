@@ -1,5 +1,6 @@
 """The typer application; each command lives in a module of its own and imports what it needs when it runs."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -20,28 +21,67 @@ from tvmake.process.output import argument
 ELSEWHERE = {
     "build": "`tvmake compile` makes one package, `tvmake make` all that a config asks for",
     "benchmark": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
-    "bench": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
     "validate": "`tvmake make` compares packages with their models, `tvmake run PACKAGE --self-test` one with its samples",
     "deploy": "`tvmake device push` brings a package to a device; `tvmake run -d` does, too",
     "convert": "`tvmake compile MODEL` makes a package of a model",
     "export": "`tvmake compile MODEL` makes a package of a model; `tvmake records export` and `bundle export` pass things on",
-    "import": "`tvmake compile MODEL` reads a model by itself; `tvmake records import` and `bundle import` take things in",
     "quantize": "`tvmake compile MODEL --precision int8` does, or int8_weights; with a dataset, `precisions: [int8]` in a config",
     "profile": "`tvmake run PACKAGE --profile` times each kernel",
     "test": "`tvmake run PACKAGE --self-test` tests a package, `tvmake device selftest` a device",
-    "serve": "`tvmake device serve` runs a server that packages are run through",
-    "list": "`tvmake status` lists variants, `tvmake targets` targets, `tvmake device list` devices",
-    "models": "`tvmake status` lists what a config has; `zoo:` names are in docs/guides/import-other.md",
-    "info": "`tvmake doctor` tells about this machine, `tvmake verify PACKAGE` about a package",
-    "config": "`tvmake check` validates one, `tvmake init MODEL` writes one",
     "help": "tvmake --help",
-    "version": "tvmake --version",
 }
 """What other programs have commands for."""
 
 
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Build": {
+        "init": "write a commented config for a model",
+        "make": "make everything the config asks for",
+        "compile": "compile one model for one target, without a config",
+        "tune": "search for fast kernels of one model, without a config",
+        "clean": "list what runs have made, and delete it",
+        "step": "run one stage, as the workflow's rules do",
+    },
+    "Use": {
+        "run": "run a package: outputs, latency, kernels, self-test",
+        "verify": "check a package's digests, provenance and signature",
+        "sign": "sign packages",
+        "runtime": "compile the device-side C++ that TVM's wheel lacks",
+    },
+    "Look": {
+        "check": "validate a config and list what it would make",
+        "status": "show what is made, failed, missing or outdated",
+        "explain": "say what made a file, and why it would be rebuilt",
+        "logs": "print the log of the job that failed",
+        "show": "print the summary table of a finished run",
+        "report": "write the page of a run",
+        "diff": "compare two runs: latency, numerics, sizes",
+        "debug": "name the first operator whose output departs",
+    },
+    "Devices": {
+        "device": "list, test and serve devices; push packages to them",
+        "targets": "list what can be compiled for",
+        "doctor": "say what this machine can do, and what is missing",
+        "completion": "print a shell's completion script",
+    },
+    "Share": {
+        "lock": "write down what determined a run",
+        "bundle": "carry a run to another site",
+        "records": "look at, exchange and prune records of tuning",
+        "cache": "look at, check and prune the cache of results",
+    },
+}
+"""The commands as ``--help`` lists them, with a line for each."""
+
+
 class Commands(TyperGroup):
-    """The commands, and what to type for those that there are not."""
+    """The commands in groups, and what to type for those that there are not."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands of each group."""
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is named.
