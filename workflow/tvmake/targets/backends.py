@@ -37,3 +37,8 @@ def kernel_pipeline(target: "tvm.target.Target") -> str:
     backend = backend_of(target)
     backend.install_functions()
     return backend.kernel_pipeline().register()
+
+
+def device_kind(target: "tvm.target.Target") -> str:
+    """The runtime's name for the device that kernels of a target run on."""
+    return backend_of(target).device_kind(target)

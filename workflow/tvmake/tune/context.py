@@ -6,7 +6,7 @@ from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.device import DeviceConfig
 from tvmake.records.record import TuningContext
 from tvmake.records.workload import GENERATION, target_identity
-from tvmake.tune.measure.kernel import device_kind
+from tvmake.targets.backends import device_kind
 
 
 def tuning_context(target: "tvm.target.Target", fingerprint: Fingerprint) -> TuningContext:

@@ -85,7 +85,7 @@ def test_llvm_still_takes_cyclic_places_for_consecutive_ones(monkeypatch):
     """When this fails on a processor with AVX2, targets/cpu/vectors/cyclic_places.py can go."""
     if not tvm.target.codegen.target_has_features("avx2", NATIVE):
         pytest.skip("needs a processor with AVX2")
-    monkeypatch.setattr("tvmake.targets.cpu.vectors.vector_math.CyclicPlaces", _Nothing)
+    monkeypatch.setattr("tvmake.targets.cpu.backend.CyclicPlaces", _Nothing)
     assert not np.array_equal(computed(4), expected(*drawn(4), 4))
 
 

@@ -81,8 +81,8 @@ def _key(inputs: Sequence[Path | None], request: ChoosePrecisionRequest) -> str:
     from tvmake.device.connect import connect
     from tvmake.stages.choices.precision_search.kept import key_of
     from tvmake.storage.code_fingerprint import fingerprint
+    from tvmake.targets.backends import device_kind
     from tvmake.targets.resolve import tvm_target
-    from tvmake.tune.measure.kernel import device_kind
 
     building = request.build
     kind = device_kind(tvm_target(building.target, f"targets.{building.target_name}"))

@@ -65,9 +65,9 @@ def _pick_measured(
     from tvmake.records.best import BestSet
     from tvmake.records.store import RecordStore, records_root
     from tvmake.records.workload import GENERATION, workload
+    from tvmake.targets.backends import device_kind
     from tvmake.targets.resolve import linker, tvm_target
     from tvmake.tune.context import tuning_context
-    from tvmake.tune.measure.kernel import device_kind
     from tvmake.tune.receipts import Receipt, records_of_receipt
     from tvmake.tune.verify.check import Checker
     from tvmake.tune.verify.kernel_runner import kernel_runner

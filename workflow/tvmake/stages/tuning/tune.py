@@ -45,11 +45,10 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     from tvmake.records.store import RecordStore, records_root
     from tvmake.records.workload import workload
     from tvmake.targets.adreno.images import images, largest
-    from tvmake.targets.backends import backend_of
+    from tvmake.targets.backends import backend_of, device_kind
     from tvmake.targets.resolve import tvm_target
     from tvmake.tune.context import cores, tuning_context
     from tvmake.tune.measure.connect import measurer
-    from tvmake.tune.measure.kernel import device_kind
     from tvmake.tune.search import transfer
     from tvmake.tune.search.events import EventLog
     from tvmake.tune.search.nearest import Shape

@@ -12,9 +12,9 @@ from tvmake.device.fingerprint import usable_cores
 from tvmake.device.rpc.serving import ending_servers, served
 from tvmake.device.rpc.tracker import Tracker
 from tvmake.device.time_slots import SessionSlots, TimeSlots
+from tvmake.targets.backends import device_kind
 from tvmake.targets.resolve import linker
 from tvmake.tune.measure.interface import Measurer
-from tvmake.tune.measure.kernel import device_kind
 from tvmake.tune.measure.local import LocalMeasurer
 from tvmake.tune.measure.remote import RPCMeasurer
 

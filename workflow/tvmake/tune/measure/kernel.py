@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvmake.config.tuning import TrialMeasurement
-from tvmake.targets.backends import backend_of
 
 if TYPE_CHECKING:
-    import tvm
+    pass
 
 ENTRY = "main"
 """The kernel's name in its module and library."""
@@ -62,8 +61,3 @@ class Loop:
 
 def _whole(milliseconds: float) -> int:
     return int(-(-milliseconds // 1))
-
-
-def device_kind(target: "tvm.target.Target") -> str:
-    """The runtime's name for the device that kernels of this target run on."""
-    return backend_of(target).device_kind(target)

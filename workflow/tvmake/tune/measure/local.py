@@ -16,9 +16,10 @@ from tvmake.device.time_slots import LocalSlots
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.storage.refusals import check_loadable
+from tvmake.targets.backends import device_kind
 from tvmake.tune.measure.builders import Builders, Building, Kernel
 from tvmake.tune.measure.interface import Candidate, Measured
-from tvmake.tune.measure.kernel import Loop, device_kind
+from tvmake.tune.measure.kernel import Loop
 from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
 from tvmake.tune.measure.scratch import Scratch

@@ -11,10 +11,11 @@ from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.address import Address
 from tvmake.device.rpc.tracker import Tracker
 from tvmake.device.time_slots import SessionSlots, TimeSlots
+from tvmake.targets.backends import device_kind
 from tvmake.tune.measure.builders import Builders
 from tvmake.tune.measure.device_threads import Batch, DeviceThread, NoneLeft, Warn
 from tvmake.tune.measure.interface import Candidate, Measured
-from tvmake.tune.measure.kernel import Loop, device_kind
+from tvmake.tune.measure.kernel import Loop
 from tvmake.tune.measure.scratch import Scratch
 from tvmake.tune.measure.workers.processes import WorkerSource
 from tvmake.tune.measure.workers.session_worker import SessionOptions

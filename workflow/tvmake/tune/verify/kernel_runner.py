@@ -24,7 +24,7 @@ from tvmake.process.parent_death import bound_environment
 from tvmake.process.supervised import exit_description, run_supervised
 from tvmake.storage.refusals import check_loadable
 from tvmake.storage.temporary import temporary_directory
-from tvmake.tune.measure.kernel import device_kind
+from tvmake.targets.backends import device_kind
 from tvmake.tune.measure.machine_faults import check_machine
 
 if TYPE_CHECKING:
