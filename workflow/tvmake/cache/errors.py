@@ -1,4 +1,4 @@
-"""What can go wrong with a cache, none of which may fail a build."""
+"""Errors of a cache, none of which may fail a build."""
 
 
 class CacheTroubleError(Exception):

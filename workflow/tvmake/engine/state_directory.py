@@ -1,6 +1,6 @@
-"""The places of notes and locks in a project's ``.snakemake``: what is neither file nor directory there is removed.
+"""Notes and locks in a project's ``.snakemake``: entries that are neither files nor directories are removed.
 
-A pipe would be waited for, and a link would have a run write, and delete what it cannot read, where the link leads. ``.snakemake``
+Reading a pipe would block, and a link would have a run write, and delete what it cannot read, at the link's target. ``.snakemake``
 itself may be a link.
 """
 

@@ -1,9 +1,8 @@
-"""Quotients and remainders of sums, without the terms that never carry.
+"""Simplify quotients and remainders of sums by dropping terms that never carry.
 
-The place of a value in a convolution's windows and its channel are quotients and remainders of one index, a step's first term plus
-what a thread adds to it: ``(64 * step + 4 * i + thread) % 384 // 128``. With 4 * i + thread below 64 that is ``step // 2 % 3``, the same for a
-whole step; TVM 0.27's simplifier brings such indices into the former shape, and the kernel works it out for each value that it loads, with
-a condition that differs for each.
+The position in a convolution's window and its channel are quotients and remainders of one index, the first index of an iteration plus an
+offset of the thread: ``(64 * step + 4 * i + thread) % 384 // 128``. If 4 * i + thread is below 64, that is ``step // 2 % 3``, which is the same in a whole
+iteration. TVM 0.27's simplifier writes the longer form, and the kernel evaluates it, and a condition on it, for each value that it loads.
 """
 
 import math
@@ -21,7 +20,7 @@ tirx = tvm.tirx
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SimplifyDivmod")
 class SimplifyDivmod:
-    """Take terms that never carry out of quotients and remainders by constants, in a function of the device."""
+    """Drop terms that never carry from quotients and remainders by constants, in functions of the device."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with shorter ones; one without such sums as it is."""

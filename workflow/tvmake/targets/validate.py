@@ -1,4 +1,4 @@
-"""What can be told of a target before anything is made for it."""
+"""Checks of a target before anything is built for it."""
 
 from tvmake.config.target import TargetConfig
 from tvmake.targets.toolchain import compiler_driver

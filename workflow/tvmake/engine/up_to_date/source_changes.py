@@ -1,4 +1,4 @@
-"""Which sources, and files of the config, have changed while a run was at work, so that what it made is of how they were."""
+"""Detect source files and config files that change during a run: its results may come from the previous version."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ from tvmake.plan.plan import Job
 
 
 class SourceChangeMonitor:
-    """Sources of a run's jobs, and how they were before it.
+    """The sources of a run's jobs, with their digests before it.
 
     Args:
         config_files: the files that its plan was read from.

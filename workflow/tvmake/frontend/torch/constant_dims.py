@@ -1,6 +1,6 @@
-"""Extents that depend on parameters alone: of what a constant mask chooses, or a constant tensor repeats.
+"""Dimensions that depend on parameters alone: of elements that a constant mask selects, or a constant tensor repeats.
 
-PyTorch leaves them open, as it does those that depend on the data. Once the places are computed, it finds the extents by itself.
+PyTorch leaves them symbolic, like those that depend on the data. With the indices computed, it infers the dimensions by itself.
 """
 
 import torch

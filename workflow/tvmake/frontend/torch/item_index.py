@@ -1,6 +1,6 @@
-"""``x[t]`` with a tensor of one element: a lookup.
+"""``x[t]`` with a tensor of one element, as a gather.
 
-PyTorch exports it as a view at a place that the data says, which no graph of fixed views has; its symbol stands in all views of the result.
+PyTorch exports it as a view at an offset that depends on the data; its symbol is in all views of the result.
 """
 
 import torch

@@ -1,9 +1,8 @@
-"""Say of every tensor that is in no texture that it is in a buffer.
+"""Give every tensor without a memory scope that of buffers.
 
-TVM 0.27's AnnotateCustomMemoryScope says it of some results and of others nothing. Where a result of the second kind is
-reshaped into one of the first, RewriteDataflowReshape makes a view whose type has no memory, and the network's outputs go
-on naming the variable that was there before: "Var lv is not defined". Remove when
-tests/targets/adreno/test_default_scope.py::test_tvm_still_loses_views_of_results_without_memory fails.
+TVM 0.27's AnnotateCustomMemoryScope annotates some results and leaves others without a scope. If a result without one is reshaped into one
+with a scope, RewriteDataflowReshape makes a view without memory, and the outputs still name the former variable: "Var lv is not
+defined". Remove when tests/targets/adreno/test_default_scope.py::test_tvm_still_loses_views_of_results_without_memory fails.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def to_default_scope(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The network with a memory for each result; as it is where no tensor has one."""
+    """The network with a scope for each result; unchanged if no tensor has one."""
     return written_with_buffers(module, _InBuffers)
 
 

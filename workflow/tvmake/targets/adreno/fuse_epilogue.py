@@ -1,4 +1,4 @@
-"""Kernels of a convolution and what is computed from its result, for schedule rules that know one block after it.
+"""Fuse all that follows a convolution in its kernel into one block, for schedule rules that know one.
 
 TVM 0.27's rule for convolutions on Adreno moves only the last block of a kernel into its threads.
 """

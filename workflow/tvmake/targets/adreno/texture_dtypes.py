@@ -1,7 +1,7 @@
-"""Element types of textures.
+"""Element types that textures can store.
 
-TVM 0.27's AnnotateCustomMemoryScope goes by shapes alone: any result of five axes, the last one of four, becomes an image. The code
-generator has pixels of 16- or 32-bit floats; it refuses integers of 64 bits ("Unsupported Channel Size: 256"), truth values and bytes. Remove
+TVM 0.27's AnnotateCustomMemoryScope decides by shapes alone: any result with five axes, the last one of length four, becomes an image. The code
+generator knows texels of 16- and 32-bit floats; it refuses 64-bit integers ("Unsupported Channel Size: 256"), booleans and bytes. Remove
 when tests/targets/adreno/test_texture_dtypes.py::test_tvm_still_puts_integers_into_textures fails.
 """
 

@@ -1,10 +1,10 @@
-"""NaN in maxima, minima and comparisons, as PyTorch, ONNX and IEEE 754 have it: what is made of NaN is NaN, and NaN differs from all.
+"""NaN in maxima, minima and comparisons as IEEE 754, PyTorch and ONNX define it.
 
-TVM 0.27 has LLVM choose the first operand if it is larger, and the second one otherwise, so that the rectifier of NaN is 0. Of a value and
-a number, the number is named first here, which costs nothing. Of two values the second is asked whether it is NaN. Extrema of many values
-(poolings, rows of scores) would take up to four times the time with such a question: there NaN is left out, where TVM forgets what was
-before it. 64-bit Arm has an instruction that keeps NaN, for all of them. TVM 0.27 asks whether two values are ordered and differ, where
-``!=`` means that they are not equal. Remove when tests/targets/cpu/test_nan_semantics.py::test_wheel_still_loses_nan fails.
+An extreme of NaN is NaN, and NaN is unequal to everything. TVM 0.27 has LLVM select the first operand if it is larger, and the second one otherwise,
+so that ReLU of NaN is 0. For a value and a constant, the constant becomes the first operand, which costs nothing. For two values, the second one is tested for
+NaN. Extrema of many values (pooling, rows of attention scores) would take up to four times as long with such a test: they ignore NaN, whereas TVM
+drops the values before it. 64-bit Arm has an instruction that keeps NaN, for all of them. TVM 0.27 computes ``!=`` as "ordered and unequal", where
+it means "not equal". Remove when tests/targets/cpu/test_nan_semantics.py::test_wheel_still_loses_nan fails.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ HAS_INSTRUCTIONS = "aarch64"
 
 @tirx.transform.prim_func_pass(opt_level=0, name="NanSemantics")
 class NanSemantics:
-    """Keep NaN in extrema, and let it differ from everything; for lowered functions, because TVM simplifies ``not (a == b)``."""
+    """Propagate NaN through extrema and comparisons; for lowered functions, because TVM simplifies ``not (a == b)``."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such operators of floating-point numbers replaced; one without any as it is."""

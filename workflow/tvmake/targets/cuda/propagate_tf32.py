@@ -1,4 +1,4 @@
-"""Networks whose float32 may be multiplied in TF32: what the transform says of a network, its kernels say each."""
+"""Propagate a network's permission to multiply float32 in TF32 to its kernels."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tvmake.ir.attributes import TF32
 
 
 def propagate_tf32(module: "tvm.IRModule") -> "tvm.IRModule":
-    """A network of kernels, which say what the network says."""
+    """The network with its attribute on each kernel."""
     if TF32 not in (module.attrs or {}):
         return module
     functions = {

@@ -1,8 +1,8 @@
-"""Convolutions of sequences as convolutions of pictures one row high, and what lies between them as well.
+"""Convert one-dimensional convolutions to two-dimensional ones on images of height 1.
 
 TVM's layouts, the schedules for CPUs and GPUs, and Adreno's textures know two-dimensional convolutions; one-dimensional ones would be
-plain loops. A sequence takes its row at the first convolution and gives it back where something else reads it, so that a
-stack of convolutions, activations and residuals moves nothing in between.
+plain loops. A sequence gets the axis at the first convolution and loses it before an operator that needs the sequence, so that a
+stack of convolutions, activations and residuals needs no reshapes in between.
 """
 
 from collections.abc import Collection

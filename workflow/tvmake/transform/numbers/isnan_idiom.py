@@ -1,6 +1,6 @@
-"""A value compared with itself, which is how many networks ask what is not a number.
+"""Replace comparisons of a value with itself by ``isnan``, which many networks mean by them.
 
-TVM takes it for known: that `x != x` is never true, that `x <= x` always is. Of floating-point numbers that holds for all but NaN.
+TVM simplifies them: ``x != x`` to false and ``x <= x`` to true. For floating-point values that is wrong for NaN.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""Operators of several results, for programs that use more than the first.
+"""Operators with several outputs, for programs that use more than the first.
 
-TVM 0.27's importer makes one tensor of each of these, and hands that out whichever result is asked for.
+TVM 0.27's importer makes one tensor of each, and returns it for every output.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Borders of a zero point around what depthwise convolutions of small integers read, made within these.
+"""Fuse padding with a zero point into depthwise convolutions of 8-bit integers.
 
-The zero of quantised data is some integer, which a convolution's own padding is not. As a kernel of its own, such a border is a pass
-over memory that takes half as long as the convolution; within it, the schedule makes it for some rows at a time. Other convolutions
-of small integers take their instructions' time, beside which the pass is little.
+The zero of quantised data is some integer, whereas a convolution's own padding is 0. As a kernel of its own, the padding is a pass over memory
+that takes half as long as the convolution; fused, the schedule computes it for a few rows at a time. Other convolutions of 8-bit integers
+take much longer than the pass.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
 def fuse_zero_point_padding(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The network with such borders as a part of the kernels that read them."""
+    """The network with such padding fused into the kernels that read it."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
 
 

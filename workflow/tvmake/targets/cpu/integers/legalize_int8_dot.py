@@ -1,9 +1,9 @@
-"""Products of small integers, in the form that a CPU's instructions for them take.
+"""Rewrite matmuls and convolutions of 8-bit integers for a CPU's dot-product instructions.
 
-These want data of one sign and sums of a multiple of some products. Data of the other sign are moved by 128, and what that
-adds to each sum, 128 Σ w, is taken off again; it depends on weights alone, so that it is computed when the package is
-built. Channels are filled up with zeros, but not those of groups. Where a convolution reads so few that most would be zeros, as of a
-grey picture, what a row of its window reads becomes the channels of one place. All of it is exact.
+The instructions want data of one sign, and sums of a multiple of some terms. Data of the other sign are shifted by 128, and what that adds to
+each sum, 128 Σ w, is subtracted; it depends on weights alone, so that it is computed when the package is built. Channels are padded with
+zeros, but not those of groups. If a convolution reads so few channels that most would be zeros, as in a grey image, the values that a row of its
+window reads become the channels of one pixel. All of it is exact.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,7 +1,7 @@
-"""Parts of a tensor that element-wise operators read, read where they lie.
+"""Inline splits and slices into the element-wise operators that read them.
 
-A split is a kernel that copies all of its parts: one, and as many allocations, for each step of a recurrent layer, whose gates are the parts of
-a product. Slices are read by the kernels that compute with them.
+A split is a kernel that copies all of its results, and an allocation for each: in a recurrent layer that is once for each time step, because the
+gates are slices of a matmul's result.
 """
 
 from typing import Any

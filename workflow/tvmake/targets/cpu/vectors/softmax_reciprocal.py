@@ -1,6 +1,6 @@
-"""SoftmaxReciprocal of a row's sum, as softmax ends with: one division for each row, and products.
+"""Divide a softmax's row by its sum with one reciprocal and multiplications.
 
-A division of a vector takes as long as ten products or so. A share is off by two units in the last place at most, instead of by half of one.
+A division of a vector takes about as long as ten multiplications. The result is off by at most two units in the last place, instead of half of one.
 """
 
 from collections.abc import Sequence

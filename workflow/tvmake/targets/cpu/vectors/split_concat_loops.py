@@ -1,4 +1,7 @@
-"""Rows that consist of parts from several places, as concatenations: a loop in vectors for each part, instead of a question for each value."""
+"""Split loops over the rows of a concatenation into a loop for each operand.
+
+Each loop is computed in vectors. A single loop would select the operand for each value.
+"""
 
 from collections.abc import Iterator
 from typing import Any
