@@ -22,6 +22,7 @@ POOLINGS = {
 }
 
 
+@pytest.mark.parametrize("batch", [1, "n"])
 @pytest.mark.parametrize("pooling", POOLINGS.values(), ids=POOLINGS)
 @pytest.mark.parametrize("automatic", ["SAME_LOWER", "SAME_UPPER"])
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ POOLINGS = {
     ],
 )
 def test_they_are_padded_as_by_the_runtime(
-    tmp_path: Path, operator: str, opset: int, options: dict[str, Any], automatic: str, pooling: Any
+    tmp_path: Path, operator: str, opset: int, options: dict[str, Any], automatic: str, pooling: Any, batch: int | str
 ):
     extents, window, steps = pooling
     options = {name: value[: len(extents)] for name, value in options.items()}
@@ -43,7 +44,7 @@ def test_they_are_padded_as_by_the_runtime(
     graph = helper.make_graph(
         [node],
         "padded",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, *extents])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 2, *extents])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9).SerializeToString()

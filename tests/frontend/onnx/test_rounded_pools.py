@@ -23,13 +23,14 @@ POOLINGS = {
 }
 
 
+@pytest.mark.parametrize("batch", [1, "n"])
 @pytest.mark.parametrize("poolings", POOLINGS.values(), ids=POOLINGS)
 @pytest.mark.parametrize(
     ("operator", "opset", "options"),
     [("AveragePool", 13, {}), ("AveragePool", 19, {"count_include_pad": 1}), ("MaxPool", 13, {}), ("LpPool", 18, {})],
 )
 def test_what_follows_is_imported_for_the_runtimes_extents(
-    tmp_path: Path, operator: str, opset: int, options: dict[str, Any], poolings: Any
+    tmp_path: Path, operator: str, opset: int, options: dict[str, Any], poolings: Any, batch: int | str
 ):
     extents, window, steps, padding = poolings
     nodes = [
@@ -41,7 +42,7 @@ def test_what_follows_is_imported_for_the_runtimes_extents(
     graph = helper.make_graph(
         nodes,
         "pooled",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, *extents])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 2, *extents])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [helper.make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 1.5, 1])],
     )

@@ -7,7 +7,7 @@ number of cells where windows leave cells out; and counts dilations, which ONNX 
 from onnx import helper
 
 from tvmake.frontend.onnx.graph import Graph, attributes
-from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS
+from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS, fixed_extents
 
 AUTOMATIC = ("SAME_LOWER", "SAME_UPPER")
 
@@ -20,10 +20,10 @@ def write_out_padding(graph: Graph) -> int:
     for node in graph.graph.node:
         values = attributes(node)
         is_automatic = node.op_type in POOLS and values.get("auto_pad") in AUTOMATIC
-        shape = graph.static_shape(node.input[0]) if is_automatic else None
-        if shape is None:
+        extents = fixed_extents(graph, node.input[0]) if is_automatic else None
+        if extents is None:
             continue
-        windows = zip(shape[2:], values["kernel_shape"], values.get("strides", [1] * (len(shape) - 2)), strict=True)
+        windows = zip(extents, values["kernel_shape"], values.get("strides", [1] * len(extents)), strict=True)
         totals = [max((extent - 1) // step * step + size - extent, 0) for extent, size, step in windows]
         less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
         pads = [*more, *less] if values["auto_pad"] == "SAME_LOWER" else [*less, *more]

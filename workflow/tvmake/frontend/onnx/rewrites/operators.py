@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 from tvmake.frontend.onnx.rewrites import declared_shapes, quantized, resize, rnn, sampling, signal
 from tvmake.frontend.onnx.rewrites.expand import expand
+from tvmake.frontend.onnx.rewrites.rounded_pools import fixed_extents
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
 
@@ -184,17 +185,17 @@ def conv_transpose(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """output_shape is ignored by the importer: turn it into pads, by the formula of ONNX's specification."""
     values = attributes(node)
     wanted = values.get("output_shape")
-    shape, weight = build.graph.static_shape(node.input[0]), build.graph.static_shape(node.input[1])
-    if not wanted or shape is None or weight is None:
+    extents, weight = fixed_extents(build.graph, node.input[0]), build.graph.static_shape(node.input[1])
+    if not wanted or extents is None or weight is None:
         return None
-    count = len(shape) - 2
+    count = len(extents)
     kernel = values.get("kernel_shape", weight[2:])
     strides, dilations = values.get("strides", [1] * count), values.get("dilations", [1] * count)
     extra = list(values.get("output_padding", [0] * count))
     begins, ends = [], []
     for axis in range(count):
         span = (kernel[axis] - 1) * dilations[axis] + 1
-        full = strides[axis] * (shape[2 + axis] - 1) + extra[axis] + span
+        full = strides[axis] * (extents[axis] - 1) + extra[axis] + span
         total = full - wanted[-count:][axis]
         if total < 0:
             extra[axis], total = extra[axis] - total, 0

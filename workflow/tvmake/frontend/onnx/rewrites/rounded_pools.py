@@ -22,8 +22,8 @@ def round_down(graph: Graph) -> int:
         is_rounded_up = (
             node.op_type in POOLS and values.get("ceil_mode") and values.get("auto_pad", "NOTSET") == "NOTSET"
         )
-        shape = graph.static_shape(node.input[0]) if is_rounded_up else None
-        written = _written_out(node.op_type, values, shape[2:]) if shape is not None else None
+        extents = fixed_extents(graph, node.input[0]) if is_rounded_up else None
+        written = _written_out(node.op_type, values, extents) if extents is not None else None
         if written is not None:
             kept = [attribute for attribute in node.attribute if attribute.name not in written]
             del node.attribute[:]
@@ -31,6 +31,13 @@ def round_down(graph: Graph) -> int:
             graph.refresh()  # the shapes of all that follows
             changed += 1
     return changed
+
+
+def fixed_extents(graph: Graph, name: str) -> tuple[int, ...] | None:
+    """A tensor's dimensions behind batch and channels; None if one of them is dynamic."""
+    shape = graph.shape(name) or (None,)
+    extents = tuple(extent for extent in shape[2:] if isinstance(extent, int))
+    return extents if len(extents) == len(shape) - 2 else None
 
 
 def _written_out(kind: str, values: dict[str, Any], extents: tuple[int, ...]) -> dict[str, Any] | None:
