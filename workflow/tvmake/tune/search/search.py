@@ -27,9 +27,10 @@ from tvmake.records.record import Record, Status, TuningContext, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.records.workload import Workload
 from tvmake.storage.files import canonical_json
+from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.winograd import is_winograd
 from tvmake.tune.measure.interface import Candidate, Measured, Measurer
-from tvmake.tune.measure.kernel import CUDA, TIMER
+from tvmake.tune.measure.kernel import TIMER
 from tvmake.tune.receipts import EXHAUSTED
 from tvmake.tune.search.evolution import Evolution
 from tvmake.tune.search.finals import compare, finalists
@@ -198,10 +199,10 @@ class Search:
             self.comparison = found.digest
 
     def _is_tried_again(self, stored: StoredRecord) -> bool:
-        """Whether a record says nothing: its device was lost, or it is of a CUDA kernel and does not say how it was timed. Such records are
-        of versions that timed launches, and short kernels all alike."""
-        is_cuda = self.workload.target.kind.name == CUDA
-        is_old = is_cuda and stored.status == "ok" and TIMER not in stored.record.conditions
+        """Whether a record says nothing: its device was lost, or its kernel can be timed in a CUDA graph and it does not say how it was
+        timed. Such records come from versions that timed single launches, in which short kernels look alike."""
+        can_use_graph = backend_of(self.workload.target).captures_graphs
+        is_old = can_use_graph and stored.status == "ok" and TIMER not in stored.record.conditions
         return stored.status == "device_lost" or is_old
 
     def _load(self) -> list[StoredRecord]:
