@@ -221,3 +221,17 @@ def test_a_dynamic_dimension_is_expanded_to_its_own_size(tmp_path):
     np.testing.assert_array_equal(run(x), runtime(made, [x])[0])
     with pytest.raises(InputError, match="Expand"), checking_arguments():
         run(random(1, 1, 4, 10))
+
+
+def test_operators_within_an_operators_import_have_equal_sizes_too(tmp_path):
+    """An instance norm's product and sum, of an image that is cut to five channels, which TVM cannot tell to be five."""
+    nodes = [
+        node("CenterCropPad", ["x", "size"], ["cut"], axes=[1]),
+        node("InstanceNormalization", ["cut", "scale", "shift"], ["y"]),
+    ]
+    weights = {"scale": random(5), "shift": random(5, seed=1)}
+    made = model(nodes, {"x": (FLOAT, ["n", "c", 8])}, ["y"], {"size": np.array([5]), **weights})
+    run = machine(read(save(tmp_path / "m.onnx", made)))
+    for channels in (3, 5, 8):
+        x = random(2, channels, 8)
+        np.testing.assert_allclose(run(x), runtime(made, [x])[0], rtol=1e-4, atol=1e-5)

@@ -76,7 +76,9 @@ class EqualSizesBuilder(relax.BlockBuilder):
 
     def _operand(self, operand: Any) -> Any:
         """An operand as a variable, which is the same one for all that use it: TVM's builder remembers what it has bound."""
-        return super().normalize(relax.Tuple([operand])).fields[0] if isinstance(operand, relax.Call) else operand
+        if not isinstance(operand, relax.Call):
+            return operand
+        return super().normalize(relax.Tuple([self._equalize(operand)])).fields[0]
 
     def _unify(self, positions: Sequence[Position], shapes: list[list[Any]], call: Any) -> None:
         """Give axes the simplest of their sizes, unless two of them are different numbers, which TVM reports."""
