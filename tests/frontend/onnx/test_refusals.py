@@ -242,6 +242,12 @@ def test_poolings_that_need_fixed_dimensions_are_refused(tmp_path, reason):
     assert reason in refusal(save(tmp_path / "m.onnx", made)).problem
 
 
+def test_positions_of_maxima_in_large_windows_are_refused_for_their_size(tmp_path):
+    outputs = ["y", "positions"]
+    made = model([node("MaxPool", ["x"], outputs, kernel_shape=[17, 17])], {"x": (FLOAT, [1, 1, 20, 20])}, outputs)
+    assert "in windows of at most 256 elements" in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
 def test_a_pooling_that_rounds_up_within_its_image_takes_dynamic_dimensions(tmp_path):
     window = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
     read(

@@ -42,16 +42,16 @@ Pass = Any
 
 def run_passes(passes: Iterable[Pass], module: "tvm.IRModule") -> "tvm.IRModule":
     """Run passes in order, but for those that the pass context disables."""
-    for each in passes:
-        module = each(module) if isinstance(each, ModulePass) else _run_one(each, module)
+    for module_pass in passes:
+        module = module_pass(module) if isinstance(module_pass, ModulePass) else _run_one(module_pass, module)
     return module
 
 
-def pass_name(each: Pass) -> str:
+def pass_name(module_pass: Pass) -> str:
     """The name by which a pass is disabled and dumped."""
-    return each.name if isinstance(each, ModulePass) else str(each.info.name)
+    return module_pass.name if isinstance(module_pass, ModulePass) else str(module_pass.info.name)
 
 
-def _run_one(each: Pass, module: "tvm.IRModule") -> "tvm.IRModule":
-    """A pass called by itself would run although it is disabled."""
-    return tvm.transform.Sequential([each])(module)
+def _run_one(module_pass: Pass, module: "tvm.IRModule") -> "tvm.IRModule":
+    """Run a pass in a sequence: called by itself, it would run although it is disabled."""
+    return tvm.transform.Sequential([module_pass])(module)

@@ -16,6 +16,7 @@ from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.rewrites.resize import is_trusted
 from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS
+from tvmake.frontend.onnx.rewrites.sampling import MAX_TAPS
 
 MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization", "AllClassNMS"})
 
@@ -114,6 +115,8 @@ def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
 def _pool(node: onnx.NodeProto, graph: Graph) -> str | None:
     shape, values = graph.shape(node.input[0]), attributes(node)
     if node.op_type == "MaxPool" and any(node.output[1:]):
+        if graph.static_shape(node.input[0]) is not None:
+            return f"the positions of its maxima are found in windows of at most {MAX_TAPS} elements"
         return "the positions of its maxima need fixed dimensions (`--dim NAME=SIZE`, or `dims` of the model)"
     if shape is None or not values.get("ceil_mode") or values.get("auto_pad", "NOTSET") != "NOTSET":
         return None

@@ -31,9 +31,8 @@ class CudaBackend(GpuBackend):
 
     name = "cuda"
     captures_graphs = True
-    search_rules = (
-        "cuda"  # from sm_70 on, MetaSchedule's choice are those for tensor cores, which compute in float16 alone
-    )
+    # From sm_70 on, MetaSchedule's own choice are the rules for tensor cores, which compute in float16 alone.
+    search_rules = "cuda"
 
     def dispatch_passes(self) -> list[Pass]:
         """With remainders of float16 in float32."""
