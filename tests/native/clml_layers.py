@@ -13,11 +13,11 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from tests.targets.adreno.nets import conv, op, tensor
+from tests.targets.adreno_texture.nets import conv, op, tensor
 from tests.tune.graphs import graph
-from tvmake.targets.adreno.clml.calls import as_kernels
-from tvmake.targets.adreno.clml.graph import WEIGHTS, graph_json
-from tvmake.targets.adreno.clml.partition import composites, partition
+from tvmake.targets.adreno_clml.calls import as_kernels
+from tvmake.targets.adreno_clml.graph import WEIGHTS, graph_json
+from tvmake.targets.adreno_clml.partition import composites, partition
 
 CHANNELS = 6
 """Of most pictures: no multiple of the four that the stand-in's layout has in a row."""

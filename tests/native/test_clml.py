@@ -54,7 +54,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = """
 import sys
 from pathlib import Path
-from tests.targets.test_opencl_packages import DIGITS, Network
+from tests.targets.opencl.test_packages import DIGITS, Network
 print(Network(str(DIGITS), Path(sys.argv[1]), {}).package("adreno-730-clml"))
 """
     printed = clml.run_python(code, tmp_path_factory.mktemp("clml"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.native.opencl_device import loaded, run_python
-from tests.targets.adreno.nets import conv, executable, lowered, op, tensor
+from tests.targets.adreno_texture.nets import conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
 from tests.unoptimised import UNOPTIMISED
 

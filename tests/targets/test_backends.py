@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tvm
 
-from tests.targets.adreno.nets import target
+from tests.targets.adreno_texture.nets import target
 from tvmake.codegen.pass_list import list_passes
 from tvmake.config.catalogue.passes import pass_names
 from tvmake.errors import InputError

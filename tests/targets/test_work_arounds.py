@@ -11,7 +11,7 @@ PACKAGE = Path(tvmake.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 REPLACED = {
-    ("targets/shape_order.py", "relax_utils.set"),
+    ("targets/dynamic/shape_order.py", "relax_utils.set"),
     ("codegen/scheduling/light_intrinsics.py", "tvm.s_tir.tensor_intrin"),
 }
 """Attributes of TVM that are replaced at run time, because TVM offers no hook in their place."""

@@ -10,7 +10,7 @@ from onnx import helper
 
 from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
-from tests.targets.test_opencl_packages import first_device
+from tests.targets.opencl.test_packages import first_device
 from tests.transform.nets import Compiled, Transformed, calls, classifier, imported, run, transformed
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower

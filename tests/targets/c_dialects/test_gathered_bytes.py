@@ -5,8 +5,8 @@ import pytest
 import tvm
 
 from tests.requirements import need
-from tests.targets.adreno.nets import BUFFER, functions, lowered, op, tensor
-from tests.targets.adreno.nets import target as adreno
+from tests.targets.adreno_texture.nets import BUFFER, functions, lowered, op, tensor
+from tests.targets.adreno_texture.nets import target as adreno
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
 from tvmake.targets.backends import kernel_pipeline

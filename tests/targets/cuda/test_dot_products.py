@@ -8,7 +8,7 @@ import pytest
 import tvm_ffi
 
 from tests.requirements import need
-from tests.targets.adreno.nets import executable, lowered, modules, op, target, tensor
+from tests.targets.adreno_texture.nets import executable, lowered, modules, op, target, tensor
 from tests.targets.gpu.nets import error, taken
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tvm
 
-from tests.targets.adreno.nets import conv, executable, lowered, modules, op, target, tensor
+from tests.targets.adreno_texture.nets import conv, executable, lowered, modules, op, target, tensor
 from tests.targets.gpu.nets import taken
 from tvmake.targets.cuda.backend import FURTHER, CudaBackend
 from tvmake.targets.cuda.fragment_tiles import FragmentProduct, FragmentTile, best_tiles, cycles

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.targets.adreno.nets import conv, executable, lowered, modules, op, target, tensor
+from tests.targets.adreno_texture.nets import conv, executable, lowered, modules, op, target, tensor
 from tests.targets.cuda.test_tensor_cores import H100, REPLAY
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
 from tvmake.config.build import PassOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.ir.attributes import TF32
-from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.cuda import tf32
 from tvmake.targets.cuda.backend import CudaBackend
 from tvmake.targets.cuda.fragments import SIDE
 from tvmake.targets.cuda.tensor_cores import TensorCores
+from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.transform.precision import to_precision
 from tvmake.tune.trace import trace_json
 

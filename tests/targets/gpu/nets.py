@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tests.targets.adreno.nets import executable, lowered, target
+from tests.targets.adreno_texture.nets import executable, lowered, target
 from tests.targets.cpu.schedules.nets import BASELINE, result, values
 from tests.targets.cpu.schedules.nets import lowered as lowered_for_cpu
 from tvmake.codegen.weights import packed_weights
 from tvmake.native.backend import opencl_library
-from tvmake.targets.bound_rule import BoundRule
+from tvmake.targets.gpu.bound_rule import BoundRule
 
 
 def taken(rule: Any, expression: Any, *inputs: Any, name: str) -> list[str]:

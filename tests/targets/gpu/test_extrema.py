@@ -6,7 +6,7 @@ import pytest
 import tvm
 
 from tests.requirements import need
-from tests.targets.adreno.nets import BUFFER, op, tensor
+from tests.targets.adreno_texture.nets import BUFFER, op, tensor
 from tests.targets.gpu.nets import error, taken
 from tvmake.targets.gpu.extrema import Extrema
 

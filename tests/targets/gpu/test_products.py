@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import need
-from tests.targets.adreno.nets import BUFFER, conv, op, tensor
+from tests.targets.adreno_texture.nets import BUFFER, conv, op, tensor
 from tests.targets.gpu.nets import error, taken
 from tvmake.targets.gpu.products import Products
 

@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from tests.requirements import need
-from tests.targets.adreno.nets import lowered, op, tensor
+from tests.targets.adreno_texture.nets import lowered, op, tensor
 from tests.targets.cpu.schedules.nets import values
 from tests.targets.gpu.nets import error
 from tests.transform.nets import calls, operator, run

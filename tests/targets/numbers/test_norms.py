@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.decibels import decibels
 from tests.frontend.torch.running import as_built
 from tests.requirements import need
-from tests.targets.adreno.nets import executable, lowered, tensor
+from tests.targets.adreno_texture.nets import executable, lowered, tensor
 from tests.tune.graphs import graph
 from tvmake.native.backend import opencl_library
 from tvmake.targets.numbers.norms import NORMS

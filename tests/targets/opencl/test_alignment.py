@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.targets.adreno.nets import executable, lowered, modules, op, tensor
+from tests.targets.adreno_texture.nets import executable, lowered, modules, op, tensor
 from tvmake.targets.opencl.source import hook as source_hook
 from tvmake.targets.opencl.source.alignment import with_aligned_arrays
 
@@ -22,7 +22,7 @@ def code() -> str:
 
 
 def test_tvm_still_says_nothing_of_alignment(monkeypatch):
-    """When this fails, targets/adreno/source/alignment.py can go."""
+    """When this fails, targets/opencl/source/alignment.py can go."""
     monkeypatch.setattr(source_hook, "with_aligned_arrays", lambda source: source)
     made = code()
     assert "(__local int*)" in made

@@ -1,6 +1,6 @@
 """Images are read through their sampler."""
 
-from tests.targets.adreno.nets import conv, sources, tensor
+from tests.targets.adreno_texture.nets import conv, sources, tensor
 from tvmake.targets.opencl.source import hook as source_hook
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
@@ -13,7 +13,7 @@ def code():
 
 
 def test_tvm_still_reads_without_a_sampler(monkeypatch):
-    """When this fails, targets/adreno/source/image_reads.py can go."""
+    """When this fails, targets/opencl/source/image_reads.py can go."""
     monkeypatch.setattr(source_hook, "with_sampler", lambda source: source)
     assert WITHOUT in code()
 

@@ -5,7 +5,7 @@ import pytest
 import tvm
 
 from tests.requirements import need
-from tests.targets.adreno.nets import BUFFER, executable, lowered, op, target, tensor
+from tests.targets.adreno_texture.nets import BUFFER, executable, lowered, op, target, tensor
 from tests.unoptimised import UNOPTIMISED
 from tvmake.native.backend import opencl_library
 from tvmake.targets.backends import kernel_pipeline

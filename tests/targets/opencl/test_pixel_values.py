@@ -4,7 +4,7 @@ import re
 
 import tvm
 
-from tests.targets.adreno.nets import kernels, target
+from tests.targets.adreno_texture.nets import kernels, target
 from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.opencl.source import hook as source_hook
 
@@ -33,7 +33,7 @@ def unrolled_source():
 
 
 def test_tvm_still_stores_the_first_value_again(monkeypatch):
-    """When this fails, targets/adreno/source/pixel_values.py can go."""
+    """When this fails, targets/opencl/source/pixel_values.py can go."""
     monkeypatch.setattr(source_hook, "with_fresh_pixels", lambda source: source)
     first, second = STORED.findall(unrolled_source())
     assert first == second and re.fullmatch(r"v_\w*", first)

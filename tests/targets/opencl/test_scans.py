@@ -5,7 +5,7 @@ import pytest
 import tvm
 
 from tests.requirements import hint, require
-from tests.targets.adreno.nets import BUFFER, executable, lowered, op, tensor
+from tests.targets.adreno_texture.nets import BUFFER, executable, lowered, op, tensor
 from tests.tune.graphs import graph
 from tvmake.native.backend import opencl_library
 
@@ -14,7 +14,7 @@ X = tensor(3, 40, 7)
 
 def test_tvm_still_takes_its_gpu_kernel_for_opencl():
     """When this fails, targets/opencl_scans.py can go."""
-    from tests.targets.adreno.nets import target
+    from tests.targets.adreno_texture.nets import target
 
     module = graph(lambda x: op.cumsum(x, axis=2), X)
     with target(BUFFER):

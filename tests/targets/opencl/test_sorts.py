@@ -5,7 +5,7 @@ import pytest
 import tvm
 
 from tests.requirements import need
-from tests.targets.adreno.nets import BUFFER, TEXTURE, executable, lowered, op, tensor
+from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, executable, lowered, op, tensor
 from tvmake.native.backend import opencl_library
 
 X = tensor(3, 10, 7)

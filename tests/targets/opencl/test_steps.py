@@ -5,7 +5,7 @@ import torch
 import tvm
 
 from tests.requirements import hint, require
-from tests.targets.adreno.nets import BUFFER, executable, target
+from tests.targets.adreno_texture.nets import BUFFER, executable, target
 from tvmake.codegen.lowering import lower
 from tvmake.config.build import PassOptions
 from tvmake.config.model import ImportOptions

@@ -5,7 +5,7 @@ import pytest
 import tvm
 
 from tests.requirements import hint, require
-from tests.targets.adreno.nets import BUFFER, executable, functions, kernels, lowered, op, target, tensor
+from tests.targets.adreno_texture.nets import BUFFER, executable, functions, kernels, lowered, op, target, tensor
 from tests.tune.graphs import graph
 from tests.unoptimised import UNOPTIMISED
 from tvmake.native.backend import opencl_library

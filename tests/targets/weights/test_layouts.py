@@ -3,7 +3,7 @@
 import numpy as np
 import tvm
 
-from tests.targets.adreno.nets import conv, lowered, op, tensor
+from tests.targets.adreno_texture.nets import conv, lowered, op, tensor
 from tvmake.codegen.weights import packed_weights
 from tvmake.targets.weights.layout_free import tensor_calls
 from tvmake.targets.weights.layouts import take_out_weight_layouts

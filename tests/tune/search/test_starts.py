@@ -20,7 +20,7 @@ from tvmake.records.store import RecordStore
 from tvmake.records.workload import Workload, workload
 from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.schedules.rule import scheduled
-from tvmake.targets.scheduled_kernel import IS_SCHEDULED
+from tvmake.targets.kernels.scheduled_kernel import IS_SCHEDULED
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 from tvmake.tune.context import tuning_context
 from tvmake.tune.measure.interface import Candidate, Measured

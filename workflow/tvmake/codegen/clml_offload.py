@@ -9,7 +9,7 @@ import tvm
 from tvmake.artifact.manifest import ClmlPart
 
 if TYPE_CHECKING:
-    from tvmake.targets.adreno.clml.report import Offload
+    from tvmake.targets.adreno_clml.report import Offload
 
 LOG = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
     Args:
         inputs: how many of ``main``'s arguments are the network's inputs.
     """
-    from tvmake.targets.adreno.clml.partition import partition
-    from tvmake.targets.adreno.clml.report import offload, parts_of
+    from tvmake.targets.adreno_clml.partition import partition
+    from tvmake.targets.adreno_clml.report import offload, parts_of
 
     cut = partition(module, inputs)
     report = offload(cut)

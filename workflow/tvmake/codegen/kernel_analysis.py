@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.artifact.tasks import DYNAMIC
-from tvmake.targets.memory import GLOBAL, memory_scope
+from tvmake.targets.kernels.memory import GLOBAL, memory_scope
 
 LITTLE_WORK = {False: 1 << 16, True: 1 << 12}
 """Operations below which a kernel is left alone, by whether it reduces. A core does some 10⁹ unscheduled operations a
@@ -15,7 +15,7 @@ second, so that these take about 65 and 4 µs: what there is to gain is less tha
 element-wise loops are near their best as they stand."""
 
 CONVOLUTION = "conv2d_NCHWc"
-"""In the name of the block of a convolution that MetaSchedule tiles (``targets.adreno.convolution``)."""
+"""In the name of the block of a convolution that MetaSchedule tiles (``targets.adreno_texture.convolution``)."""
 
 REDUCTION = 2
 """``IterVar.iter_type`` of a reduction (``kCommReduce`` in tvm/tirx/var.h)."""

@@ -21,8 +21,8 @@ from tvmake.errors import InputError
 from tvmake.ir.bounds import bounds_of
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.backends import backend_of
+from tvmake.targets.dynamic.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.passes import Pass, run_passes
-from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
 from tvmake.transform.simplify_shapes import simplify_shapes

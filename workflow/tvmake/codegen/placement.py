@@ -8,9 +8,9 @@ import tvm
 
 from tvmake.artifact.manifest import Placement
 from tvmake.ir.expressions import bindings
-from tvmake.targets.adreno.images import could_be_image, image, images, largest
-from tvmake.targets.adreno.kernel_scopes import scope_of
-from tvmake.targets.memory import GLOBAL
+from tvmake.targets.adreno_texture.images import could_be_image, image, images, largest
+from tvmake.targets.adreno_texture.kernel_scopes import scope_of
+from tvmake.targets.kernels.memory import GLOBAL
 
 NOT_IN_BLOCKS = "no value of it is in blocks of four channels"
 TOO_LARGE = "its image would have {0.width} x {0.height} pixels and {0.layers} layers, more than the target allows"

@@ -16,7 +16,7 @@ from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.debug.departure import Value
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, is_call, operator_name, variables
-from tvmake.targets.memory import in_buffers
+from tvmake.targets.kernels.memory import in_buffers
 from tvmake.targets.numbers.norms import NORMS
 
 COPIES = frozenset({"to_vdevice", "hint_on_device"})

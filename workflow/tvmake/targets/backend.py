@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import tvm
 
-from tvmake.targets.dynamic_reshapes import ViewReshapes
+from tvmake.targets.dynamic.reshapes import ViewReshapes
 from tvmake.targets.fuse_operators import fuse_operators
-from tvmake.targets.kernel_names import shorten_kernel_names
 from tvmake.targets.kernel_pipeline import KernelPipeline
+from tvmake.targets.kernels.names import shorten_kernel_names
 from tvmake.targets.passes import ModulePass, Pass
 from tvmake.targets.weights.layouts import take_out_weight_layouts
 from tvmake.targets.weights.prepack import Packing

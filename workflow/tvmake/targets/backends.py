@@ -2,8 +2,9 @@
 
 import tvm
 
-from tvmake.targets.adreno.backend import AdrenoBackend, AdrenoTextureBackend
-from tvmake.targets.adreno.clml.backend import AdrenoClmlBackend
+from tvmake.targets.adreno_buffer.backend import AdrenoBufferBackend
+from tvmake.targets.adreno_clml.backend import AdrenoClmlBackend
+from tvmake.targets.adreno_texture.backend import AdrenoTextureBackend
 from tvmake.targets.backend import Backend
 from tvmake.targets.cpu.backend import CpuBackend
 from tvmake.targets.cuda.backend import CudaBackend
@@ -14,7 +15,7 @@ from tvmake.targets.opencl.backend import OpenClBackend
 BY_KEY: dict[str, Backend] = {
     "texture": AdrenoTextureBackend(),
     "clml": AdrenoClmlBackend(),
-    "adreno": AdrenoBackend(),
+    "adreno": AdrenoBufferBackend(),
 }
 """By a key of the target, which a tag or the catalogue gives it; the first one counts, and before its kind."""
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import tvm
 
-from tvmake.targets.dynamic_reshapes import RESHAPES
-from tvmake.targets.nearest_resizes import NEAREST_RESIZES
-from tvmake.targets.no_fuse_reverse import NoFuseReverse
+from tvmake.targets.dynamic.nearest_resizes import NEAREST_RESIZES
+from tvmake.targets.dynamic.reshapes import RESHAPES
+from tvmake.targets.dynamic.scalar_arguments import PassScalarsInShapes
+from tvmake.targets.dynamic.size_order import OrderSizes
+from tvmake.targets.kernels.no_fuse_reverse import NoFuseReverse
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.passes import Pass
-from tvmake.targets.scalar_arguments import PassScalarsInShapes
-from tvmake.targets.size_order import OrderSizes
 
 
 def fuse_operators(split_kernels: Sequence[Pass] = ()) -> list[Pass]:

@@ -13,7 +13,7 @@ from tests.targets.cpu.schedules.test_rule import AVX512, KERNELS, conv, norm
 from tvmake.targets.cpu.parallel_rows import PARALLEL
 from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
 from tvmake.targets.cpu.vectors.partial_tiles import LANES, ROWS, SUMS, TILE, PartialTiles
-from tvmake.targets.name_dimensions import name_dimensions
+from tvmake.targets.dynamic.name_dimensions import name_dimensions
 
 from tvm import relax, tirx  # isort: skip
 

@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 
 from tests.targets.cpu.schedules.nets import lowered, result, values
-from tvmake.targets.expression_size import MOST_CHOICES, nested_choices
+from tvmake.targets.kernels.expression_size import MOST_CHOICES, nested_choices
 
 op = tvm.relax.op
 SHAPE = ((64,), "float32")

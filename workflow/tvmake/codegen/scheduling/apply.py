@@ -12,7 +12,7 @@ from tvmake.process.isolation import Refused
 from tvmake.records.best import BestSet
 from tvmake.records.record import Record
 from tvmake.records.workload import GENERATION, Workload, target_identity, workload
-from tvmake.targets.scheduled_kernel import in_place_of
+from tvmake.targets.kernels.scheduled_kernel import in_place_of
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 

@@ -11,7 +11,7 @@ from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.run_kernel import ENTRY
 from tvmake.process.isolation import Refused, each_isolated
 from tvmake.targets.backends import kernel_pipeline
-from tvmake.targets.scheduled_kernel import is_scheduled
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 
 LIMIT_S = 600
 """For one kernel; large ones take some seconds."""

@@ -15,7 +15,7 @@ from tvmake.codegen.scheduling.kernel_parts import KernelPart, kernel_parts
 from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
 from tvmake.targets.cpu.schedules.rule import scheduled
-from tvmake.targets.scheduled_kernel import is_scheduled
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 from tvmake.targets.weights.layout_free import tensor_calls
 
 PLAIN_NS = {True: 0.7, False: 0.2}

@@ -44,7 +44,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     from tvmake.device.limits import FLOAT16, check_limits
     from tvmake.records.store import RecordStore, records_root
     from tvmake.records.workload import workload
-    from tvmake.targets.adreno.images import images, largest
+    from tvmake.targets.adreno_texture.images import images, largest
     from tvmake.targets.backends import backend_of, device_kind
     from tvmake.targets.resolve import tvm_target
     from tvmake.tune.context import cores, tuning_context

@@ -26,10 +26,10 @@ from tvmake.targets.cpu.vectors.split_concat_loops import SplitConcatLoops
 from tvmake.targets.cpu.vectors.vector_math import VectorMath
 from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
 from tvmake.targets.cpu.winograd import to_winograd
-from tvmake.targets.empty_reductions import InitializeEmptyReductions
+from tvmake.targets.dynamic.empty_reductions import InitializeEmptyReductions
+from tvmake.targets.dynamic.name_dimensions import name_dimensions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
-from tvmake.targets.name_dimensions import name_dimensions
 from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
 from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 from tvmake.targets.passes import ModulePass, Pass

@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.dynamic_reshapes import RESHAPES
+from tvmake.targets.dynamic.reshapes import RESHAPES
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import tvm
 
 from tvmake.targets.backend import LoweringContext
-from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.c_dialects.before_lowering import lower_dialect
 from tvmake.targets.cuda import dot_products, math
 from tvmake.targets.cuda.fragments import register_fragments
@@ -14,13 +13,14 @@ from tvmake.targets.cuda.propagate_tf32 import propagate_tf32
 from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
 from tvmake.targets.cuda.vector_booleans import RELEASES, StoredBooleans
 from tvmake.targets.gpu.backend import GpuBackend
+from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.kernel_pipeline import KernelPipeline
+from tvmake.targets.kernels.simplify_divmod import SimplifyDivmod
 from tvmake.targets.passes import ModulePass, Pass
-from tvmake.targets.simplify_divmod import SimplifyDivmod
 
 FURTHER = 7
 """Schedules of a kernel, besides the one of its rule, that a search starts from."""

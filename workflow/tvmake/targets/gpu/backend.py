@@ -7,14 +7,14 @@ import tvm
 
 from tvmake.errors import InputError
 from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
-from tvmake.targets.bound_rule import Launching, general_rules, refuse_unbound
 from tvmake.targets.fuse_operators import fuse_operators
+from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
 from tvmake.targets.gpu.extrema import Extrema
+from tvmake.targets.gpu.kernel_parts import PartLargeKernels
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.gpu.windows import Windows
-from tvmake.targets.kernel_parts import PartLargeKernels
 from tvmake.targets.passes import ModulePass, Pass
 
 SELECT_BOXES = "relax.vision.all_class_non_max_suppression"
@@ -79,7 +79,7 @@ class GpuBackend(Backend):
         return [Launching(), *general_rules()]
 
     def final_passes(self) -> list[Pass]:
-        """See :func:`~tvmake.targets.bound_rule.refuse_unbound`."""
+        """See :func:`~tvmake.targets.gpu.bound_rule.refuse_unbound`."""
         return [ModulePass("RefuseUnboundKernels", _refuse_unbound)]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.bound_rule import BoundRule, Launching
-from tvmake.targets.schedule_checks import is_bound
-from tvmake.targets.scheduled_kernel import in_place_of, is_scheduled
+from tvmake.targets.gpu.bound_rule import BoundRule, Launching
+from tvmake.targets.gpu.schedule_checks import is_bound
+from tvmake.targets.kernels.scheduled_kernel import in_place_of, is_scheduled
 
 Rule = Any
 """A schedule rule of dlight's kind."""

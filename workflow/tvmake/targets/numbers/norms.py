@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import tvm
 
 from tvmake.ir.dimensions import is_known
-from tvmake.targets.dynamic_reshapes import legalize_reshape
+from tvmake.targets.dynamic.reshapes import legalize_reshape
 
 from tvm import relax, te, topi  # isort: skip
 

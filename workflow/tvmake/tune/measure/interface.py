@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tvmake.records.record import Status
-from tvmake.targets.memory import memory_scope
+from tvmake.targets.kernels.memory import memory_scope
 from tvmake.tune.measure.kernel import TensorSpec
 
 if TYPE_CHECKING:

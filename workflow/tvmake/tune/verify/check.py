@@ -21,7 +21,7 @@ from tvmake.records.workload import Workload
 from tvmake.storage.temporary import temporary_directory
 from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.cpu.native import native_attributes
-from tvmake.targets.memory import in_buffers, memory_scope
+from tvmake.targets.kernels.memory import in_buffers, memory_scope
 from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.cuda.code import machine_code
 from tvmake.tune.measure.linker import Linker

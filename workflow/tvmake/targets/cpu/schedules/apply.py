@@ -5,7 +5,7 @@ from collections.abc import Collection
 import tvm
 
 from tvmake.targets.cpu.schedules.rule import scheduled
-from tvmake.targets.scheduled_kernel import in_place_of, is_scheduled
+from tvmake.targets.kernels.scheduled_kernel import in_place_of, is_scheduled
 
 
 def apply_rules(

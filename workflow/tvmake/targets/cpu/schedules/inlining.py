@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.targets.cpu.schedules.accesses import extent, is_injective, loads_in
-from tvmake.targets.expression_size import LARGEST, MOST_CHOICES, nested_choices, nodes
+from tvmake.targets.kernels.expression_size import LARGEST, MOST_CHOICES, nested_choices, nodes
 
 CHEAP_SPREAD = 4
 """How many times more often than by itself a block with calls or divisions may be computed where it is used."""

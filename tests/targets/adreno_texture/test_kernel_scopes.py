@@ -1,0 +1,58 @@
+"""A kernel for each combination of memory scopes it is called with."""
+
+import tvm
+
+from tests.targets.adreno_texture.nets import conv, lowered, op, target, tensor
+from tests.tune.graphs import graph
+from tvmake.targets.adreno_texture.kernel_scopes import scopes_of, split_kernels_by_scope
+from tvmake.targets.adreno_texture.passes import texture_scopes
+from tvmake.targets.weights.layout_free import tensor_calls
+
+X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
+
+
+def net(x, w, v):
+    # The same pooling of a tensor that convolutions want in a texture, and of one that goes out in a buffer.
+    first = conv(x, w)
+    return op.concat([op.nn.softmax(conv(first, v), 2), op.nn.softmax(conv(conv(conv(first, v), v), v), 2)], 1)
+
+
+def placed():
+    with target():
+        return tvm.transform.Sequential(texture_scopes(target()))(graph(net, X, W, V))
+
+
+def scopes_by_kernel(module):
+    found = {}
+    for call in tensor_calls(module):
+        found.setdefault(str(call.args[0].name_hint), set()).add(scopes_of(call))
+    return found
+
+
+def mismatches(module):
+    """Calls whose arguments are elsewhere than the kernel's buffers."""
+    wrong = []
+    for call in tensor_calls(module):
+        kernel = module[call.args[0]]
+        buffers = tuple(str(parameter.ty.storage_scope) or "global" for parameter in kernel.params)
+        if buffers != scopes_of(call):
+            wrong.append((str(call.args[0].name_hint), buffers, scopes_of(call)))
+    return wrong
+
+
+def test_tvm_still_specialises_for_the_last_call_only():
+    """When this fails, targets/adreno_texture/kernel_scopes.py can go."""
+    module = placed()
+    assert any(len(scopes) > 1 for scopes in scopes_by_kernel(module).values())
+    assert mismatches(tvm.relax.transform.SpecializePrimFuncBasedOnCallSite()(module))
+
+
+def test_every_kernel_has_one_combination_of_scopes_and_is_called_with_it():
+    assert all(len(scopes) == 1 for scopes in scopes_by_kernel(split_kernels_by_scope(placed())).values())
+    assert mismatches(lowered(net, X, W, V).fused) == []
+
+
+def test_a_network_without_conflicts_stays_as_it_is():
+    with target():
+        module = tvm.transform.Sequential(texture_scopes(target()))(graph(lambda x, w: conv(x, w), X, W))
+    assert split_kernels_by_scope(module).same_as(module)

@@ -1,0 +1,112 @@
+"""Networks imported, transformed, built by the stages, and run from their packages on an OpenCL device."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+
+from tests.requirements import hint, require
+from tvmake.artifact.manifest import Manifest
+from tvmake.config.build import BuildOptions
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
+from tvmake.native.backend import opencl_library
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.transform import transform_model
+from tvmake.stages.package.build import build
+
+DIGITS = Path(__file__).parents[3] / "resources/digits.onnx"
+
+NAMES = ("model.json", "model.params", "signature.json", "source.json", "module.json", "module.params", "bound.json")
+
+
+class Network:
+    """A network's stage files, and packages of it."""
+
+    def __init__(self, source: str, directory: Path, dims: dict[str, int], precision: str = "float32"):
+        self.directory = directory
+        self.precision = precision
+        imported, transformed = [directory / name for name in NAMES[:4]], [directory / name for name in NAMES[4:]]
+        import_model(ImportOptions(source=source), *imported)
+        request = TransformRequest(precision=PrecisionConfig(base=precision), dims=dims)
+        transform_model(*imported[:3], request, *transformed)
+        self.stage = transformed
+
+    def package(self, tag: str) -> Path:
+        """The directory of a package for a target."""
+        place = self.directory / tag
+        place.mkdir()
+        request = BuildRequest(
+            model="net",
+            precision=self.precision,
+            target_name=tag,
+            target=TargetConfig(tag=tag),
+            build=BuildOptions(dump=["kernels"]),
+        )
+        build(*self.stage, request, *(place / name for name in ("mod.so", "mod.json", "mod.params", "sources")))
+        return place
+
+
+def first_device() -> "tvm.runtime.Device":
+    """The first OpenCL device."""
+    opencl_library()
+    device = tvm.device("opencl", 0)
+    require(device.exist, hint("PoCL"))
+    return device
+
+
+def run(package: Path, value: np.ndarray, on: "tvm.runtime.Device | None" = None) -> np.ndarray:
+    """Run a package as any other is run."""
+    device = on or first_device()
+    manifest = Manifest.model_validate_json((package / "mod.json").read_bytes())
+    weights = tvm.runtime.load_param_dict_from_file(str(package / "mod.params"))
+    machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(package / "mod.so")), device)
+    params = [tvm.runtime.tensor(weights[one.name].numpy(), device) for one in manifest.parameters]
+    machine.set_input("main", tvm.runtime.tensor(value, device), *params)
+    machine.invoke_stateful("main")
+    got = machine.get_outputs("main")
+    return (got if isinstance(got, tvm.runtime.Tensor) else got[0]).numpy()
+
+
+@pytest.fixture(scope="module")
+def session():
+    return onnxruntime.InferenceSession(DIGITS)
+
+
+@pytest.fixture(scope="module")
+def picture(session):
+    shape = [extent if isinstance(extent, int) else 1 for extent in session.get_inputs()[0].shape]
+    return np.random.default_rng(0).random(shape, np.float32)
+
+
+def dims(session):
+    return {str(extent): 1 for extent in session.get_inputs()[0].shape if not isinstance(extent, int)}
+
+
+@pytest.mark.parametrize("tag", ["adreno-730-buffer", "adreno-730-texture"])
+def test_the_demo_computes_on_opencl_what_onnxruntime_does(tag, session, picture, tmp_path):
+    network = Network(str(DIGITS), tmp_path, dims(session))
+    want = session.run(None, {session.get_inputs()[0].name: picture})[0]
+    np.testing.assert_allclose(run(network.package(tag), picture), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float16", "float16_acc32"])
+@pytest.mark.parametrize("tag", ["adreno-730-buffer", "adreno-730-texture"])
+def test_the_demo_has_packages_in_float16(tag, precision, session, tmp_path):
+    place = Network(str(DIGITS), tmp_path, dims(session), precision).package(tag)
+    kernels = "".join(file.read_text() for file in (place / "sources/kernels").iterdir())
+    assert "cl_khr_fp16" in kernels
+    assert ("write_imageh" in kernels) == (tag.endswith("texture") and "image2d" in kernels)
+
+
+def test_a_clml_package_comes_with_the_report_of_what_clml_takes_and_runs_without_it(session, picture, tmp_path):
+    place = Network(str(DIGITS), tmp_path, dims(session)).package("adreno-730-clml")
+    assert (place / "sources/clml/offload.json").is_file()
+    assert list((place / "sources/clml").glob("clml*.json"))
+    want = session.run(None, {session.get_inputs()[0].name: picture})[0]
+    np.testing.assert_allclose(run(place, picture), want, rtol=1e-4, atol=1e-4)

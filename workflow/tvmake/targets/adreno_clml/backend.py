@@ -1,0 +1,30 @@
+"""Adreno GPUs: operators that Qualcomm's CLML has, and OpenCL kernels for the others."""
+
+import tvm
+
+from tvmake.targets.adreno_buffer.backend import AdrenoBufferBackend
+from tvmake.targets.adreno_clml.calls import with_clml
+from tvmake.targets.adreno_clml.partition import partition
+from tvmake.targets.backend import SHORTEN_NAMES, LoweringContext
+from tvmake.targets.fuse_operators import fuse_operators
+from tvmake.targets.gpu.kernel_parts import PartLargeKernels
+from tvmake.targets.passes import ModulePass, Pass
+
+
+class AdrenoClmlBackend(AdrenoBufferBackend):
+    """Adreno GPUs: operators that Qualcomm's CLML has, and OpenCL kernels for the others."""
+
+    name = "adreno-clml"
+    offloads_to_clml = True
+
+    def graph_passes(self, context: LoweringContext) -> list[Pass]:
+        """Parts of the network become calls of CLML."""
+
+        def offload(module: "tvm.IRModule") -> "tvm.IRModule":
+            return with_clml(partition(module, context.inputs))
+
+        return [ModulePass("OffloadToClml", offload), *self.dispatch_passes()]
+
+    def legalize_passes(self, context: LoweringContext) -> list[Pass]:
+        """Weights in CLML's layouts."""
+        return [*fuse_operators([PartLargeKernels()]), context.pack_weight_layouts(), SHORTEN_NAMES]

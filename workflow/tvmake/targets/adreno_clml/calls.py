@@ -1,0 +1,142 @@
+"""A network whose parts CLML computes where it can, and kernels where it cannot.
+
+A part becomes a function of the virtual machine that asks the runtime whether CLML is ready for it, with these very
+arguments, and calls either CLML or the same operators as kernels, which are fused, scheduled and tuned as any others. Its
+weights are ``main``'s arguments, so that a package holds them once for both.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+
+from tvmake.ir.expressions import bindings, with_values
+from tvmake.targets.adreno_clml.graph import WEIGHTS, register
+from tvmake.targets.adreno_clml.partition import Part, Partition
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+READY = "_ready"
+"""What a part's symbol ends with in the name of the function that says whether CLML computes it."""
+
+
+def with_clml(cut: Partition) -> "tvm.IRModule":
+    """The network calling CLML, whose code is in the module's attributes.
+
+    Raises:
+        MachineError: the OpenCL runtime library has to be compiled, and cannot be.
+    """
+    if not cut.chosen:
+        return _replaced(cut.module, cut.parts, {})
+    functions: dict[Any, Any] = {}
+    callers: dict[str, Any] = {}
+    for index, (name, part) in enumerate(cut.chosen.items()):
+        symbol = symbol_of(index)
+        extern = relax.GlobalVar(f"{symbol}_extern")
+        kernels = relax.GlobalVar(f"{symbol}_kernels")
+        caller = relax.GlobalVar(f"{symbol}_call")
+        functions[extern] = part.function.with_attrs({"global_symbol": symbol, WEIGHTS: len(part.weights)})
+        functions[kernels] = as_kernels(part.function)
+        functions[caller] = _choice(symbol, part.function, extern, kernels)
+        for variable in (extern, kernels, caller):
+            _set_type(variable, functions[variable])
+        callers[name] = caller
+    called = _replaced(cut.module, cut.parts, callers)
+    for variable, function in functions.items():
+        called[variable] = function
+    register()
+    entries = ["main", *(str(caller.name_hint) for caller in callers.values())]
+    passes = [relax.transform.Normalize(), relax.transform.RunCodegen(entry_functions=entries)]
+    return tvm.transform.Sequential(passes)(called)
+
+
+def symbol_of(index: int) -> str:
+    """The name of a part in the package."""
+    return f"clml_part{index}"
+
+
+def as_kernels(function: Any) -> Any:
+    """A part's operators as a function of their own."""
+    builder = relax.BlockBuilder()
+    params = [relax.Var(str(parameter.name), parameter.ty) for parameter in function.params]
+    with builder.function("kernels", params, private=True):
+        with builder.dataflow():
+            results = [builder.emit_output(value) for value in inlined(builder, function, params)]
+        builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
+    return builder.get()["kernels"]
+
+
+def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
+    """Emit a part's operators; gives its results."""
+    values: dict[Any, Any] = dict(zip(function.params, arguments, strict=True))
+    local: dict[Any, Any] = {}
+    for binding in bindings(function):
+        value = binding.value
+        if isinstance(value, relax.Function):
+            local[binding.var] = value
+        elif isinstance(value, relax.Call) and value.op in local:
+            composite = local[value.op]
+            inner = {
+                **values,
+                **dict(zip(composite.params, (with_values(one, values) for one in value.args), strict=True)),
+            }
+            for step in bindings(composite):
+                inner[step.var] = builder.emit(with_values(step.value, inner))
+            values[binding.var] = with_values(composite.body.body, inner)
+        else:
+            values[binding.var] = with_values(value, values)
+    result = with_values(function.body.body, values)
+    return list(result.fields) if isinstance(result, relax.Tuple) else [result]
+
+
+def _choice(symbol: str, function: Any, extern: Any, kernels: Any) -> Any:
+    """A function that calls CLML or the kernels."""
+    params = [relax.Var(str(parameter.name), parameter.ty) for parameter in function.params]
+    ready = relax.Var("is_ready", relax.TensorType([], "bool"))
+    question = relax.op.call_pure_packed(symbol + READY, *params, ty_args=ready.ty)
+    branches = []
+    for name, called in (("by_clml", extern), ("by_kernels", kernels)):
+        result = relax.Var(name, function.ret_ty)
+        step = relax.VarBinding(result, relax.Call(called, params))
+        branches.append(relax.SeqExpr([relax.BindingBlock([step])], result))
+    result = relax.Var("result", function.ret_ty)
+    steps = [relax.VarBinding(ready, question), relax.VarBinding(result, relax.If(ready, *branches))]
+    return relax.Function(params, relax.SeqExpr([relax.BindingBlock(steps)], result), function.ret_ty, True)
+
+
+def _set_type(variable: Any, function: Any) -> None:
+    relax.expr._update_type(variable, function.ty)
+
+
+def _replaced(module: "tvm.IRModule", parts: Mapping[str, Part], callers: Mapping[str, Any]) -> "tvm.IRModule":
+    """``main`` calling something else for each part: the caller of its name, or its operators."""
+    changed = dict(module.functions_items())
+    main = module["main"]
+    names = {str(parameter.name): parameter for parameter in main.params}
+    (variable,) = [one for one in changed if str(one.name_hint) == "main"]
+    changed[variable] = _Calls(module, parts, callers, names).visit_expr(main)
+    return tvm.IRModule(changed, attrs=module.attrs, global_infos=module.global_infos)
+
+
+@mutator
+class _Calls(PyExprMutator):
+    """Replaces calls of parts."""
+
+    def __init__(self, module: Any, parts: Mapping[str, Part], callers: Mapping[str, Any], names: Mapping[str, Any]):
+        super().__init__(module)
+        self.parts, self.callers, self.names = parts, callers, names
+
+    def visit_call_(self, op: Any) -> Any:
+        name = str(op.op.name_hint) if isinstance(op.op, relax.GlobalVar) else ""
+        if name not in self.parts:
+            return super().visit_call_(op)
+        part = self.parts[name]
+        arguments = [
+            *(self.visit_expr(one) for one in op.args),
+            *(self.names.get(weight, weight) for weight in part.weights),
+        ]
+        if name in self.callers:
+            return relax.Call(self.callers[name], arguments)
+        results = inlined(self.builder_, part.function, arguments)
+        return results[0] if len(results) == 1 else relax.Tuple(results)

@@ -1,0 +1,190 @@
+"""Which layers of a network CLML takes, and which stay with kernels."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact.manifest import ClmlPart
+from tvmake.ir.expressions import bindings, dtype_name, operator_name
+from tvmake.targets.adreno_clml.calls import symbol_of
+from tvmake.targets.adreno_clml.partition import Part, Partition, composites
+from tvmake.targets.adreno_clml.patterns import PREFIX, shape_of
+
+from tvm import relax  # isort: skip
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Node(_Part):
+    """One operator of a subgraph."""
+
+    name: str
+    operator: str
+    inputs: list[str]
+    attributes: dict[str, Any]
+    shape: list[int | str] | None
+    dtype: str | None
+
+
+class Subgraph(_Part):
+    """What one CLML call computes."""
+
+    name: str
+    pattern: str
+    """TVM's name for what was matched (``bias.nn.conv2d``)."""
+    part: str
+    """The function of the package that it is in."""
+    inputs: list[str]
+    nodes: list[Node]
+
+
+class Layer(_Part):
+    """One step of the network."""
+
+    name: str
+    operators: list[str]
+    shape: list[int | str] | None
+    offloaded_to: str | None = None
+    """The subgraph that computes it; None for what stays an OpenCL kernel."""
+
+
+class Offload(_Part):
+    """What CLML can take over of a network."""
+
+    is_compiled: bool
+    """Whether the package has layers for CLML; False where there are none that it takes."""
+    reason: str | None = None
+    offloaded: dict[str, int]
+    """How many operators of each kind CLML takes."""
+    fallback: dict[str, int]
+    """How many stay OpenCL kernels."""
+    layers: list[Layer]
+    subgraphs: list[Subgraph]
+
+
+def offload(cut: Partition) -> Offload:
+    """What a partition gives to CLML, layer by layer."""
+    subgraphs: list[Subgraph] = []
+    layers: list[Layer] = []
+    symbols = {name: symbol_of(index) for index, name in enumerate(cut.chosen)}
+    for binding in bindings(cut.module["main"]):
+        call = binding.value
+        if not isinstance(call, relax.Call):
+            continue
+        part = cut.parts.get(str(call.op.name_hint)) if isinstance(call.op, relax.GlobalVar) else None
+        if part:
+            symbol = symbols.get(str(call.op.name_hint))
+            found = _subgraphs_of(part.function, len(subgraphs), symbol or "")
+            subgraphs += [one for _, one in found] if symbol else []
+            for name, one in found:
+                operators, shape = [node.operator for node in one.nodes], one.nodes[-1].shape
+                layers.append(
+                    Layer(name=name, operators=operators, shape=shape, offloaded_to=one.name if symbol else None)
+                )
+        elif operator := operator_name(call):
+            layers.append(Layer(name=str(binding.var.name), operators=[operator], shape=_tensor(binding.var.ty)[0]))
+    taken: dict[str, int] = {}
+    left: dict[str, int] = {}
+    for layer in layers:
+        counts = taken if layer.offloaded_to else left
+        for operator in layer.operators:
+            counts[operator] = counts.get(operator, 0) + 1
+    is_open = bool(relax.analysis.defined_symbolic_vars(cut.module["main"]))
+    why = "the network has open dimensions, which CLML does not take; set them under `dims`" if is_open else None
+    return Offload(
+        is_compiled=bool(symbols),
+        reason=None if symbols else why or "the network has no operator that CLML is given",
+        offloaded=dict(sorted(taken.items())),
+        fallback=dict(sorted(left.items())),
+        layers=layers,
+        subgraphs=subgraphs,
+    )
+
+
+def parts_of(cut: Partition) -> list[ClmlPart]:
+    """The functions of a package that CLML computes."""
+    return [_part(symbol_of(index), part) for index, part in enumerate(cut.chosen.values())]
+
+
+def _part(symbol: str, part: Part) -> ClmlPart:
+    weights = part.function.params[len(part.function.params) - len(part.weights) :]
+    sizes = [int(np.prod(shape_of(one), dtype=np.int64)) * np.dtype(dtype_name(one.ty)).itemsize for one in weights]
+    layers = [name.removeprefix(PREFIX) for name in composites(part.function)]
+    return ClmlPart(name=symbol, layers=layers, weights=part.parameters, weight_bytes=sum(sizes))
+
+
+def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Subgraph]]:
+    """The composites inside a function for CLML, which calls them one after the other, with the results' names: some are equal.
+
+    Args:
+        before: how many subgraphs there are already.
+        symbol: the function's name in the package.
+    """
+    matched = {
+        binding.var: binding.value for binding in bindings(function) if isinstance(binding.value, relax.Function)
+    }
+    found: list[tuple[str, Subgraph]] = []
+    for binding in bindings(function):
+        call = binding.value
+        if isinstance(call, relax.Call) and call.op in matched:
+            composite = matched[call.op]
+            one = Subgraph(
+                name=f"clml{before + len(found)}",
+                pattern=str(composite.attrs["Composite"]).removeprefix(PREFIX),
+                part=symbol,
+                inputs=[_named(argument) for argument in call.args],
+                nodes=[_node(inner) for inner in _operators(composite)],
+            )
+            found.append((str(binding.var.name), one))
+    return found
+
+
+def _node(inner: Any) -> Node:
+    call = inner.value
+    shape, dtype = _tensor(inner.var.ty)
+    return Node(
+        name=str(inner.var.name),
+        operator=operator_name(call),
+        inputs=[_named(argument) for argument in call.args],
+        attributes=_attributes(call.attrs),
+        shape=shape,
+        dtype=dtype,
+    )
+
+
+def _operators(function: Any) -> Iterator[Any]:
+    for binding in bindings(function):
+        if operator_name(binding.value):
+            yield binding
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, relax.Var):
+        return str(value.name)
+    return str(value) if isinstance(value, relax.ShapeExpr) else "constant"
+
+
+def _attributes(attributes: Any) -> dict[str, Any]:
+    if attributes is None:
+        return {}
+    names = [str(field.name) for field in type(attributes).__tvm_ffi_type_info__.fields]
+    return {name: _plain(getattr(attributes, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tvm.tirx.IntImm):
+        return int(value)
+    return [_plain(part) for part in value] if hasattr(value, "__iter__") else str(value)
+
+
+def _tensor(ty: Any) -> tuple[list[int | str] | None, str | None]:
+    if not isinstance(ty, relax.TensorType) or ty.shape is None:
+        return None, None
+    return [int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in ty.shape], str(ty.dtype)

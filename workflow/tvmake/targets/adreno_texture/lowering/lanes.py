@@ -1,0 +1,59 @@
+"""Give each lane of a vectorised loop its own local buffer.
+
+TVM 0.27's VectorizeLoop lets the lanes share a buffer that is allocated inside of the loop: dlight's schedule of poolings
+for Adreno allocates its accumulator there, and all four channels of a pixel are added into one value. Here such a buffer
+gets an axis for the lanes and moves out of the loop. Remove when
+tests/targets/adreno_texture/test_lanes.py::test_tvm_still_lets_lanes_share_a_buffer fails.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.ir.expressions import dtype_name
+
+tirx = tvm.tirx
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="SeparateLanes")
+class SeparateLanes:
+    """Move buffers out of vectorised loops, one element a lane."""
+
+    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
+        """The function without allocations in vectorised loops."""
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _separated))
+        return func if body.same_as(func.body) else func.with_body(body)
+
+
+def _separated(loop: Any) -> Any:
+    if loop.kind != tirx.ForKind.VECTORIZED:
+        return loop
+    allocations: list[Any] = []
+    tvm_ffi.structural_walk(loop.body, (tirx.AllocBuffer, allocations.append))
+    if not allocations:
+        return loop
+    wide = {node.buffer: _widened(node.buffer, loop.extent) for node in allocations}
+    lane = loop.loop_var - loop.min
+
+    def store(node: Any) -> Any:
+        if node.buffer not in wide:
+            return node
+        return tirx.BufferStore(wide[node.buffer], node.value, [*node.indices, lane])
+
+    def load(node: Any) -> Any:
+        if node.source not in wide:
+            return node
+        return tirx.BufferLoad(wide[node.source], [*node.indices, lane])
+
+    def allocation(node: Any) -> Any:
+        return tirx.Evaluate(tirx.const(0, "int32")) if node.buffer in wide else node
+
+    callbacks = [(tirx.BufferStore, store), (tvm.ir.expr.TensorLoad, load), (tirx.AllocBuffer, allocation)]
+    body = tvm_ffi.structural_map(loop.body, callbacks)
+    separated = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
+    return tirx.SeqStmt([*(tirx.AllocBuffer(buffer) for buffer in wide.values()), separated])
+
+
+def _widened(buffer: Any, lanes: Any) -> Any:
+    return tirx.decl_buffer([*buffer.shape, lanes], dtype_name(buffer), name=buffer.name, scope=str(buffer.scope()))

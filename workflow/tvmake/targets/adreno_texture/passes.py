@@ -1,0 +1,101 @@
+"""From Relax operators to fused kernels, and their default schedules, for Adreno GPUs.
+
+The order is that of TVM's ``relax.backend.adreno`` pipeline. Textures: convolutions in blocks of four channels, memory
+scopes by what consumers want, kernels specialised to the scopes of their arguments.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.targets.adreno_texture.convolution import DATA, KERNEL, legalize_conv2d
+from tvmake.targets.adreno_texture.default_scope import to_default_scope
+from tvmake.targets.adreno_texture.kernel_scopes import in_scopes_of_calls, split_kernels_by_scope
+from tvmake.targets.adreno_texture.scope_copies import ArgumentsInBuffers, copies_as_kernels
+from tvmake.targets.adreno_texture.texture_dtypes import OthersInBuffers, is_texel
+from tvmake.targets.gpu.kernel_parts import PartLargeKernels
+from tvmake.targets.kernels.no_fuse_reverse import NoFuseReverse
+from tvmake.targets.numbers.norms import NORMS
+
+LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
+"""Transposed convolutions have no kernel in blocks of channels, and TVM 0.27 stops where it is not told so."""
+
+KEPT = ["relax.nn.conv2d", "relax.nn.max_pool2d", "relax.nn.adaptive_avg_pool2d"]
+"""Operators whose attributes decide on scopes, so that they are legalised after that."""
+
+BLOCKED = [
+    f"relax.{name}"
+    for name in (
+        "nn.conv2d_transpose", "nn.avg_pool2d", "nn.relu", "nn.leakyrelu", "nn.silu", "nn.gelu", "nn.gelu_tanh",
+        "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "negative", "square", "floor", "ceil", "round",
+        "clip", "concat", "astype",
+    )
+]  # fmt: skip
+"""The other operators that TVM 0.27 computes as well on blocks of four channels."""
+
+BLOCKED_PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
+"""Those that do so where both operands have the channels, or one is a single value."""
+
+LANES = 4
+
+FEATURE_MAP_RANK = 4
+"""Batch, channels, height and width: what is laid out in blocks of channels."""
+
+
+def texture_scopes(target: "tvm.target.Target") -> list[Any]:
+    """Layouts and memory scopes, legalisation and fusion."""
+    transform, adreno = tvm.relax.transform, tvm.relax.backend.adreno.transform
+    return [
+        # What does not know the fifth axis is lowered beforehand, and stays out of the blocks.
+        transform.LegalizeOps(
+            {**NORMS, **dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_others)},
+            skip_ops=BLOCKED,
+        ),
+        transform.ConvertLayout(LAYOUTS),
+        transform.Normalize(),
+        transform.FoldConstant(),
+        transform.LegalizeOps(skip_ops=KEPT),
+        transform.AnnotateTIROpPattern(),
+        adreno.AnnotateCustomMemoryScope(target),
+        ArgumentsInBuffers(),
+        OthersInBuffers(),
+        transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d}),
+        transform.AnnotateTIROpPattern(),
+        NoFuseReverse(),
+        transform.FoldConstant(),
+        transform.FuseOps(),
+        PartLargeKernels(),
+        transform.FuseTIR(),
+        transform.DeadCodeElimination(),
+        adreno.FoldVDeviceScopeChange(),
+        transform.DeadCodeElimination(),
+    ]
+
+
+def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    """An operation on two operands as it is, where blocks of channels can take it; else lowered."""
+    shapes = [_extents(operand.ty) for operand in call.args]
+    if len({shape for shape in shapes if shape}) == 1 or all(not shape or _has_blocks(shape) for shape in shapes):
+        return call
+    return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _legalize_others(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    """What reads no texels lowered, so that it stays in buffers. Else as it is."""
+    if is_texel(call.args[0].ty):
+        return call
+    return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _extents(ty: Any) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in ty.shape)
+
+
+def _has_blocks(shape: tuple[int, ...]) -> bool:
+    return len(shape) == FEATURE_MAP_RANK and shape[1] % LANES == 0
+
+
+def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Kernels whose buffers have the scopes of what they are called with."""
+    placed = in_scopes_of_calls(split_kernels_by_scope(copies_as_kernels(module)))
+    return tvm.relax.transform.Normalize()(to_default_scope(placed))

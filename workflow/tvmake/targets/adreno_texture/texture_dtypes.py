@@ -1,0 +1,64 @@
+"""Element types that textures can store.
+
+TVM 0.27's AnnotateCustomMemoryScope decides by shapes alone: any result with five axes, the last one of length four, becomes an image. The code
+generator knows texels of 16- and 32-bit floats; it refuses 64-bit integers ("Unsupported Channel Size: 256"), booleans and bytes. Remove
+when tests/targets/adreno_texture/test_texture_dtypes.py::test_tvm_still_puts_integers_into_textures fails.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.targets.adreno_texture.buffers import placed, with_results_in, written_with_buffers
+from tvmake.targets.adreno_texture.kernel_scopes import scope_of
+from tvmake.targets.adreno_texture.scope_copies import COPY, TEXTURE
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+TEXELS = ("float16", "float32")
+"""What a texture holds."""
+
+
+def is_texel(typed: Any) -> bool:
+    """Whether tensors of a type can be textures."""
+    return dtype_name(typed) in TEXELS
+
+
+@tvm.transform.module_pass(opt_level=0, name="OthersInBuffers")
+class OthersInBuffers:
+    """Keep what is no texel in buffers; arguments are there already."""
+
+    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+        """The module with such tensors in buffers."""
+        return written_with_buffers(module, _InBuffers)
+
+
+def _is_wrong(ty: Any) -> bool:
+    return TEXTURE in scope_of(ty) and not is_texel(ty)
+
+
+@mutator
+class _InBuffers(PyExprMutator):
+    """Rewrites calls.
+
+    Args:
+        device: of buffers.
+    """
+
+    def __init__(self, module: "tvm.IRModule", device: "relax.VDevice"):
+        super().__init__(module)
+        self.device = device
+
+    def visit_generic_const_(self, op: Any) -> Any:
+        """A constant in a buffer, where it is no texel."""
+        ty = placed(op.ty, self.device, _is_wrong)
+        return op if ty is op.ty else tvm.ir.GenericConst(op.value, ty, op.span)
+
+    def visit_call_(self, op: Any) -> Any:
+        """A call of a kernel with such results in buffers; a copy of such a tensor as what it copies."""
+        call = self.visit_expr_post_order(op)
+        if is_call(call, COPY) and not is_texel(op.ty):
+            return call.args[0]
+        return with_results_in(call, self.device, _is_wrong)

@@ -1,0 +1,46 @@
+"""Feature maps of dynamic height and width that repeat each element a whole number of times: indices are whole quotients.
+
+TVM 0.27 computes the index of each element in floating point unless height and width are fixed. Remove when
+tests/targets/dynamic/test_nearest_resizes.py::test_tvm_still_computes_indices_in_floating_point fails.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmake.ir.dimensions import is_known, whole_factor
+
+from tvm import relax, te, topi  # isort: skip
+
+RESIZE = "relax.image.resize2d"
+
+
+def _legalize_resize(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
+    factors = _factors(call)
+    if factors is None:
+        return call.op.get_attr("FLegalize")(builder, call)
+    return builder.call_te(_repeat, call.args[0], factors, list(call.ty.shape), primfunc_name_hint="resize2d")
+
+
+def _factors(call: "relax.Call") -> list[int] | None:
+    """How many times each axis repeats its elements; None if the operator does something else."""
+    attrs = call.attrs
+    manner = str(attrs.method), str(attrs.coordinate_transformation_mode), str(attrs.rounding_method)
+    shapes = call.args[0].ty.shape, call.ty.shape
+    if manner != ("nearest_neighbor", "asymmetric", "floor") or None in shapes:
+        return None
+    pairs = list(zip(*shapes, strict=True))
+    if all(is_known(extent) for pair in pairs for extent in pair):
+        return None  # TVM divides whole numbers itself
+    factors = [whole_factor(*pair) for pair in pairs]
+    return None if None in factors else factors  # type: ignore[return-value]
+
+
+def _repeat(data: Any, factors: Sequence[int], shape: list[Any]) -> Any:
+    def element(*at: Any) -> Any:
+        return data(*(index // factor for index, factor in zip(at, factors, strict=True)))
+
+    return te.compute(shape, element, name="resize", tag=topi.tag.INJECTIVE)
+
+
+NEAREST_RESIZES: dict[str, Callable[["relax.BlockBuilder", "relax.Call"], Any]] = {RESIZE: _legalize_resize}
+"""For ``LegalizeOps``."""

@@ -1,0 +1,133 @@
+"""Schedule rules whose kernels run on the device as a whole.
+
+A block that is outside of threads runs on the host, on memory that only the device can read: TVM 0.27 builds such a kernel,
+and it crashes or is wrong. dlight's rules leave blocks behind where a kernel has more of them than they were written for,
+and some fail in many ways. A rule is taken here where it works and binds everything; the last one binds whatever there is.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.errors import InputError
+from tvmake.targets.gpu.schedule_checks import holds_an_epilogue, is_bound, is_launch, reads_of_other_threads
+
+from tvm.s_tir.dlight import analysis  # isort: skip
+from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
+
+
+def general_rules() -> list[ScheduleRule]:
+    """Rules for the kernels of any GPU, the one that takes every kernel last."""
+    from tvm.s_tir.dlight import gpu
+
+    products = [BoundRule(gpu.Matmul()), BoundRule(gpu.GEMV())]
+    others = [BoundRule(rule) for rule in (gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback())]
+    return [Launching(), *products, *others, EachBlock()]
+
+
+def refuse_unbound(module: "tvm.IRModule") -> None:
+    """Refuse a module for a GPU with a kernel that would run on the host.
+
+    Raises:
+        InputError: naming the kernel.
+    """
+    for symbol, func in module.functions_items():
+        is_kernel = isinstance(func, tvm.tirx.PrimFunc) and "tirx.is_host_func" not in func.attrs
+        if is_kernel and not is_bound(func):
+            raise InputError(
+                str(symbol.name_hint),
+                "a part of this kernel is outside of threads, and would run on the host",
+                "build it for another target, and report the network: every kernel should have a schedule",
+            )
+
+
+class BoundRule(ScheduleRule):
+    """A rule that leaves a kernel to the next one where it fails, leaves a block outside of threads, or sums up wrongly."""
+
+    def __init__(self, rule: Any):
+        self.rule = rule
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """The rule's schedule; None where it has none that runs on the device as a whole."""
+        try:
+            made = self.rule.apply(func, target, tunable)
+            for one in made if isinstance(made, list) else [made]:
+                if one is None or not _is_right(one.mod):
+                    return None
+        except (
+            tvm.error.InternalError, tvm.s_tir.ScheduleError, AssertionError, AttributeError, IndexError, KeyError,
+            RuntimeError, TypeError, ValueError,
+        ):  # fmt: skip
+            return None
+        return made
+
+
+def _is_right(module: "tvm.IRModule") -> bool:
+    """Whether a scheduled kernel runs on the device as a whole, and sums up what it should.
+
+    Raises:
+        RuntimeError: a sum over threads that TVM cannot lower, because it is within a loop of each thread.
+    """
+    tvm.s_tir.transform.LowerCrossThreadReduction()(module)
+    func = module["main"]
+    return is_bound(func) and not holds_an_epilogue(func) and not reads_of_other_threads(func)
+
+
+class Launching(ScheduleRule):
+    """Leave a kernel as it is that comes with threads of its own, as TVM's scattering does."""
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """The kernel's own schedule; None for kernels that launch no threads yet."""
+        if not isinstance(func, tvm.tirx.PrimFunc):
+            return None
+        launches: list[Any] = []
+        tvm_ffi.structural_walk(
+            func.body, (tvm.tirx.AttrStmt, lambda node: launches.append(node) if is_launch(node) else None)
+        )
+        return tvm.s_tir.Schedule(func) if launches and is_bound(func) else None
+
+
+class EachBlock(ScheduleRule):
+    """Bind the loops of each block by itself: slow, and right for every kernel."""
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """A schedule for any kernel of blocks; None for others."""
+        if not isinstance(func, tvm.tirx.PrimFunc):
+            return None
+        schedule = tvm.s_tir.Schedule(func)
+        threads = int(target.attrs.get("max_num_threads", 256))
+        for block in schedule.get_child_blocks(analysis.get_root_block(schedule)):
+            bind(schedule, block, threads)
+        return schedule
+
+
+def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
+    """Bind a block's spatial loops to threads.
+
+    Args:
+        schedule: of the kernel.
+        block: in it.
+        threads: of a work group, at most.
+        lanes: so many of the innermost spatial loops stay within a thread, vectorised where nothing is summed up.
+    """
+    info = analysis.get_sblock_info(schedule, block)
+    spatial = [axis.loop_rv for axis in info.iters if axis.kind == "S"]
+    others = [axis.loop_rv for axis in info.iters if axis.kind != "S"]
+    inner, spatial = spatial[len(spatial) - lanes :], spatial[: len(spatial) - lanes]
+    if any(_has_no_turn(schedule.get(loop)) for loop in (*spatial, *inner)):
+        # TVM divides by the extents of loops that it fuses: they stay as they are, in one thread.
+        spatial, inner, others = [], [], [*spatial, *inner, *others]
+    if not spatial:
+        spatial = [schedule.add_unit_loop(block if not (inner or others) else (inner or others)[0])]
+    schedule.reorder(*spatial, *inner, *others)
+    outer = schedule.fuse(*spatial)
+    blocks, threads_of_block = schedule.split(outer, [None, min(threads, int(schedule.get(outer).extent))])
+    schedule.bind(blocks, "blockIdx.x")
+    schedule.bind(threads_of_block, "threadIdx.x")
+    if inner and not others:
+        schedule.vectorize(inner[0])
+
+
+def _has_no_turn(loop: Any) -> bool:
+    return isinstance(loop.extent, tvm.tirx.IntImm) and int(loop.extent) == 0
