@@ -89,7 +89,7 @@ def test_a_dynamic_extent_may_differ_between_samples(tmp_path):
 
 def test_each_sample_of_a_tflite_network_is_a_first_call(tmp_path):
     need_module("ai_edge_litert", "pip install 'tvmake[tflite]'")
-    from tests.frontend.tflite.test_recurrent import lstm
+    from tests.frontend.tflite.test_lstm import lstm
 
     path = tmp_path / "m.tflite"
     path.write_bytes(lstm())

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.frontend.near_zero import atanh
+from tvmake.frontend.lowering.stable_math import atanh
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import rewritten, with_functions
 

@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 from onnx import helper
 
-from tvmake.frontend import near_zero
+from tvmake.frontend.lowering import stable_math
 from tvmake.frontend.onnx import dynamic_padding
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
 
@@ -60,12 +60,12 @@ def _number(bound: Any) -> float | None:
 
 
 def _elu(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
-    return near_zero.elu(inputs[0], float(attributes.get("alpha", 1.0)))
+    return stable_math.elu(inputs[0], float(attributes.get("alpha", 1.0)))
 
 
 def _selu(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     alpha, scale = (float(attributes.get(name, default)) for name, default in SELU.items())
-    return near_zero.elu(inputs[0], alpha, scale)
+    return stable_math.elu(inputs[0], alpha, scale)
 
 
 SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}

@@ -7,8 +7,8 @@ import numpy as np
 import tvm
 
 from tvmake.frontend.equal_sizes import EqualSizes
-from tvmake.frontend.onnx.rewrites.automatic_padding import AUTOMATIC
-from tvmake.frontend.resizing import compute_along, simplify_extent, whole
+from tvmake.frontend.lowering.resize import compute_along, simplify_extent, whole
+from tvmake.frontend.onnx.rewrites.auto_pad import AUTOMATIC
 from tvmake.ir.dimensions import Extent, is_known
 
 from tvm import relax, te, tirx, topi  # isort: skip

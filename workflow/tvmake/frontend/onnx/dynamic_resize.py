@@ -10,10 +10,10 @@ import onnx
 import tvm
 from onnx import TensorProto
 
-from tvmake.frontend import resizing
+from tvmake.frontend.lowering import resize
+from tvmake.frontend.lowering.resize import Place, clamp, scale_extent, single, whole
 from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data
 from tvmake.frontend.onnx.rewrites.resize import TIE, argument_name, is_plain
-from tvmake.frontend.resizing import Place, clamp, scale_extent, single, whole
 from tvmake.ir.dimensions import Extent, is_known, whole_factor
 
 from tvm import relax, tirx  # isort: skip
@@ -95,9 +95,9 @@ def convert_resize(builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None
     for axis in axes:
         place = _place_unless_kept(values, axis, axes)
         if values.get("mode", "nearest") == "nearest":
-            result = resizing.look_up(builder, result, axis.number, axis.size, _nearest(values, axis, place), extents)
+            result = resize.look_up(builder, result, axis.number, axis.size, _nearest(values, axis, place), extents)
         else:
-            result = resizing.interpolate(
+            result = resize.interpolate(
                 builder, result, axis.number, axis.extent, axis.size, place, extents, _filter(values)
             )
     return _outside(builder, values, axes, result)
@@ -141,11 +141,11 @@ def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[Axis]) -> Any
     if mode == "nearest":
         if None in factors or not _repeats(coordinates, values.get("nearest_mode", "round_prefer_floor")):
             return None
-        return resizing.repeat_elements(data, sizes)
+        return resize.repeat_elements(data, sizes)
     is_by_sizes = all(axis.scale is None or factor for axis, factor in zip(axes, factors, strict=True))
     if mode != "linear" or coordinates not in RATIO_MODES or not is_by_sizes:
         return None
-    return resizing.resize_feature_map(data, sizes, "linear", coordinates)
+    return resize.resize_feature_map(data, sizes, "linear", coordinates)
 
 
 def _repeats(coordinates: str, rounding: str) -> bool:
@@ -209,10 +209,10 @@ def _round_position(place: Any, rounding: str) -> Any:
     return below + tirx.Select(tirx.any(is_tie, beyond > single(0)), single(1), single(0))
 
 
-def _filter(values: Mapping[str, Any]) -> resizing.Filter:
+def _filter(values: Mapping[str, Any]) -> resize.Filter:
     if values["mode"] == "linear":
-        return resizing.LINEAR
-    return resizing.cubic(float(values.get("cubic_coeff_a", -0.75)), bool(values.get("exclude_outside", 0)))
+        return resize.LINEAR
+    return resize.cubic(float(values.get("cubic_coeff_a", -0.75)), bool(values.get("exclude_outside", 0)))
 
 
 def _outside(builder: Any, values: Mapping[str, Any], axes: Sequence[Axis], result: Any) -> Any:
@@ -228,7 +228,7 @@ def _outside(builder: Any, values: Mapping[str, Any], axes: Sequence[Axis], resu
         def is_outside(at: Any, place: Place = place, last: Any = last) -> Any:
             return tirx.any(place(single(at)) < single(0), place(single(at)) > last)
 
-        mask = resizing.compute_along(builder, (axis.size,), is_outside, "resize_outside", (axis.extent, axis.size))
+        mask = resize.compute_along(builder, (axis.size,), is_outside, "resize_outside", (axis.extent, axis.size))
         masks.append(builder.emit(relax.op.reshape(mask, aligned)))
     mask = reduce(lambda left, right: builder.emit(relax.op.logical_or(left, right)), masks)
     value = relax.const(float(values.get("extrapolation_value", 0.0)), str(result.ty.dtype.dtype))

@@ -17,8 +17,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
-from tvmake.frontend.onnx.extents import Extents
-from tvmake.frontend.onnx.fitting import fitted
+from tvmake.frontend.onnx.equalize_operands import fitted
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -30,7 +29,8 @@ from tvmake.frontend.onnx.inputs import (
     value_ranges,
 )
 from tvmake.frontend.onnx.prepare import inline_small, prepare
-from tvmake.frontend.onnx.rewrites.stacked import unstack_reductions
+from tvmake.frontend.onnx.rewrites.unstack_reductions import unstack_reductions
+from tvmake.frontend.onnx.shape_values import Extents
 from tvmake.frontend.onnx.shaped_operators import converted
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main

@@ -16,7 +16,7 @@ from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_o
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
 from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
 from tvmake.frontend.onnx.opset import standardised
-from tvmake.frontend.onnx.rewrites.masked import choose_by_masks
+from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
 from tvmake.frontend.onnx.source import checked, has_external
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -11,7 +11,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
 from tvmake.frontend.onnx.rewrites.contrib.operators import rewrite_contrib
-from tvmake.frontend.onnx.rewrites.masked import choose_by_masks
+from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""

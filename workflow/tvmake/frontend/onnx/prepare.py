@@ -15,11 +15,11 @@ from onnx import helper
 from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes
 from tvmake.frontend.onnx.opset import standardised
 from tvmake.frontend.onnx.refuse import check_nodes
-from tvmake.frontend.onnx.rewrites import control_flow, expand, narrow
+from tvmake.frontend.onnx.rewrites import control_flow, function_bodies, narrow
 from tvmake.frontend.onnx.rewrites import operators as rewrite
-from tvmake.frontend.onnx.rewrites.automatic_padding import write_out_padding
+from tvmake.frontend.onnx.rewrites.auto_pad import write_out_padding
+from tvmake.frontend.onnx.rewrites.ceil_mode import round_down
 from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
-from tvmake.frontend.onnx.rewrites.rounded_pools import round_down
 from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
 
 MAX_ROUNDS = 60
@@ -90,13 +90,13 @@ def apply_rules(graph: Graph) -> Counter[str]:
 
 
 def _apply(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    if node.domain not in expand.DOMAINS:
+    if node.domain not in function_bodies.DOMAINS:
         return None
     rule = RULES.get(node.op_type)
     outputs = rule(node, build) if rule else None
-    if outputs is None and node.op_type in expand.OPERATORS:
+    if outputs is None and node.op_type in function_bodies.OPERATORS:
         build.nodes.clear()
-        outputs = expand.expand(node, build)
+        outputs = function_bodies.expand(node, build)
     return outputs
 
 

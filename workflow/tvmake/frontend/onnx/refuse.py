@@ -13,9 +13,9 @@ from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes, depends_on_data
 from tvmake.frontend.onnx.narrow_types import NARROW
+from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.rewrites.resize import is_trusted
-from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS
 from tvmake.frontend.onnx.rewrites.sampling import MAX_TAPS
 
 MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization", "AllClassNMS"})

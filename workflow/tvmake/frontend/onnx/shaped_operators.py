@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from tvmake.frontend.onnx import dynamic_padding
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
-from tvmake.frontend.onnx.extents import (
+from tvmake.frontend.onnx.shape_values import (
     COMPARISONS,
     EVALUATED,
     Extents,

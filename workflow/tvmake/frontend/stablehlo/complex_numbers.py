@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend.fourier import fourier_matrix
-from tvmake.frontend.stablehlo import elementwise, products, reductions, scattering, shapes
+from tvmake.frontend.lowering.fourier import fourier_matrix
+from tvmake.frontend.stablehlo import dot_and_convolution, elementwise, reductions, scatter, shapes
 from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Pair, Unsupported, Value, extents, is_known
 from tvmake.frontend.stablehlo.source import complex_type
 
@@ -51,12 +51,12 @@ def _reduce(at: Conversion, op: Any, values: list[Any]) -> Any:
 
 
 def _scatter(at: Conversion, op: Any, values: list[Any]) -> Any:
-    combined = scattering.reduction(op)
+    combined = scatter.reduction(op)
     if combined == "mul" and _is_zero(values[-1][1]):  # both parts by real factors
         values = [*values[:-1], values[-1][0]]
     elif combined not in ("update", "add"):
         raise Unsupported("that combines complex numbers by anything but a sum")
-    return _partwise(scattering.CONVERTERS["stablehlo.scatter"])(at, op, values)
+    return _partwise(scatter.CONVERTERS["stablehlo.scatter"])(at, op, values)
 
 
 def _constant(_at: Conversion, op: Any, _values: list[Any]) -> Pair:
@@ -206,11 +206,11 @@ def _convert(at: Conversion, op: Any, values: list[Any]) -> Any:
 
 
 def _dot_general(at: Conversion, op: Any, values: list[Any]) -> Pair:
-    return _bilinear(at, op, values, products.CONVERTERS["stablehlo.dot_general"])
+    return _bilinear(at, op, values, dot_and_convolution.CONVERTERS["stablehlo.dot_general"])
 
 
 def _convolution(at: Conversion, op: Any, values: list[Any]) -> Pair:
-    return _bilinear(at, op, values, products.CONVERTERS["stablehlo.convolution"])
+    return _bilinear(at, op, values, dot_and_convolution.CONVERTERS["stablehlo.convolution"])
 
 
 def _bilinear(at: Conversion, op: Any, values: list[Any], product: Converter) -> Pair:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend import near_zero
+from tvmake.frontend.lowering import stable_math
 from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, is_known
 from tvmake.frontend.stablehlo.source import tensor_type
 
@@ -245,11 +245,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "count_leading_zeros": (_leading_zeros, None),
     "divide": (relax.op.divide, lambda a, b: a / b if a.dtype.kind == "f" else np.trunc(a / b)),
     "exponential": (relax.op.exp, np.exp),
-    "exponential_minus_one": (near_zero.expm1, np.expm1),
+    "exponential_minus_one": (stable_math.expm1, np.expm1),
     "floor": (relax.op.floor, np.floor),
     "is_finite": (relax.op.isfinite, np.isfinite),
     "log": (relax.op.log, np.log),
-    "log_plus_one": (near_zero.log1p, np.log1p),
+    "log_plus_one": (stable_math.log1p, np.log1p),
     "logistic": (relax.op.sigmoid, None),
     "minimum": (relax.op.minimum, np.minimum),
     "multiply": (lambda a, b: (relax.op.logical_and if _is(a, "bool") else relax.op.multiply)(a, b), np.multiply),

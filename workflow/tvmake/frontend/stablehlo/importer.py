@@ -14,13 +14,13 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.frontend.stablehlo import (
     complex_numbers,
+    dot_and_convolution,
     elementwise,
-    products,
     reductions,
-    scattering,
-    selected,
+    scatter,
+    select_and_scatter,
     shapes,
-    sorting,
+    sort,
 )
 from tvmake.frontend.stablehlo.conversion import Conversion
 from tvmake.frontend.stablehlo.source import Program, load, operators, primitives
@@ -29,12 +29,12 @@ from tvm import relax  # isort: skip
 
 CONVERTERS = {
     **elementwise.CONVERTERS,
-    **products.CONVERTERS,
+    **dot_and_convolution.CONVERTERS,
     **reductions.CONVERTERS,
-    **scattering.CONVERTERS,
-    **selected.CONVERTERS,
+    **scatter.CONVERTERS,
+    **select_and_scatter.CONVERTERS,
     **shapes.CONVERTERS,
-    **sorting.CONVERTERS,
+    **sort.CONVERTERS,
 }
 """By the operator's full name, or the one of a composite."""
 

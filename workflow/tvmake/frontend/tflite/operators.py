@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.tflite.recurrent import RecurrentConverter
+from tvmake.frontend.tflite.lstm import RecurrentConverter
 
 from tvm import relax  # isort: skip
 

@@ -27,20 +27,20 @@ from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.branches import compute_both_branches
 from tvmake.frontend.torch.constant_dims import resolve_constant_dims
 from tvmake.frontend.torch.constants import compute_constants
-from tvmake.frontend.torch.derived_extents import with_own_dimensions
+from tvmake.frontend.torch.derived_dims import with_own_dimensions
+from tvmake.frontend.torch.higher_order_ops import write_out
 from tvmake.frontend.torch.item_index import rewrite_item_index
 from tvmake.frontend.torch.operators.complex import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
 from tvmake.frontend.torch.operators.masks.selection import choose_by_masks
-from tvmake.frontend.torch.operators.matrices.grouping import of_libraries
+from tvmake.frontend.torch.operators.matrices.grouped_matmul import of_libraries
 from tvmake.frontend.torch.operators.multi_output_ops import FURTHER, asks_for_further
 from tvmake.frontend.torch.operators.quantized import settle_scales
-from tvmake.frontend.torch.operators.windows.dynamic_resizing import DYNAMIC_RESIZES
-from tvmake.frontend.torch.operators.windows.resizing import KEPT
+from tvmake.frontend.torch.operators.spatial.dynamic_resize import DYNAMIC_RESIZES
+from tvmake.frontend.torch.operators.spatial.resize import KEPT
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.scalars import compute_as_tensors
-from tvmake.frontend.torch.subgraphs import write_out
 from tvmake.frontend.zoo import models as zoo
 from tvmake.ir.bounds import bounds_of, with_bounds
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.frontend.torch.operators.places.test_scattering import Of
+from tests.frontend.torch.operators.indexing.test_scatter import Of
 from tests.frontend.torch.running import outputs
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError

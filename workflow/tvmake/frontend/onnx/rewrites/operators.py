@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 from tvmake.frontend.onnx.rewrites import declared_shapes, quantized, resize, rnn, sampling, signal
-from tvmake.frontend.onnx.rewrites.expand import expand
-from tvmake.frontend.onnx.rewrites.rounded_pools import fixed_extents
+from tvmake.frontend.onnx.rewrites.ceil_mode import fixed_extents
+from tvmake.frontend.onnx.rewrites.function_bodies import expand
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
 

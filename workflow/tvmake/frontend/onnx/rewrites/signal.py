@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from tvmake.frontend.fourier import fourier_matrix
+from tvmake.frontend.lowering.fourier import fourier_matrix
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 
 MAX_LENGTH = 4096

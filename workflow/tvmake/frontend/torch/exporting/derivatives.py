@@ -17,7 +17,7 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tvmake.frontend.torch.exporting.returned import calling
+from tvmake.frontend.torch.exporting.output_structure import calling
 
 
 def are_kept(program: ExportedProgram) -> bool:

@@ -18,10 +18,10 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting import checks, derivatives, returned
+from tvmake.frontend.torch.exporting import checks, derivatives, output_structure
+from tvmake.frontend.torch.exporting.determinism import check_repeatable, same_attributes
 from tvmake.frontend.torch.exporting.faithful import check_faithful
 from tvmake.frontend.torch.exporting.known_values import KnownValues
-from tvmake.frontend.torch.exporting.repeatable import check_repeatable, same_attributes
 from tvmake.process.user_code import blame, place
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
@@ -96,7 +96,7 @@ def _with_derivatives(module: nn.Module, examples: tuple[Any, ...]) -> ExportedP
     """The program with derivatives written out; None where that is none either."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
-            with returned.plainly(module), derivatives.written_out(module, examples):
+            with output_structure.plainly(module), derivatives.written_out(module, examples):
                 program = _plain_program(module, examples, None)
         except Exception:  # noqa: BLE001 -- the error of the module as it is says more
             return None
@@ -110,9 +110,9 @@ def _plain_program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -
         if "not a known type" not in str(error):
             raise
     else:
-        if returned.is_plain(program):
+        if output_structure.is_plain(program):
             return program
-    with returned.plainly(module):
+    with output_structure.plainly(module):
         return torch.export.export(module, examples, dynamic_shapes=dynamic)
 
 

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting.returned import plainly
+from tvmake.frontend.torch.exporting.output_structure import plainly
 
 MOST_ERROR = 1e-2
 """Of the module's outputs, as a share of their RMS: both run the same operators on the same machine, so that other code stands out."""

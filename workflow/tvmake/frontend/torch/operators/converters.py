@@ -28,11 +28,11 @@ import numpy as np
 import torch
 from torch import fx
 
-from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import bits, dynamic_axes, integers, quantized, sorts
-from tvmake.frontend.torch.operators.matrices import products
-from tvmake.frontend.torch.operators.places import dimension_arithmetic, indexing, scattering, slicing
-from tvmake.frontend.torch.operators.windows import pooling, resizing
+from tvmake.frontend.lowering import stable_math
+from tvmake.frontend.torch.operators import bits, dimension_arithmetic, dynamic_axes, integers, quantized, sort
+from tvmake.frontend.torch.operators.indexing import index, scatter, slices
+from tvmake.frontend.torch.operators.matrices import matmul
+from tvmake.frontend.torch.operators.spatial import pooling, resize
 from tvmake.ir.expressions import constant
 
 from tvm import relax  # isort: skip
@@ -46,7 +46,7 @@ def _elu(node: fx.Node, importer: Any) -> Any:
     data = importer.env[node.args[0]]
     given = [float(value) for value in node.args[1:]]
     alpha, scale, input_scale = (*given, *ELU_DEFAULTS[len(given) :])
-    return importer.block_builder.emit(near_zero.elu(data, alpha, scale, input_scale))
+    return importer.block_builder.emit(stable_math.elu(data, alpha, scale, input_scale))
 
 
 def _of_floats(function: Callable[[Any], Any]) -> Callable[[fx.Node, Any], Any]:
@@ -334,18 +334,18 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **bits.CONVERTERS,
     **dimension_arithmetic.CONVERTERS,
     **dynamic_axes.CONVERTERS,
-    **indexing.CONVERTERS,
+    **index.CONVERTERS,
     **integers.CONVERTERS,
     **pooling.CONVERTERS,
-    **products.CONVERTERS,
+    **matmul.CONVERTERS,
     **quantized.CONVERTERS,
-    **resizing.CONVERTERS,
-    **scattering.CONVERTERS,
-    **slicing.CONVERTERS,
-    **sorts.CONVERTERS,
+    **resize.CONVERTERS,
+    **scatter.CONVERTERS,
+    **slices.CONVERTERS,
+    **sort.CONVERTERS,
     "elu.default": _elu,
-    "expm1.default": _of_floats(near_zero.expm1),
-    "log1p.default": _of_floats(near_zero.log1p),
+    "expm1.default": _of_floats(stable_math.expm1),
+    "log1p.default": _of_floats(stable_math.log1p),
     "amax.default": _extreme(relax.op.max),
     "amin.default": _extreme(relax.op.min),
     "prod.default": _product,

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import bits, counting, gradients, ordering, special
+from tvmake.frontend.torch.operators import bits, counting, gradients, order_statistics, special
+from tvmake.frontend.torch.operators.indexing import views
 from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
-from tvmake.frontend.torch.operators.places import views
-from tvmake.frontend.torch.operators.windows import volumes
+from tvmake.frontend.torch.operators.spatial import volumes
 
 aten = torch.ops.aten
 
@@ -315,7 +315,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     **counting.DECOMPOSITIONS,
     **gradients.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
-    **ordering.DECOMPOSITIONS,
+    **order_statistics.DECOMPOSITIONS,
     **singular_values.DECOMPOSITIONS,
     **special.DECOMPOSITIONS,
     **views.DECOMPOSITIONS,

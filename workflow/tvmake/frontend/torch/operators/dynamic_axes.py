@@ -12,7 +12,7 @@ from typing import Any
 import tvm_ffi
 from torch import fx
 
-from tvmake.frontend.torch.operators.places.extents import whole_number
+from tvmake.frontend.lowering.dimension_values import whole_number
 
 from tvm import relax  # isort: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators.windows.maxima import each
+from tvmake.frontend.torch.operators.spatial.max_pool_indices import each
 
 aten = torch.ops.aten
 

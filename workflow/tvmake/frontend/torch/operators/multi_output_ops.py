@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from tvmake.frontend.torch.operators.windows.maxima import PLACES
+from tvmake.frontend.torch.operators.spatial.max_pool_indices import PLACES
 
 aten = torch.ops.aten
 

@@ -23,7 +23,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
-from tvmake.frontend.torch.exporting.returned import leave_out_none
+from tvmake.frontend.torch.exporting.output_structure import leave_out_none
 from tvmake.frontend.torch.pt2 import containers, versions
 from tvmake.frontend.torch.pt2 import safety as pt2_safety
 

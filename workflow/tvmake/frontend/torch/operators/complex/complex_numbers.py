@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
-from tvmake.frontend.fourier import fourier_matrix
+from tvmake.frontend.lowering.fourier import fourier_matrix
 from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
 from tvmake.frontend.torch.operators.complex import complex_functions

@@ -13,8 +13,8 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from tvmake.frontend.torch.operators.masks import rules
-from tvmake.frontend.torch.operators.masks.values import SelectedValues, Selection, extent, is_alike_along
+from tvmake.frontend.torch.operators.masks import axis_rules
+from tvmake.frontend.torch.operators.masks.selected_values import SelectedValues, Selection, extent, is_alike_along
 
 aten = torch.ops.aten
 
@@ -73,9 +73,9 @@ class _Selections(SelectedValues):
             return self._chosen(node)
         if not any(one in self.of for one in node.all_input_nodes):
             return self._filled(node)
-        if node.target in rules.WRITES:
+        if node.target in axis_rules.WRITES:
             return self.written(node)
-        if node.target in rules.LOOKUPS:
+        if node.target in axis_rules.LOOKUPS:
             return self.looked_up(node)
         return self.computed(node)
 

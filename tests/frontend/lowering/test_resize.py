@@ -5,7 +5,7 @@ import pytest
 import tvm
 from tvm import tirx
 
-from tvmake.frontend.resizing import scale_extent, single
+from tvmake.frontend.lowering.resize import scale_extent, single
 from tvmake.ir.dimensions import whole_factor
 
 HEIGHT, WIDTH = (tirx.Var(name, "int64") for name in "hw")

@@ -11,7 +11,7 @@ from torch import SymInt, fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from tvmake.frontend.equal_sizes import EqualSizes
-from tvmake.frontend.torch.operators.places.extents import whole_number
+from tvmake.frontend.lowering.dimension_values import whole_number
 
 from tvm import relax, tirx  # isort: skip
 

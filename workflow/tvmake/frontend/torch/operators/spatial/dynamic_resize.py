@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvmake.frontend import resizing
-from tvmake.frontend.resizing import Place, clamp, scale_extent, simplify_extent, single, whole
+from tvmake.frontend.lowering import resize
+from tvmake.frontend.lowering.resize import Place, clamp, scale_extent, simplify_extent, single, whole
 from tvmake.ir.dimensions import Extent, is_known, whole_factor
 
 from tvm import tirx  # isort: skip
 
 aten = torch.ops.aten
 
-CUBIC = resizing.cubic(-0.75)
+CUBIC = resize.cubic(-0.75)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def resize_to_nearest(node: fx.Node, importer: Any) -> Any:
     """Resize to the element below the place of each output."""
     data, axes = importer.env[node.args[0]], list(_axes(node, importer))
     if data.ty.ndim == 4 and all(axis.factor for axis in axes):
-        return importer.block_builder.emit(resizing.repeat_elements(data, {axis.number: axis.size for axis in axes}))
+        return importer.block_builder.emit(resize.repeat_elements(data, {axis.number: axis.size for axis in axes}))
     is_exact = "exact" in node.target.__name__
     for axis in axes:
 
@@ -75,7 +75,7 @@ def resize_to_nearest(node: fx.Node, importer: Any) -> Any:
             is_kept, is_doubled = (tirx.EQ(whole(axis.size), whole(axis.extent) * whole(times)) for times in (1, 2))
             return below if is_exact else tirx.Select(is_kept, at, tirx.Select(is_doubled, at // 2, below))
 
-        data = resizing.look_up(importer.block_builder, data, axis.number, axis.size, index, (axis.extent, axis.size))
+        data = resize.look_up(importer.block_builder, data, axis.number, axis.size, index, (axis.extent, axis.size))
     return data
 
 
@@ -92,9 +92,9 @@ def interpolate(node: fx.Node, importer: Any) -> Any:
         and all(axis.scale is None or axis.factor for axis in axes)
     ):
         sizes = {axis.number: axis.size for axis in axes}
-        return importer.block_builder.emit(resizing.resize_feature_map(data, sizes, "linear", "half_pixel"))
+        return importer.block_builder.emit(resize.resize_feature_map(data, sizes, "linear", "half_pixel"))
     for axis in axes:
-        data = resizing.interpolate(
+        data = resize.interpolate(
             importer.block_builder,
             data,
             axis.number,
@@ -102,7 +102,7 @@ def interpolate(node: fx.Node, importer: Any) -> Any:
             axis.size,
             _place(axis, is_aligned),
             (axis.extent, axis.size),
-            CUBIC if is_cubic else resizing.LINEAR,
+            CUBIC if is_cubic else resize.LINEAR,
         )
     return data
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from tvmake.frontend.torch.operators.windows import dynamic_resizing
+from tvmake.frontend.torch.operators.spatial import dynamic_resize
 
 from tvm import relax  # isort: skip
 
@@ -20,8 +20,8 @@ aten = torch.ops.aten
 
 
 def _nearest(node: fx.Node, importer: Any) -> Any:
-    if dynamic_resizing.is_dynamic_resize(node):
-        return dynamic_resizing.resize_to_nearest(node, importer)
+    if dynamic_resize.is_dynamic_resize(node):
+        return dynamic_resize.resize_to_nearest(node, importer)
     data = importer.env[node.args[0]]
     emit = importer.block_builder.emit
     sizes, results = _extents(node.args[0]), _extents(node)
@@ -53,8 +53,8 @@ def _by_matrices(operator: Callable[..., torch.Tensor]) -> Callable[[fx.Node, An
     """
 
     def convert(node: fx.Node, importer: Any) -> Any:
-        if dynamic_resizing.is_dynamic_resize(node):
-            return dynamic_resizing.interpolate(node, importer)
+        if dynamic_resize.is_dynamic_resize(node):
+            return dynamic_resize.interpolate(node, importer)
         sizes, results = _extents(node.args[0]), _extents(node)
         align, *given = node.args[2:]
         ratios: list[Any] = []  # given one by one, or all in a list
@@ -75,8 +75,8 @@ def _by_matrices(operator: Callable[..., torch.Tensor]) -> Callable[[fx.Node, An
 
 def _bilinear(node: fx.Node, importer: Any) -> Any:
     """TVM's kernel, unless PyTorch steps by ratios that are not those of sizes, or all of an axis becomes one element."""
-    if dynamic_resizing.is_dynamic_resize(node):
-        return dynamic_resizing.interpolate(node, importer)
+    if dynamic_resize.is_dynamic_resize(node):
+        return dynamic_resize.interpolate(node, importer)
     sizes, results = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
     align, scales = node.args[2], node.args[3] if len(node.args) > 3 else None
     if align:
@@ -112,7 +112,7 @@ KEPT = (aten.upsample_bicubic2d.vec,)
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
-    **dynamic_resizing.CONVERTERS,
+    **dynamic_resize.CONVERTERS,
     "upsample_nearest2d.vec": _nearest,
     "upsample_nearest2d.default": _nearest,
     "grid_sampler_2d.default": _grid_sample,

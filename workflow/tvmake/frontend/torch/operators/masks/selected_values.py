@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from tvmake.frontend.torch.operators.masks import rules
+from tvmake.frontend.torch.operators.masks import axis_rules
 
 aten = torch.ops.aten
 
@@ -72,7 +72,7 @@ class SelectedValues:
 
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), argument)
         numbers = [one for one in node.all_input_nodes if isinstance(one.meta["val"], torch.SymInt)]
-        if (numbers and node.target not in rules.WITH_EXTENTS) or None in pytree.tree_leaves(
+        if (numbers and node.target not in axis_rules.WITH_EXTENTS) or None in pytree.tree_leaves(
             [argument(one) for one in numbers]
         ):
             return None
@@ -106,13 +106,13 @@ class SelectedValues:
                 return None
             whole = self.called(node)
             return None if whole is None else Selection(whole, selection.mask, axis)
-        if node.target in rules.PRODUCTS:
+        if node.target in axis_rules.PRODUCTS:
             return self._multiplied(node)
         first = node.args[0]
         if first not in self.of or sum(one in self.of for one in node.all_input_nodes) != 1:
             return None
         selection, rank = self.of[first], first.meta["val"].dim()
-        axes = rules.axes_of(node, rank)
+        axes = axis_rules.axes_of(node, rank)
         if axes is None:
             return None
         if selection.axis in axes:
@@ -130,7 +130,7 @@ class SelectedValues:
         if len(places) != 1 or len(place := next(iter(places))) != 1:
             return None
         axis = place[0]
-        if node.target in rules.VIEWS:
+        if node.target in axis_rules.VIEWS:
             before = [
                 math.prod(one.shape[:until]) for one, until in ((given.meta["val"], selection.axis), (values[0], axis))
             ]
@@ -161,17 +161,17 @@ class SelectedValues:
         """What is computed along the selected axis."""
         given = node.args[0]
         selection = self.of[given]
-        if node.target in rules.MEANS:
+        if node.target in axis_rules.MEANS:
             if selection.whole.meta["val"].is_complex():
                 return None
             of_all = self.called(node, {given: self._neutral(given, 0)})
             count = self.call(aten.sum.dim_IntList, selection.mask, [0], dtype=selection.whole.meta["val"].dtype)
             size = float(selection.whole.meta["val"].shape[selection.axis])
             return self.call(aten.div.Tensor, self.call(aten.mul.Tensor, of_all, size), count)
-        if node.target not in rules.NEUTRAL:
+        if node.target not in axis_rules.NEUTRAL:
             return None
-        made = self.called(node, {given: self._neutral(given, rules.NEUTRAL[node.target])})
-        if made is None or node.target not in rules.ALONG:
+        made = self.called(node, {given: self._neutral(given, axis_rules.NEUTRAL[node.target])})
+        if made is None or node.target not in axis_rules.ALONG:
             return made
         return Selection(made, selection.mask, selection.axis)
 
@@ -225,7 +225,7 @@ class SelectedValues:
 
     def looked_up(self, node: fx.Node) -> Selection | None:
         """Rows of a table at selected places."""
-        places = rules.places(node)
+        places = axis_rules.places(node)
         selection = self._agreed(node)
         if selection is None or not any(one in self.of for one in places):
             return None if selection is None else self.computed(node)
@@ -239,10 +239,10 @@ class SelectedValues:
     def written(self, node: fx.Node) -> fx.Node | None:
         """Elements written to places, or added there: those that are not selected to a row more, which is cut off."""
         data, axis, index = self._place_of_writing(node)
-        values = [one for one in node.all_input_nodes if one not in (data, *rules.places(node))]
+        values = [one for one in node.all_input_nodes if one not in (data, *axis_rules.places(node))]
         if index is None or data in self.of or self._agreed(node) is None:
             return None
-        if rules.places(node).count(index) > 1:
+        if axis_rules.places(node).count(index) > 1:
             return None
         if node.target is aten.index_put.default:
             last = max(place for place, one in enumerate(node.args[1]) if one is not None)
@@ -261,7 +261,7 @@ class SelectedValues:
             places = self.call(aten.remainder.Scalar, places, shape[axis])
         outside = self.call(aten.scalar_tensor.default, shape[axis], dtype=places.meta["val"].dtype)
         mask = self.beside(selection.mask, selection.axis, places.meta["val"].dim())
-        others = {one: self._safe(one) for one in rules.places(node) if one in self.of}
+        others = {one: self._safe(one) for one in axis_rules.places(node) if one in self.of}
         made = self.called(node, {**others, data: padded, index: self.call(aten.where.self, mask, places, outside)})
         return None if made is None else self.call(aten.slice.Tensor, made, axis, 0, shape[axis])
 

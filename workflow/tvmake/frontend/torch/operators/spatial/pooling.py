@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvmake.frontend.torch.operators.windows.maxima import each
+from tvmake.frontend.torch.operators.spatial.max_pool_indices import each
 
 from tvm import relax, topi  # isort: skip
 

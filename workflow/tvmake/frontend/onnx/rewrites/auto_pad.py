@@ -7,7 +7,7 @@ number of cells where windows leave cells out; and counts dilations, which ONNX 
 from onnx import helper
 
 from tvmake.frontend.onnx.graph import Graph, attributes
-from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS, fixed_extents
+from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS, fixed_extents
 
 AUTOMATIC = ("SAME_LOWER", "SAME_UPPER")
 

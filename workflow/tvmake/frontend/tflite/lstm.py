@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from tvmake.frontend.tflite.loops import LoopConverter
+from tvmake.frontend.tflite.while_loops import LoopConverter
 
 from tvm import relax  # isort: skip
 

@@ -13,8 +13,8 @@ import torch
 from torch import fx
 from tvm_ffi import structural_equal
 
-from tvmake.frontend.torch.operators.places.extents import Extent, extents_of, whole_number
-from tvmake.frontend.torch.operators.places.slicing import write_slice
+from tvmake.frontend.lowering.dimension_values import Extent, extents_of, whole_number
+from tvmake.frontend.torch.operators.indexing.slices import write_slice
 
 from tvm import relax  # isort: skip
 

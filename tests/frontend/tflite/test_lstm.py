@@ -9,7 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
-from tests.frontend.tflite.test_real_numbers import apart
+from tests.frontend.tflite.test_dequantized_operators import apart
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.tflite.importer import inspect, read

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
 from tvmake.frontend.torch.exporting.faithful import outputs_of, same_buffers
-from tvmake.frontend.torch.exporting.returned import plainly
+from tvmake.frontend.torch.exporting.output_structure import plainly
 
 MOST_ERROR = 1e-4
 """Of a value, as a share of the largest one: threads may add up in another order."""

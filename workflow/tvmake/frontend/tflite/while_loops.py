@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from tvmake.frontend.tflite.real_numbers import RealConverter
+from tvmake.frontend.tflite.dequantized_operators import RealConverter
 
 from tvm import relax, tirx  # isort: skip
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, get_tensor_name  # isort: skip

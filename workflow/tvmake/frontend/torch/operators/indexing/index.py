@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import fx
 
-from tvmake.frontend.torch.operators.places.extents import extents_of, whole_number
+from tvmake.frontend.lowering.dimension_values import extents_of, whole_number
 
 from tvm import relax  # isort: skip
 

@@ -1,0 +1,1 @@
+"""What frontends share: operators and arithmetic in Relax, whatever the source format."""

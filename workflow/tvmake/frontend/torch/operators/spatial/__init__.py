@@ -1,0 +1,1 @@
+"""Operators on spatial dimensions: pooling, resizing, sampling."""

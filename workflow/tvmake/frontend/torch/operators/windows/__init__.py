@@ -1,1 +1,0 @@
-"""What looks at pictures and volumes by windows and places: pooling, resizing, sampling."""
