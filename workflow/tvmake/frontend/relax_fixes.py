@@ -18,7 +18,7 @@ LIFT_FROM_BYTES = 256
 
 
 @mutator
-class _Corrected(PyExprMutator):
+class _OperatorCorrector(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if is_call(call, "take") and call.attrs.mode == "fast":
@@ -60,11 +60,11 @@ def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
     It looks for extrema from the smallest finite number on, so that the place of the largest of nothing but -∞ is -1.
     Its ``scatter_elements`` reckons places as if there were an index for every element beside the axis.
     """
-    return rewritten(module, _Corrected(module))
+    return rewritten(module, _OperatorCorrector(module))
 
 
 @mutator
-class _LiftConstants(PyExprMutator):
+class _ConstantLifter(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", min_bytes: int, taken: set[str]):
         super().__init__(module)
         self.min_bytes = min_bytes
@@ -103,7 +103,7 @@ def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> 
         The module, and the lifted values (TVM tensors) by argument name in argument order.
     """
     main = module["main"]
-    lifter = _LiftConstants(module, min_bytes, {var.name for var in main.params})
+    lifter = _ConstantLifter(module, min_bytes, {var.name for var in main.params})
     body = lifter.visit_expr(main.body)
     if not lifter.lifted:
         return module, {}

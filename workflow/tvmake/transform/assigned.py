@@ -71,7 +71,7 @@ def assign(
         module = insert(module, *_part(find_sites(module, never), calibration, wanted))
     if any(one.startswith("float16") for one in precisions):
         module = split_clips(module)
-        module = join_clips(rewritten(module, _Halving(module, precisions)))
+        module = join_clips(rewritten(module, _HalfPrecisionMutator(module, precisions)))
     return evaluate_constants(to_integers(module))
 
 
@@ -99,7 +99,7 @@ def _part(sites: Sites, calibration: Calibration, wanted: Sequence[Any]) -> tupl
 
 
 @mutator
-class _Halving(PyExprMutator):
+class _HalfPrecisionMutator(PyExprMutator):
     """Computes some layers, and what follows them, in float16."""
 
     def __init__(self, module: "tvm.IRModule", precisions: Sequence[LayerPrecision]):

@@ -16,11 +16,11 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def count_axes_from_front(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write squeezes and permutations with axes that are not negative, and a stack along a new last axis as a concatenation."""
-    return rewritten(module, _Writer(module))
+    return rewritten(module, _AxisNormalizer(module))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _AxisNormalizer(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         name = operator_name(call)

@@ -23,11 +23,11 @@ TRANSPOSED = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose
 
 def fold_batch_norms(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network without batch norms whose parameters, and the weights before them, are constants."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _BatchNormFolder(module)))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _BatchNormFolder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
         self.uses: Counter[Any] = Counter()

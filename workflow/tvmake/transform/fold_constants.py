@@ -60,11 +60,11 @@ def evaluate_constants(module: "tvm.IRModule") -> "tvm.IRModule":
 def fold_constants(module: "tvm.IRModule") -> "tvm.IRModule":
     """Replace every call in ``main`` of an operator above on constants by its value."""
     with np.errstate(all="ignore"):  # whatever the numbers are, they are the model's own
-        return with_functions(module, {"main": _Folder(module).visit_expr(module["main"])})
+        return with_functions(module, {"main": _ConstantFolder(module).visit_expr(module["main"])})
 
 
 @mutator
-class _Folder(PyExprMutator):
+class _ConstantFolder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
         self._made: dict[tuple[str, tuple[int, ...], bytes], Any] = {}

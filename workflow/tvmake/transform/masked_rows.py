@@ -38,11 +38,11 @@ TRUTHS = ("astype", "logical_not", "max")
 
 def drop_masked_rows(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with softmax alone where every row has a number. Masks have to be constants already."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Dropping(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _RowCheckRemover(module)))
 
 
 @mutator
-class _Dropping(PyExprMutator):
+class _RowCheckRemover(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "where"):

@@ -27,13 +27,13 @@ STAND_IN = "tvmake.stand_in"
 def to_mixed_precision(module: "tvm.IRModule", accumulator: str) -> "tvm.IRModule":
     """A module of dataflow blocks, computed in float16 as far as operators' policies allow; products are summed up in ``accumulator``."""
     hidden: list[relax.Call] = []
-    module = rewritten(module, _Hiding(module, hidden))
+    module = rewritten(module, _OperatorHider(module, hidden))
     module = relax.transform.ToMixedPrecision(accumulator)(module)
-    return rewritten(module, _Showing(module, hidden))
+    return rewritten(module, _OperatorRestorer(module, hidden))
 
 
 @mutator
-class _Hiding(PyExprMutator):
+class _OperatorHider(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", hidden: list[relax.Call]) -> None:
         super().__init__(module)
         self.hidden = hidden
@@ -63,7 +63,7 @@ class _Hiding(PyExprMutator):
 
 
 @mutator
-class _Showing(PyExprMutator):
+class _OperatorRestorer(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", hidden: list[relax.Call]) -> None:
         super().__init__(module)
         self.hidden = hidden

@@ -19,11 +19,11 @@ REPEATING = ("broadcast_to", "reshape", "expand_dims")
 
 def multiply_once(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with matrices for their copies where they are the right operand of a product."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Single(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _RepeatedMatrixMutator(module)))
 
 
 @mutator
-class _Single(PyExprMutator):
+class _RepeatedMatrixMutator(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "matmul"):

@@ -19,16 +19,16 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def reflect_two_rows(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with the only row, column or slice of a picture or volume twice where places are reflected at its centre."""
-    return rewritten(module, _Repeating(module))
+    return rewritten(module, _SingleRowRepeater(module))
 
 
 def sample_in_float32(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with samples of float16 computed in float32 and rounded."""
-    return rewritten(module, _Widening(module))
+    return rewritten(module, _SampleWidener(module))
 
 
 @mutator
-class _Repeating(PyExprMutator):
+class _SingleRowRepeater(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "image.grid_sample"):
@@ -43,7 +43,7 @@ class _Repeating(PyExprMutator):
 
 
 @mutator
-class _Widening(PyExprMutator):
+class _SampleWidener(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "image.grid_sample") or str(op.ty.dtype) != "float16":

@@ -48,7 +48,7 @@ LEAST = 1024
 
 def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with single values for operands that hold only one, where the result keeps its shape."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Spreading(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _UniformValueSpreader(module)))
 
 
 def fill_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
@@ -56,11 +56,11 @@ def fill_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
 
     Folding would store them again: after the last of it.
     """
-    return rewritten(module, _Filling(module))
+    return rewritten(module, _UniformValueFiller(module))
 
 
 @mutator
-class _Filling(PyExprMutator):
+class _UniformValueFiller(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if operator_name(call) in SPREADING:
@@ -82,7 +82,7 @@ class _Filling(PyExprMutator):
 
 
 @mutator
-class _Spreading(PyExprMutator):
+class _UniformValueSpreader(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         name = operator_name(call)

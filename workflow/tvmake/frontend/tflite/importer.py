@@ -147,7 +147,7 @@ def _settled(where: str, module: "tvm.IRModule", signature: Signature) -> Signat
 
 
 @mutator
-class _Rename(PyExprMutator):
+class _ArgumentRenamer(PyExprMutator):
     def __init__(self, renamed: "dict[relax.Var, relax.Var]"):
         super().__init__()
         self.renamed = renamed
@@ -160,7 +160,7 @@ def _with_argument_names(module: "tvm.IRModule", names: list[str]) -> "tvm.IRMod
     """``main`` with other argument names and without the importer's ``params``, which no argument belongs to."""
     main = module["main"]
     fresh = [relax.Var(name, var.ty) for name, var in zip(names, main.params, strict=True)]
-    body = _Rename(dict(zip(main.params, fresh, strict=True))).visit_expr(main.body)
+    body = _ArgumentRenamer(dict(zip(main.params, fresh, strict=True))).visit_expr(main.body)
     changed = tvm.IRModule(module.functions, attrs=module.attrs)
     changed["main"] = relax.Function(fresh, body, attrs=main.attrs).without_attr("params")
     return changed

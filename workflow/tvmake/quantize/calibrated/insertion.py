@@ -56,7 +56,7 @@ def insert(
     maps = [
         origin for product, origin in zip(sites.products, sites.origins, strict=True) if is_call(product, *CONVOLUTIONS)
     ]
-    return rewritten(module, _Insertion(module, grids, maps, sites, shifts))
+    return rewritten(module, _QuantizeInserter(module, grids, maps, sites, shifts))
 
 
 def grid(found: TensorRange) -> tuple[str, np.ndarray, np.ndarray]:
@@ -67,7 +67,7 @@ def grid(found: TensorRange) -> tuple[str, np.ndarray, np.ndarray]:
 
 
 @mutator
-class _Insertion(PyExprMutator):
+class _QuantizeInserter(PyExprMutator):
     def __init__(
         self,
         module: "tvm.IRModule",

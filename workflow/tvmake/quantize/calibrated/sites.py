@@ -137,11 +137,11 @@ def _plain_variables(function: Any) -> Any:
         for binding in bindings(function)
         if isinstance(binding.var, relax.DataflowVar)
     }
-    return _Plain(found).visit_expr(function)
+    return _DataflowVarReplacer(found).visit_expr(function)
 
 
 @mutator
-class _Plain(PyExprMutator):
+class _DataflowVarReplacer(PyExprMutator):
     def __init__(self, found: dict[Any, Any]):
         super().__init__()
         self._found = found

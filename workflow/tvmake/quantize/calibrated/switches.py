@@ -56,7 +56,9 @@ def with_switches(
     switches = [relax.Var(f"switch_{number}", relax.TensorType((1,), "float32")) for number in range(len(layers))]
     changed = rewritten(
         module,
-        _Switching(module, sites, ranges, shifts, {weight: switches[number] for weight, number in numbers.items()}),
+        _SwitchInserter(
+            module, sites, ranges, shifts, {weight: switches[number] for weight, number in numbers.items()}
+        ),
     )
     main = changed["main"]
     parameters = [*main.params[:inputs], *switches, *main.params[inputs:]]
@@ -69,7 +71,7 @@ def _name(module: "tvm.IRModule", call: Any) -> str:
 
 
 @mutator
-class _Switching(PyExprMutator):
+class _SwitchInserter(PyExprMutator):
     def __init__(
         self,
         module: "tvm.IRModule",

@@ -76,15 +76,15 @@ def to_integers(module: "tvm.IRModule", is_source: bool = False) -> "tvm.IRModul
         return module
     module = relax.transform.CanonicalizeBindings()(module)
     clean = relax.transform.DeadCodeElimination()
-    made = clean(rewritten(module, _Integers(module)))
+    made = clean(rewritten(module, _IntegerConverter(module)))
     made = made.with_attr(COVERAGE, source_coverage(module, made)) if is_source else clean(join_offsets(made))
-    for step in (_Spread, _Written):
+    for step in (_DequantizeCopier, _QuantizationExpander):
         made = clean(rewritten(made, step(made)))
     return made
 
 
 @mutator
-class _Integers(PyExprMutator):
+class _IntegerConverter(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         for names, rewrite in (
@@ -263,11 +263,11 @@ class _Integers(PyExprMutator):
 
 def turn_weights(module: "tvm.IRModule") -> "tvm.IRModule":
     """Constants whose axes are turned or reshaped after ``dequantize`` as constants that are so before it."""
-    return rewritten(module, _Weights(module))
+    return rewritten(module, _WeightConverter(module))
 
 
 @mutator
-class _Weights(PyExprMutator):
+class _WeightConverter(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         found = affine(definition(self, call.args[0])) if is_call(call, *TURNS) else None
@@ -309,7 +309,7 @@ def _spreads(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @mutator
-class _Spread(PyExprMutator):
+class _DequantizeCopier(PyExprMutator):
     """Gives every user of a dequantised value a call of its own, which its kernel does in registers: none is kept in float."""
 
     def visit_call_(self, op: Any) -> Any:
@@ -328,7 +328,7 @@ class _Spread(PyExprMutator):
 
 
 @mutator
-class _Written(PyExprMutator):
+class _QuantizationExpander(PyExprMutator):
     """Writes the calls that are left as arithmetic."""
 
     def visit_call_(self, op: Any) -> Any:

@@ -21,11 +21,11 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def join_offsets(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with what is added to a dequantised product's channels in one constant; what nothing uses any more stays."""
-    return rewritten(module, _Joined(module))
+    return rewritten(module, _OffsetJoiner(module))
 
 
 @mutator
-class _Joined(PyExprMutator):
+class _OffsetJoiner(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if is_call(call, "dequantize"):

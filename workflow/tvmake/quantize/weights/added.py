@@ -33,7 +33,7 @@ def hold_added(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRMod
     if precision.base not in ("int8", *WEIGHTS_ONLY):
         return module
     module = relax.transform.CanonicalizeBindings()(module)
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Holder(module, precision)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _TableHolder(module, precision)))
 
 
 def rounded(values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -57,7 +57,7 @@ def rounded(values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray] | N
 
 
 @mutator
-class _Holder(PyExprMutator):
+class _TableHolder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", precision: PrecisionConfig):
         super().__init__(module)
         never = {name.removeprefix("relax.") for name in precision.never}

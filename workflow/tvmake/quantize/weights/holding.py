@@ -71,12 +71,12 @@ def hold_weights(
     if precision.base not in WEIGHTS_ONLY and not known:
         return module, HeldWeights(None)
     module = relax.transform.CanonicalizeBindings()(module)
-    holder = _Holder(module, precision, known)
+    holder = _WeightHolder(module, precision, known)
     return relax.transform.DeadCodeElimination()(rewritten(module, holder)), holder.found
 
 
 @mutator
-class _Holder(PyExprMutator):
+class _WeightHolder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", precision: PrecisionConfig, known: Mapping[str, Integers | Spread]):
         super().__init__(module)
         self._rounds = precision.base in WEIGHTS_ONLY

@@ -115,12 +115,12 @@ def _replaced(module: "tvm.IRModule", parts: Mapping[str, Part], callers: Mappin
     main = module["main"]
     names = {str(parameter.name): parameter for parameter in main.params}
     (variable,) = [one for one in changed if str(one.name_hint) == "main"]
-    changed[variable] = _Calls(module, parts, callers, names).visit_expr(main)
+    changed[variable] = _PartCaller(module, parts, callers, names).visit_expr(main)
     return tvm.IRModule(changed, attrs=module.attrs, global_infos=module.global_infos)
 
 
 @mutator
-class _Calls(PyExprMutator):
+class _PartCaller(PyExprMutator):
     """Replaces calls of parts."""
 
     def __init__(self, module: Any, parts: Mapping[str, Part], callers: Mapping[str, Any], names: Mapping[str, Any]):

@@ -52,7 +52,7 @@ def generate(functions: Sequence[Any], options: Mapping[str, Any], constants: Ma
 
 def graph_json(function: Any) -> tuple[str, list[str]]:
     """The graph of a function that calls composites, and the names of its weights."""
-    writer = _Writer()
+    writer = _GraphWriter()
     inputs = len(function.params) - int(function.attrs[WEIGHTS])
     for index, parameter in enumerate(function.params):
         kind = "input" if index < inputs else "const"
@@ -75,7 +75,7 @@ def graph_json(function: Any) -> tuple[str, list[str]]:
     ]
 
 
-class _Writer:
+class _GraphWriter:
     """Collects nodes."""
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ def partition(module: "tvm.IRModule", inputs: int) -> Partition:
     kept: dict[Any, Any] = {}
     for variable, function in cut.functions_items():
         is_part = isinstance(function, relax.Function) and _is_part(function)
-        back = _WeightsBack(cut, weights, takes_constants=is_part)
+        back = _PartWeightRestorer(cut, weights, takes_constants=is_part)
         if is_part:
             rewritten = back.visit_expr(function)
             used = tuple(str(weight.name) if constant is None else constant for weight, constant in back.used.items())
@@ -137,7 +137,7 @@ def _constant(index: int, ty: Any) -> "tvm.runtime.Tensor":
 
 
 @mutator
-class _WeightsBack(PyExprMutator):
+class _PartWeightRestorer(PyExprMutator):
     """Puts weights in the place of their constants."""
 
     def __init__(self, module: "tvm.IRModule", weights: Mapping[int, Any], takes_constants: bool):

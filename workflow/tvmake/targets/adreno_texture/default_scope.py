@@ -17,7 +17,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def to_default_scope(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with a scope for each result; unchanged if no tensor has one."""
-    return written_with_buffers(module, _InBuffers)
+    return written_with_buffers(module, _DefaultScopeMutator)
 
 
 def _has_no_memory(ty: Any) -> bool:
@@ -25,7 +25,7 @@ def _has_no_memory(ty: Any) -> bool:
 
 
 @mutator
-class _InBuffers(PyExprMutator):
+class _DefaultScopeMutator(PyExprMutator):
     """Rewrites calls of kernels.
 
     Args:

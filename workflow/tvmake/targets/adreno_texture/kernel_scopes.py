@@ -48,7 +48,7 @@ def split_kernels_by_scope(module: "tvm.IRModule") -> "tvm.IRModule":
         changed[copies[(kernel, scopes)]] = function
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
-            changed[variable] = _Redirect(changed, copies).visit_expr(function)
+            changed[variable] = _KernelRedirector(changed, copies).visit_expr(function)
     return changed
 
 
@@ -92,7 +92,7 @@ def _scopes(ty: Any) -> list[str]:
 
 
 @mutator
-class _Redirect(PyExprMutator):
+class _KernelRedirector(PyExprMutator):
     """Makes calls go to the copies."""
 
     def __init__(self, module: "tvm.IRModule", copies: dict[tuple[str, Scopes], Any]):

@@ -25,12 +25,12 @@ def on_one_device(lowered: "tvm.IRModule") -> "tvm.IRModule":
     changed = tvm.IRModule(dict(lowered.functions_items()), attrs=lowered.attrs, global_infos=lowered.global_infos)
     for variable, function in lowered.functions_items():
         if isinstance(function, relax.Function):
-            changed[variable] = _OnFirst(changed).visit_expr(function)
+            changed[variable] = _FirstDeviceMutator(changed).visit_expr(function)
     return changed
 
 
 @mutator
-class _OnFirst(PyExprMutator):
+class _FirstDeviceMutator(PyExprMutator):
     """Rewrites the allocations."""
 
     def visit_call_(self, op: Any) -> Any:

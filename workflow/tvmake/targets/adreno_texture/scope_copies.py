@@ -22,7 +22,7 @@ TEXTURE = "texture"
 
 def copies_as_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with a kernel for each copy."""
-    return rewritten(module, _Copies(module))
+    return rewritten(module, _ScopeCopyInserter(module))
 
 
 @tvm.transform.module_pass(opt_level=0, name="ArgumentsInBuffers")
@@ -70,7 +70,7 @@ def is_buffer(parameter: Any) -> bool:
 
 
 @mutator
-class _Copies(PyExprMutator):
+class _ScopeCopyInserter(PyExprMutator):
     """Rewrites the copies."""
 
     def visit_call_(self, op: Any) -> Any:

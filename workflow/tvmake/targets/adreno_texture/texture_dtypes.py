@@ -32,7 +32,7 @@ class OthersInBuffers:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such tensors in buffers."""
-        return written_with_buffers(module, _InBuffers)
+        return written_with_buffers(module, _TextureDtypeMutator)
 
 
 def _is_wrong(ty: Any) -> bool:
@@ -40,7 +40,7 @@ def _is_wrong(ty: Any) -> bool:
 
 
 @mutator
-class _InBuffers(PyExprMutator):
+class _TextureDtypeMutator(PyExprMutator):
     """Rewrites calls.
 
     Args:

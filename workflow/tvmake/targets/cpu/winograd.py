@@ -69,7 +69,7 @@ def to_winograd(module: "tvm.IRModule", lanes: int, inputs: int) -> "tvm.IRModul
         lanes: how many values of float32 a vector of the CPU has.
         inputs: how many of ``main``'s arguments are the model's inputs; the others are weights.
     """
-    return rewritten(module, _Writer(module, lanes, inputs))
+    return rewritten(module, _WinogradMutator(module, lanes, inputs))
 
 
 def is_winograd(kernel: "tvm.tirx.PrimFunc") -> bool:
@@ -85,7 +85,7 @@ def is_winograd(kernel: "tvm.tirx.PrimFunc") -> bool:
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _WinogradMutator(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", lanes: int, inputs: int):
         super().__init__(module)
         self._lanes = lanes

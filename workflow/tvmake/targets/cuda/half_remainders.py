@@ -29,11 +29,11 @@ class WideRemainders:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such remainders; as it is where TVM's are right."""
-        return rewritten(module, _Wide(module)) if is_affected(RELEASES) else module
+        return rewritten(module, _RemainderWidener(module)) if is_affected(RELEASES) else module
 
 
 @mutator
-class _Wide(PyExprMutator):
+class _RemainderWidener(PyExprMutator):
     """Rewrites the calls."""
 
     def visit_call_(self, op: Any) -> Any:

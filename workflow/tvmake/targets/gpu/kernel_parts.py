@@ -60,7 +60,7 @@ class PartLargeKernels:
         }
         if not parts:
             return module
-        return relax.transform.DeadCodeElimination()(rewritten(module, _Parting(module, parts)))
+        return relax.transform.DeadCodeElimination()(rewritten(module, _KernelSplitter(module, parts)))
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _stands_alone(part: _Part) -> bool:
 
 
 @mutator
-class _Parting(PyExprMutator):
+class _KernelSplitter(PyExprMutator):
     """Calls the parts of functions in place of the functions."""
 
     def __init__(self, module: "tvm.IRModule", parts: Mapping[Any, Sequence[_Part]]) -> None:

@@ -41,12 +41,12 @@ PARTS = ("strided_slice", "take")
 
 def move_shape_changes(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with reshapes of products behind the steps by element that follow, and permutations for each of their parts."""
-    moved = relax.transform.CanonicalizeBindings()(rewritten(module, _Moving(module)))
+    moved = relax.transform.CanonicalizeBindings()(rewritten(module, _ShapeChangeMover(module)))
     return relax.transform.DeadCodeElimination()(moved)
 
 
 @mutator
-class _Moving(PyExprMutator):
+class _ShapeChangeMover(PyExprMutator):
     def __init__(self, module: "tvm.IRModule") -> None:
         super().__init__(module)
         self.fused: dict[Any, bool] = {}

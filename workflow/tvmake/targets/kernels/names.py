@@ -24,7 +24,7 @@ def shorten_kernel_names(module: "tvm.IRModule") -> "tvm.IRModule":
     if not long:
         return module
     others = {variable: function for variable, function in module.functions_items() if variable not in long}
-    renaming = _Renaming(
+    renaming = _KernelRenamer(
         tvm.IRModule(others, attrs=module.attrs, global_infos=module.global_infos),
         {variable: module[variable] for variable in long},
     )
@@ -43,7 +43,7 @@ def _shortened(name: str) -> str:
 
 
 @mutator
-class _Renaming(PyExprMutator):
+class _KernelRenamer(PyExprMutator):
     """Adds the functions under their new names, and calls them by these."""
 
     def __init__(self, module: "tvm.IRModule", functions: dict["tvm.ir.GlobalVar", "tvm.tirx.PrimFunc"]) -> None:

@@ -30,11 +30,11 @@ class SumsAsReductions:
         """The module without running sums; as it is where TVM's kernel is right."""
         if not is_affected(RELEASES):
             return module
-        return rewritten(module, _Sums(module))
+        return rewritten(module, _RunningSumMutator(module))
 
 
 @mutator
-class _Sums(PyExprMutator):
+class _RunningSumMutator(PyExprMutator):
     """Rewrites the calls."""
 
     def visit_call_(self, op: Any) -> Any:

@@ -39,11 +39,11 @@ def take_out_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
         inputs: how many of ``main``'s arguments are the model's inputs.
     """
     main = module["main"]
-    finder = _Finder(module, main.params[inputs:])
+    finder = _WeightMoveFinder(module, main.params[inputs:])
     finder.visit(main)
     if not finder.packings:
         return Prepacked(module, ())
-    body = _Replace(module, finder.replaced).visit_expr(main)
+    body = _WeightReplacer(module, finder.replaced).visit_expr(main)
     changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
     weights = [*main.params[inputs:], *dict.fromkeys(finder.replaced.values())]
     replaced = relax.Function(
@@ -72,7 +72,7 @@ def _without_unused(module: "tvm.IRModule", inputs: int, packings: Sequence[Pack
     return Prepacked(changed, tuple(packings))
 
 
-class _Finder:
+class _WeightMoveFinder:
     """Finds kernels' calls that only move weights."""
 
     def __init__(self, module: "tvm.IRModule", weights: Sequence[Any]):
@@ -127,7 +127,7 @@ class _Finder:
 
 
 @mutator
-class _Replace(PyExprMutator):
+class _WeightReplacer(PyExprMutator):
     """Puts parameters in place of variables."""
 
     def __init__(self, module: "tvm.IRModule", replaced: dict[Any, Any]):

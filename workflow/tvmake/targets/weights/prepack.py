@@ -100,7 +100,7 @@ def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
         else:
             functions[variable] = function
     changed = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
-    packer = _Packer(changed, splits, [str(parameter.name) for parameter in module["main"].params])
+    packer = _WeightPacker(changed, splits, [str(parameter.name) for parameter in module["main"].params])
     main = packer.visit_expr(module["main"])
     used = set(relax.analysis.free_vars(main.body))
     weights = [
@@ -129,7 +129,7 @@ def _sharing(splits: Mapping[str, SplitKernel]) -> dict[str, SplitKernel]:
 
 
 @mutator
-class _Packer(PyExprMutator):
+class _WeightPacker(PyExprMutator):
     """Makes calls take packed weights, which are variables of their own."""
 
     def __init__(self, module: "tvm.IRModule", splits: Mapping[str, SplitKernel], names: list[str]):

@@ -35,11 +35,11 @@ def conv1d_to_conv2d(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm
     """
     if any(name.removeprefix("relax.") == "nn.conv1d" for name in kept):
         return module
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Conv1dMutator(module)))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _Conv1dMutator(PyExprMutator):
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
         self._with_rows: dict[Any, Any] = {}

@@ -23,11 +23,11 @@ CONVOLUTIONS: dict[str, tuple[Any, str]] = {
 
 def fold_paddings(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with zeros before a convolution made by the convolution."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _ConvPaddingFuser(module)))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _ConvPaddingFuser(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         make, layout = CONVOLUTIONS.get(operator_name(call), (None, ""))

@@ -39,7 +39,7 @@ def as_convolutions(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.
     left_alone = {name.removeprefix("relax.") for name in kept}
     if not TRANSPOSED.keys() - left_alone:
         return module
-    return rewritten(module, _Writer(module, left_alone))
+    return rewritten(module, _TransposedConvMutator(module, left_alone))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _spread(extent: int, window: int, step: int, cut: int, skipped: int, length:
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _TransposedConvMutator(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", left_alone: Collection[str]):
         super().__init__(module)
         self._left_alone = left_alone

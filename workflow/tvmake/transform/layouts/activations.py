@@ -21,7 +21,7 @@ Emit = Callable[[Any], Any]
 
 def spell_out_activations(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write leaky ReLUs with a slope from 0 to 1, and softplus, with the operators that they consist of."""
-    return rewritten(module, _Writer(module))
+    return rewritten(module, _ActivationExpander(module))
 
 
 def _leaky_relu(call: relax.Call, emit: Emit) -> Any:
@@ -48,7 +48,7 @@ SPELLED: dict[str, Callable[[relax.Call, Emit], Any]] = {
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _ActivationExpander(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         spell = SPELLED.get(operator_name(call))

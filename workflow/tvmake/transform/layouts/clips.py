@@ -21,7 +21,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 @mutator
-class _SplitClips(PyExprMutator):
+class _ClipSplitter(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "clip"):
@@ -37,7 +37,7 @@ class _SplitClips(PyExprMutator):
 
 
 @mutator
-class _JoinClips(PyExprMutator):
+class _ClipJoiner(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "maximum") or (low := _scalar(call.args[1])) is None:
@@ -50,12 +50,12 @@ class _JoinClips(PyExprMutator):
 
 def split_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write every floating-point clip with known bounds as minimum, then maximum."""
-    return rewritten(module, _SplitClips(module))
+    return rewritten(module, _ClipSplitter(module))
 
 
 def join_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write minimum, then maximum, with numbers as a clip."""
-    return tvm.relax.transform.DeadCodeElimination()(rewritten(module, _JoinClips(module)))
+    return tvm.relax.transform.DeadCodeElimination()(rewritten(module, _ClipJoiner(module)))
 
 
 def _scalar(value: Any) -> float | None:

@@ -20,11 +20,11 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def flatten_norms(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write layer norms over several axes, and RMS norms, over trailing axes of fixed extents as such over a single axis."""
-    return rewritten(module, _Flatten(module))
+    return rewritten(module, _NormFlattener(module))
 
 
 @mutator
-class _Flatten(PyExprMutator):
+class _NormFlattener(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         norm = NORMS.get(operator_name(call))

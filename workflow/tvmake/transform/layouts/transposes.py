@@ -31,11 +31,11 @@ OF_SEVERAL = (
 
 def transpose_afterwards(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write element-wise operators on transposed tensors as transposed results, and a transposition that another takes back as neither."""
-    return relax.transform.CanonicalizeBindings()(rewritten(module, _Writer(module)))
+    return relax.transform.CanonicalizeBindings()(rewritten(module, _TransposeSinker(module)))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _TransposeSinker(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if is_call(call, *OF_ONE, *OF_SEVERAL):

@@ -18,11 +18,11 @@ TRUE_OF_NUMBERS = ("equal", "less_equal", "greater_equal")
 
 def ask_for_numbers(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with floating-point values that are compared with themselves asked whether they are NaN."""
-    return rewritten(module, _Asking(module))
+    return rewritten(module, _IsnanMutator(module))
 
 
 @mutator
-class _Asking(PyExprMutator):
+class _IsnanMutator(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "not_equal", *TRUE_OF_NUMBERS):

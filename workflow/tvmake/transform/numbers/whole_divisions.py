@@ -27,11 +27,11 @@ DIVISIONS = ("divide", "floor_divide", "mod", "floor_mod")
 
 def divide_by_no_zero(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with one for zero in divisors of whole numbers that are not constants, and no others by a constant zero."""
-    return rewritten(module, _Guarding(module))
+    return rewritten(module, _DivisionGuard(module))
 
 
 @mutator
-class _Guarding(PyExprMutator):
+class _DivisionGuard(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, *DIVISIONS):

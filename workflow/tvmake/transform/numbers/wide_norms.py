@@ -20,11 +20,11 @@ NORMS = ("nn.layer_norm", "nn.group_norm", "nn.instance_norm")
 
 def spell_out_wide_norms(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with arithmetic for norms of float64."""
-    return rewritten(module, _Writer(module))
+    return rewritten(module, _WideNormExpander(module))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _WideNormExpander(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if not is_call(call, *NORMS) or str(call.args[0].ty.dtype) != "float64":

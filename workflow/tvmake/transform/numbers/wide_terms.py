@@ -21,11 +21,11 @@ PRODUCTS = ("multiply", "power", "square")
 
 def widen_terms(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with the products of float16 that sums of float32 are of in float32."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Widening(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _TermWidener(module)))
 
 
 @mutator
-class _Widening(PyExprMutator):
+class _TermWidener(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, *SUMS):

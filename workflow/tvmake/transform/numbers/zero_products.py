@@ -18,11 +18,11 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def keep_infinities(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with choices for products of floating-point numbers with a zero of one element."""
-    return rewritten(module, _Keeping(module))
+    return rewritten(module, _ZeroProductKeeper(module))
 
 
 @mutator
-class _Keeping(PyExprMutator):
+class _ZeroProductKeeper(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not is_call(call, "multiply") or "float" not in str(call.ty.dtype):

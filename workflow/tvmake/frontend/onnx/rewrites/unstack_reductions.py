@@ -27,11 +27,11 @@ PAIRWISE = {
 
 def unstack_reductions(module: "tvm.IRModule") -> "tvm.IRModule":
     """The module with reductions over an axis that only stacks tensors replaced; what they stacked may be left unused."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Unstack(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _ReductionUnstacker(module)))
 
 
 @mutator
-class _Unstack(PyExprMutator):
+class _ReductionUnstacker(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         name = operator_name(call)

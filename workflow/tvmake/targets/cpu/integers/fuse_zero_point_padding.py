@@ -22,11 +22,11 @@ TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 def fuse_zero_point_padding(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with such padding fused into the kernels that read it."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _ZeroPointPaddingFuser(module)))
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _ZeroPointPaddingFuser(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if not _is_depthwise(call):

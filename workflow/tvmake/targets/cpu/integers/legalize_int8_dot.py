@@ -38,7 +38,7 @@ def legalize_int8_dot(module: "tvm.IRModule", target: "tvm.target.Target", input
     found = dots(target)
     if not found:
         return module
-    return rewritten(module, _Suited(module, found, inputs))
+    return rewritten(module, _Int8DotLegalizer(module, found, inputs))
 
 
 def _has_products(module: "tvm.IRModule") -> bool:
@@ -69,7 +69,7 @@ def _is_product(node: Any) -> bool:
 
 
 @mutator
-class _Suited(PyExprMutator):
+class _Int8DotLegalizer(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", found: Sequence[Dot], inputs: int):
         super().__init__(module)
         self._dots = found

@@ -21,7 +21,7 @@ def inline_slices(module: "tvm.IRModule") -> "tvm.IRModule":
     splits = _splits_to_slice(module["main"])
     if not splits:
         return module
-    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module, splits)))
+    return relax.transform.DeadCodeElimination()(rewritten(module, _SliceInliner(module, splits)))
 
 
 def _splits_to_slice(function: Any) -> set[Any]:
@@ -51,7 +51,7 @@ def _has_fixed_parts(split: Any) -> bool:
 
 
 @mutator
-class _Writer(PyExprMutator):
+class _SliceInliner(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", splits: set[Any]):
         super().__init__(module)
         self._splits = splits
