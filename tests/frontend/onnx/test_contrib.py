@@ -12,7 +12,8 @@ from tests.frontend.onnx.models import FLOAT, INT64, model, random, read, runtim
 from tests.frontend.onnx.test_contrib_further import MOVES
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.importer import inspect
-from tvmake.frontend.onnx.rewrites.contrib import attention, operators, quantized
+from tvmake.frontend.onnx.rewrites.contrib import quantized
+from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
 
 INT32, UINT8 = onnx.TensorProto.INT32, onnx.TensorProto.UINT8
 X = {"x": (FLOAT, [2, 5, 8])}
@@ -185,8 +186,7 @@ def test_an_operator_of_onnx_runtime_agrees_with_it(tmp_path, name, opset):
 
 def test_every_operator_of_real_numbers_that_is_replaced_is_tested():
     elsewhere = {"FusedMatMulActivation", "TransposeMatMul", "QAttention", *MOVES}
-    assert operators.RULES.keys() - quantized.RULES.keys() - elsewhere == {operator for operator, *_ in CASES.values()}
-    assert attention.RULES.keys() <= operators.RULES.keys()
+    assert CONTRIB_REWRITES.keys() - quantized.RULES.keys() - elsewhere == {operator for operator, *_ in CASES.values()}
 
 
 WEIGHTS = {

@@ -9,8 +9,8 @@ from tests.frontend.onnx.models import FLOAT, INT64, linear, model, random, read
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import NEVER_IMPORTED
 from tvmake.frontend.onnx.inputs import inspect
-from tvmake.frontend.onnx.prepare import RULES
 from tvmake.frontend.onnx.refuse import MICROSOFT_ONLY, supported_operators
+from tvmake.frontend.onnx.rewrites.table import REWRITES
 
 node = helper.make_node
 
@@ -134,7 +134,7 @@ def test_tvms_words_are_given_without_its_notation(tmp_path):
 
 
 def test_the_operators_refused_at_a_first_look_are_those_that_nothing_imports():
-    imported = supported_operators() - MICROSOFT_ONLY | RULES.keys()
+    imported = supported_operators() - MICROSOFT_ONLY | REWRITES.keys()
     for name in NEVER_IMPORTED:
         assert name not in imported, name
 

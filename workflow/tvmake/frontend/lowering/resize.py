@@ -1,11 +1,10 @@
-"""Resizing along axes whose lengths are known when the network runs.
+"""Resize of dynamic dimensions, for any mapping of output coordinates to input coordinates.
 
-A small kernel computes for each axis which elements an output is made of, and their weights; the elements are then looked up. It
-serves any way to place outputs between elements. Ratios of sizes, which are what TVM's operator takes, are left to that
-operator: it computes them without such kernels.
+A small kernel computes for each axis the indices and weights of the elements that an output is made of; the elements are then
+looked up. TVM's operator, which takes ratios of sizes alone, needs no such kernels and is used where the ratios are those.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,15 +13,38 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from tvmake.ir.dimensions import Extent, is_known
+from tvmake.ir.dimensions import Extent, is_known, whole_factor
 
 from tvm import relax, te, tirx  # isort: skip
 
-Place = Callable[[Any], Any]
-"""Where an output is between the elements of an axis, float32, by its index in float32."""
+Position = Callable[[Any], Any]
+"""The input coordinate of an output, in elements of an axis, float32, by the output's index in float32."""
 
 MAX_DENOMINATOR = 64
-"""Scales that are fractions of a power of two up to this one resize by whole arithmetic."""
+"""Scales that are fractions of a power of two up to this one resize by integer arithmetic."""
+
+
+@dataclass(frozen=True)
+class ResizedAxis:
+    """An axis that is resized."""
+
+    number: int
+    extent: Extent
+    size: Extent
+    scale: float | None
+    """As given; None if it follows from the sizes."""
+
+    @property
+    def factor(self) -> int | None:
+        """The integer that its length is multiplied by, if there is one."""
+        if self.scale is not None:
+            return int(self.scale) if self.scale == int(self.scale) else None
+        return whole_factor(self.extent, self.size)
+
+    @property
+    def is_by_sizes(self) -> bool:
+        """Whether the ratio of sizes is the scale that was given."""
+        return self.scale is None or bool(self.factor)
 
 
 def scale_extent(extent: Extent, scale: float, dtype: str) -> Extent:
@@ -62,51 +84,55 @@ def clamp(index: Any, extent: Extent) -> Any:
 
 
 def resize_feature_map(
-    data: Any, sizes: Mapping[int, Extent], method: str, coordinates: str, rounding: str = ""
+    data: Any, axes: Sequence[ResizedAxis], method: str, coordinates: str, rounding: str = ""
 ) -> Any:
     """Resize [n, c, height, width] by TVM's operator, which layouts and fusion know.
 
     Args:
         data: the feature map.
-        sizes: by axis.
+        axes: of height and width, those that are resized.
         method: ``nearest_neighbor`` or ``linear``.
-        coordinates: where outputs are between elements, in the operator's words.
-        rounding: of coordinates, likewise.
+        coordinates: the operator's ``coordinate_transformation_mode``.
+        rounding: the operator's ``rounding_method``.
     """
-    shape = [sizes.get(axis, extent) for axis, extent in enumerate(data.ty.shape)]
+    sizes = {axis.number: axis.size for axis in axes}
+    shape = [sizes.get(number, extent) for number, extent in enumerate(data.ty.shape)]
     options = {"method": method, "coordinate_transformation_mode": coordinates, "rounding_method": rounding}
     return relax.op.image.resize2d(data, relax.ShapeExpr(shape[2:]), layout="NCHW", **options)
 
 
-def repeat_elements(data: Any, sizes: Mapping[int, Extent]) -> Any:
-    """Resize [n, c, height, width] by whole factors: each element is repeated."""
-    return resize_feature_map(data, sizes, "nearest_neighbor", "asymmetric", "floor")
+def repeat_elements(data: Any, axes: Sequence[ResizedAxis]) -> Any:
+    """Resize [n, c, height, width] by integer factors: each element is repeated."""
+    return resize_feature_map(data, axes, "nearest_neighbor", "asymmetric", "floor")
 
 
 def look_up(
-    builder: Any, data: Any, axis: int, size: Extent, index: Callable[[Any], Any], extents: Sequence[Extent]
+    builder: Any, data: Any, axis: ResizedAxis, index: Callable[[Any], Any], extents: Sequence[Extent] | None = None
 ) -> Any:
     """The elements of an axis that outputs take.
 
     Args:
-        builder: emits what is computed.
-        size: the number of outputs.
+        builder: emits the bindings.
+        data: a tensor.
+        axis: the axis of it that is resized.
         index: the element that an output takes, by the output's index, int64.
-        extents: the lengths that occur in ``index``.
+        extents: the lengths that occur in ``index``, if not those of the axis alone.
     """
-    return builder.emit(relax.op.take(data, compute_along(builder, (size,), index, "resize_indices", extents), axis))
+    lengths = (axis.extent, axis.size) if extents is None else extents
+    indices = compute_along(builder, (axis.size,), index, "resize_indices", lengths)
+    return builder.emit(relax.op.take(data, indices, axis.number))
 
 
 @dataclass(frozen=True)
 class Filter:
-    """How the elements around a place are weighted by their distance from it."""
+    """The weights of the elements around a coordinate, by their distance from it."""
 
     reach: int
-    """How many elements on either side have a weight."""
+    """The number of elements on either side that have a weight."""
     weight: Callable[[Any], Any]
     """By the distance, float32, which is less than the reach."""
     excludes_outside: bool = False
-    """Whether what is beyond the axis has no weight; else it repeats the outermost element."""
+    """Whether elements beyond the axis have no weight; else they repeat the outermost one."""
 
 
 def _linear(distance: Any) -> Any:
@@ -131,54 +157,55 @@ def cubic(coefficient: float, excludes_outside: bool = False) -> Filter:
 def interpolate(
     builder: Any,
     data: Any,
-    axis: int,
-    extent: Extent,
-    size: Extent,
-    place: Place,
-    extents: Sequence[Extent],
+    axis: ResizedAxis,
+    coordinate: Position,
     filter_: Filter,
+    extents: Sequence[Extent] | None = None,
 ) -> Any:
     """Resize an axis of floating-point values to weighted sums of neighbours.
 
     Args:
-        builder: emits what is computed.
-        extent: the axis' length.
-        size: the number of outputs.
-        extents: the lengths that occur in ``place``.
+        builder: emits the bindings.
+        data: a tensor.
+        axis: the axis of it that is resized.
+        coordinate: of each output.
+        filter_: the weights of neighbours.
+        extents: the lengths that occur in ``coordinate``, if not those of the axis alone.
     """
     taps, reach = 2 * filter_.reach, filter_.reach
+    extents = (axis.extent, axis.size) if extents is None else extents
     emit = builder.emit
     start = whole(1 - reach)
 
     def position(tap: Any, at: Any) -> Any:
-        return tirx.Cast("int64", tirx.floor(place(single(at)))) + start + tap
+        return tirx.Cast("int64", tirx.floor(coordinate(single(at)))) + start + tap
 
     def weight(tap: Any, at: Any) -> Any:
         index = position(tap, at)
-        weighted = filter_.weight(tirx.abs(place(single(at)) - single(index)))
+        weighted = filter_.weight(tirx.abs(coordinate(single(at)) - single(index)))
         if not filter_.excludes_outside:
             return weighted
-        return tirx.Select(tirx.all(index >= whole(0), index < whole(extent)), weighted, single(0))
+        return tirx.Select(tirx.all(index >= whole(0), index < whole(axis.extent)), weighted, single(0))
 
     def normed(tap: Any, at: Any) -> Any:
         total = sum((weight(whole(other), at) for other in range(taps)), start=single(0))
         return weight(tap, at) / total
 
     def element(tap: Any, at: Any) -> Any:
-        return clamp(position(tap, at), extent)
+        return clamp(position(tap, at), axis.extent)
 
-    indices = compute_along(builder, (taps, size), element, "resize_indices", (extent, *extents))
+    indices = compute_along(builder, (taps, axis.size), element, "resize_indices", (axis.extent, *extents))
     weights = compute_along(
-        builder, (taps, size), normed if filter_.excludes_outside else weight, "resize_weights", extents
+        builder, (taps, axis.size), normed if filter_.excludes_outside else weight, "resize_weights", extents
     )
     dtype = str(data.ty.dtype.dtype)
     weights = weights if dtype == "float32" else emit(relax.op.astype(weights, dtype))
     aligned = [1] * len(data.ty.shape)
-    aligned[axis] = size
+    aligned[axis.number] = axis.size
     result = None
     for tap in range(taps):
         row = relax.const(tap, "int64")
-        elements = emit(relax.op.take(data, emit(relax.op.take(indices, row, 0)), axis))
+        elements = emit(relax.op.take(data, emit(relax.op.take(indices, row, 0)), axis.number))
         factors = emit(relax.op.reshape(emit(relax.op.take(weights, row, 0)), aligned))
         term = emit(relax.op.multiply(elements, factors))
         result = term if result is None else emit(relax.op.add(result, term))

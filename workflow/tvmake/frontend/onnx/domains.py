@@ -8,8 +8,9 @@ import onnx
 from tvmake.config.model import CLASSICAL
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
-from tvmake.frontend.onnx.rewrites.contrib.operators import DOMAIN, RULES
 from tvmake.frontend.onnx.rewrites.fold import RANDOM
+from tvmake.frontend.onnx.rewrites.replace_contrib import DOMAIN
+from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
 
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
 
@@ -41,7 +42,7 @@ def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False)
     unusual: Counter[str] = Counter()
     for node in all_nodes(model.graph):
         if node.domain not in STANDARD:
-            is_known = node.domain == DOMAIN and node.op_type in RULES
+            is_known = node.domain == DOMAIN and node.op_type in CONTRIB_REWRITES
             (unusual if is_known else foreign)[f"{node.domain}::{node.op_type}"] += 1
     if foreign:
         problem = (

@@ -11,7 +11,7 @@ import tvm
 from onnx import TensorProto
 
 from tvmake.frontend.lowering import resize
-from tvmake.frontend.lowering.resize import Place, clamp, scale_extent, single, whole
+from tvmake.frontend.lowering.resize import Position, ResizedAxis, clamp, scale_extent, single, whole
 from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data
 from tvmake.frontend.onnx.rewrites.resize import TIE, argument_name, is_plain
 from tvmake.ir.dimensions import Extent, is_known, whole_factor
@@ -46,14 +46,9 @@ def refusal(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """An axis that is resized."""
+class CroppedAxis(ResizedAxis):
+    """An axis that is resized, of which a region may be taken."""
 
-    number: int
-    extent: Extent
-    size: Extent
-    scale: float | None
-    """As given; None if it follows from the sizes."""
     region: tuple[float, float]
     """Start and end of the region of interest, for ``tf_crop_and_resize``."""
 
@@ -61,13 +56,6 @@ class Axis:
     def ratio(self) -> Any:
         """The scale, as ONNX Runtime has it in float32."""
         return single(self.scale) if self.scale is not None else single(self.size) / single(self.extent)
-
-    @property
-    def factor(self) -> int | None:
-        """The whole number that its length is multiplied by, if there is one."""
-        if self.scale is not None:
-            return int(self.scale) if self.scale == int(self.scale) else None
-        return whole_factor(self.extent, self.size)
 
 
 def convert_resize(builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None, given: Mapping[str, Any]) -> Any:
@@ -93,13 +81,11 @@ def convert_resize(builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None
     extents = [extent for axis in axes for extent in (axis.extent, axis.size)]
     result = data
     for axis in axes:
-        place = _place_unless_kept(values, axis, axes)
+        coordinate = _coordinate_unless_kept(values, axis, axes)
         if values.get("mode", "nearest") == "nearest":
-            result = resize.look_up(builder, result, axis.number, axis.size, _nearest(values, axis, place), extents)
+            result = resize.look_up(builder, result, axis, _nearest(values, axis, coordinate), extents)
         else:
-            result = resize.interpolate(
-                builder, result, axis.number, axis.extent, axis.size, place, extents, _filter(values)
-            )
+            result = resize.interpolate(builder, result, axis, coordinate, _filter(values), extents)
     return _outside(builder, values, axes, result)
 
 
@@ -116,7 +102,7 @@ def _axes(
     roi: np.ndarray | None,
     scales: np.ndarray | None,
     sizes: np.ndarray | None,
-) -> list[Axis]:
+) -> list[CroppedAxis]:
     numbers = [axis % len(shape) for axis in values.get("axes") or range(len(shape))]
     is_cropped = values.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     axes = []
@@ -127,25 +113,24 @@ def _axes(
         is_kept = scale == 1 if scale is not None else whole_factor(extent, size) == 1
         if not is_kept or is_cropped:
             region = (float(roi[index]), float(roi[len(numbers) + index])) if is_cropped and roi is not None else (0, 1)
-            axes.append(Axis(number, extent, size, scale, region))
+            axes.append(CroppedAxis(number, extent, size, scale, region))
     return axes
 
 
-def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[Axis]) -> Any | None:
+def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[CroppedAxis]) -> Any | None:
     """TVM's operator for feature maps, which layouts and fusion know; None where it computes something else."""
-    sizes, mode = {axis.number: axis.size for axis in axes}, values.get("mode", "nearest")
+    mode = values.get("mode", "nearest")
     coordinates = values.get("coordinate_transformation_mode", "half_pixel")
     factors = [axis.factor for axis in axes]
-    if data.ty.ndim != 4 or min(sizes) < 2:
+    if data.ty.ndim != 4 or min(axis.number for axis in axes) < 2:
         return None
     if mode == "nearest":
         if None in factors or not _repeats(coordinates, values.get("nearest_mode", "round_prefer_floor")):
             return None
-        return resize.repeat_elements(data, sizes)
-    is_by_sizes = all(axis.scale is None or factor for axis, factor in zip(axes, factors, strict=True))
-    if mode != "linear" or coordinates not in RATIO_MODES or not is_by_sizes:
+        return resize.repeat_elements(data, axes)
+    if mode != "linear" or coordinates not in RATIO_MODES or not all(axis.is_by_sizes for axis in axes):
         return None
-    return resize.resize_feature_map(data, sizes, "linear", coordinates)
+    return resize.resize_feature_map(data, axes, "linear", coordinates)
 
 
 def _repeats(coordinates: str, rounding: str) -> bool:
@@ -155,11 +140,11 @@ def _repeats(coordinates: str, rounding: str) -> bool:
     return coordinates in ("asymmetric", "tf_half_pixel_for_nn") and rounding == "floor"
 
 
-def _place(values: Mapping[str, Any], axis: Axis) -> Place:
+def _coordinate(values: Mapping[str, Any], axis: CroppedAxis) -> Position:
     mode = values.get("coordinate_transformation_mode", "half_pixel")
     extent, size, ratio, half = single(axis.extent), single(axis.size), axis.ratio, single(0.5)
 
-    def place(at: Any) -> Any:
+    def coordinate(at: Any) -> Any:
         match mode:
             case "align_corners":
                 return at * (extent - single(1)) / tirx.max(size - single(1), single(1))
@@ -178,32 +163,32 @@ def _place(values: Mapping[str, Any], axis: Axis) -> Place:
         is_single = size <= single(1) if mode == "pytorch_half_pixel" else tirx.const(False, "bool")
         return tirx.Select(is_single, single(0), centred - half)
 
-    return place
+    return coordinate
 
 
-def _place_unless_kept(values: Mapping[str, Any], axis: Axis, axes: Sequence[Axis]) -> Place:
+def _coordinate_unless_kept(values: Mapping[str, Any], axis: CroppedAxis, axes: Sequence[CroppedAxis]) -> Position:
     """Outputs of a tensor that keeps its shape are its elements for ONNX Runtime, though 7 elements by 1.1 would be others."""
-    place = _place(values, axis)
+    coordinate = _coordinate(values, axis)
     if values.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        return place
+        return coordinate
     is_kept = tirx.all(*(tirx.EQ(whole(axis.size), whole(axis.extent)) for axis in axes))
-    return lambda at: tirx.Select(is_kept, at, place(at))
+    return lambda at: tirx.Select(is_kept, at, coordinate(at))
 
 
-def _nearest(values: Mapping[str, Any], axis: Axis, place: Place) -> Callable[[Any], Any]:
+def _nearest(values: Mapping[str, Any], axis: CroppedAxis, coordinate: Position) -> Callable[[Any], Any]:
     rounding = values.get("nearest_mode", "round_prefer_floor")
-    return lambda at: clamp(tirx.Cast("int64", _round_position(place(single(at)), rounding)), axis.extent)
+    return lambda at: clamp(tirx.Cast("int64", _round_position(coordinate(single(at)), rounding)), axis.extent)
 
 
-def _round_position(place: Any, rounding: str) -> Any:
-    below = tirx.floor(place)
-    beyond = place - below - single(0.5)
+def _round_position(coordinate: Any, rounding: str) -> Any:
+    below = tirx.floor(coordinate)
+    beyond = coordinate - below - single(0.5)
     is_tie = tirx.abs(beyond) < single(TIE)
     match rounding:
         case "floor":
             return below
         case "ceil":
-            return tirx.ceil(place)
+            return tirx.ceil(coordinate)
         case "round_prefer_floor":
             return below + tirx.Select(tirx.all(tirx.Not(is_tie), beyond > single(0)), single(1), single(0))
     return below + tirx.Select(tirx.any(is_tie, beyond > single(0)), single(1), single(0))
@@ -215,18 +200,18 @@ def _filter(values: Mapping[str, Any]) -> resize.Filter:
     return resize.cubic(float(values.get("cubic_coeff_a", -0.75)), bool(values.get("exclude_outside", 0)))
 
 
-def _outside(builder: Any, values: Mapping[str, Any], axes: Sequence[Axis], result: Any) -> Any:
+def _outside(builder: Any, values: Mapping[str, Any], axes: Sequence[CroppedAxis], result: Any) -> Any:
     """The result, with the value for what a region of interest has beyond the tensor."""
     if values.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         return result
     masks = []
     for axis in axes:
-        place, last = _place(values, axis), single(axis.extent) - single(1)
+        coordinate, last = _coordinate(values, axis), single(axis.extent) - single(1)
         aligned = [1] * len(result.ty.shape)
         aligned[axis.number] = axis.size
 
-        def is_outside(at: Any, place: Place = place, last: Any = last) -> Any:
-            return tirx.any(place(single(at)) < single(0), place(single(at)) > last)
+        def is_outside(at: Any, coordinate: Position = coordinate, last: Any = last) -> Any:
+            return tirx.any(coordinate(single(at)) < single(0), coordinate(single(at)) > last)
 
         mask = resize.compute_along(builder, (axis.size,), is_outside, "resize_outside", (axis.extent, axis.size))
         masks.append(builder.emit(relax.op.reshape(mask, aligned)))

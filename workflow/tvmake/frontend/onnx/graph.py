@@ -1,7 +1,7 @@
 """An ONNX graph under preparation: what is known of its values, and how nodes are added."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -357,3 +357,7 @@ class Builder:
         if self.graph.opset >= since:
             return self.op(operator, name, self.ints(axes), **values)
         return self.op(operator, name, axes=list(axes), **values)
+
+
+Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
+"""Builds what replaces a node and returns the names that replace its outputs; None leaves the node alone."""

@@ -15,7 +15,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
 from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
-from tvmake.frontend.onnx.opset import standardised
+from tvmake.frontend.onnx.preparations import standardize
 from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
 from tvmake.frontend.onnx.source import checked, has_external
 
@@ -56,7 +56,7 @@ def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None 
         graph = Graph(model, where)
         choose_by_masks(graph)
     else:
-        graph = standardised(model, where, opset)
+        graph = standardize(model, where, opset)
     refuse_operators(graph.graph, where, lambda node: node.op_type in NEVER_IMPORTED)
     refuse_shapes_of_data(graph)
     return signature

@@ -8,10 +8,7 @@ import onnx
 from onnx import helper, inliner, version_converter
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
-from tvmake.frontend.onnx.rewrites.contrib.operators import rewrite_contrib
-from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""
@@ -21,21 +18,6 @@ RESIZES = ("Upsample", "Resize")
 
 _ASSERTION = re.compile(r"^/\S+:\d+: \w+: Assertion `.*?` failed: ")
 """How the converter's complaints begin."""
-
-
-def standardised(model: onnx.ModelProto, where: str, opset: int | None = None) -> Graph:
-    """The model's graph in ONNX's own operators, as far as it has them, and of one opset; ``model`` is changed.
-
-    Raises:
-        InputError: operators of other domains, shapes that contradict each other, or no such opset.
-    """
-    graph = Graph(model, where)
-    inline_functions(graph)
-    rewrite_contrib(graph)
-    check_domains(graph.model, where, is_prepared=True)
-    convert(graph, opset)
-    choose_by_masks(graph)
-    return graph
 
 
 def inline_functions(graph: Graph) -> None:
@@ -52,7 +34,7 @@ def inline_functions(graph: Graph) -> None:
     graph.refresh()
 
 
-def convert(graph: Graph, opset: int | None) -> None:
+def convert_opset(graph: Graph, opset: int | None) -> None:
     """Convert the model to ``opset``, or an old one to OLDEST_OPSET when the converter can.
 
     Raises:

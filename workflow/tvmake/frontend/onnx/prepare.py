@@ -1,31 +1,19 @@
 """Prepare an ONNX model for TVM's importer, with exact rewrites only.
 
-What the importer lacks or gets wrong is replaced by ONNX operators it has: constants are folded, functions expanded,
-control flow of known course unrolled, operators rewritten by the tables in the modules beside this one.
-What remains and cannot be trusted is refused (`onnx_refuse`).
+Operators that the importer lacks or gets wrong are replaced by ONNX operators that it has, in the order of ``preparations``.
+What remains and cannot be trusted is refused.
 """
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 import onnx
 from onnx import helper
 
-from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes
-from tvmake.frontend.onnx.opset import standardised
+from tvmake.frontend.onnx.graph import all_nodes
+from tvmake.frontend.onnx.preparations import repeat_rounds, standardize
 from tvmake.frontend.onnx.refuse import check_nodes
-from tvmake.frontend.onnx.rewrites import control_flow, function_bodies, narrow
-from tvmake.frontend.onnx.rewrites import operators as rewrite
-from tvmake.frontend.onnx.rewrites.auto_pad import write_out_padding
-from tvmake.frontend.onnx.rewrites.ceil_mode import round_down
-from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
-from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
-
-MAX_ROUNDS = 60
-"""Each round folds and rewrites once; nested functions and loops need several."""
-
-RULES = {**control_flow.RULES, **rewrite.RULES}
+from tvmake.frontend.onnx.rewrites.fold import drop_unused
 
 
 @dataclass(frozen=True)
@@ -44,60 +32,12 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
     Raises:
         InputError: operators without an importer, with counts; attributes that would give wrong numbers.
     """
-    graph = standardised(model, where, opset)
-    changes: Counter[str] = Counter()
-    for _ in range(MAX_ROUNDS):
-        drop_unused(graph)
-        changes["padded pools"] += write_out_padding(graph)
-        changes["rounded pools"] += round_down(graph)
-        written_out = narrow.write_out(graph)
-        changes["narrow types"] += written_out
-        if written_out:
-            graph.refresh()
-        folded = fold(graph)
-        changes["folded"] += folded
-        rewritten = apply_rules(graph)
-        rewritten["sequences"] += resolve_sequences(graph)
-        changes.update(rewritten)
-        if not (folded or written_out) and not any(rewritten.values()):
-            break
-        graph.refresh()
+    graph = standardize(model, where, opset)
+    changes = repeat_rounds(graph)
     drop_unused(graph)
     name_nodes(graph.graph)
     check_nodes(graph)
     return Prepared(graph.finish(), {name: count for name, count in sorted(changes.items()) if count})
-
-
-def apply_rules(graph: Graph) -> Counter[str]:
-    """Apply the first matching rule to every node; returns how often each operator was rewritten."""
-    nodes: list[onnx.NodeProto] = []
-    counts: Counter[str] = Counter()
-    for index, node in enumerate(graph.graph.node):
-        build = Builder(graph, f"{node.op_type}_{index}")
-        outputs = _apply(node, build)
-        if outputs is None:
-            nodes.append(node)
-            continue
-        counts[node.op_type] += 1
-        nodes.extend(build.nodes)
-        for name, value in zip(node.output, outputs, strict=False):
-            if name and value:
-                nodes.append(helper.make_node("Identity", [value], [name]))
-    if counts:
-        del graph.graph.node[:]
-        graph.graph.node.extend(nodes)
-    return counts
-
-
-def _apply(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    if node.domain not in function_bodies.DOMAINS:
-        return None
-    rule = RULES.get(node.op_type)
-    outputs = rule(node, build) if rule else None
-    if outputs is None and node.op_type in function_bodies.OPERATORS:
-        build.nodes.clear()
-        outputs = function_bodies.expand(node, build)
-    return outputs
 
 
 def inline_small(model: onnx.ModelProto) -> None:

@@ -12,7 +12,7 @@ from onnx import checker
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.rewrites.contrib.operators import move_misplaced
+from tvmake.frontend.onnx.rewrites.replace_contrib import move_misplaced
 from tvmake.frontend.onnx.structure import check_structure
 from tvmake.frontend.source_file import open_source
 

@@ -8,10 +8,11 @@ import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
 from tvmake.frontend.lowering import stable_math
+from tvmake.frontend.lowering.bitcast import bitcast
 from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, is_known
 from tvmake.frontend.stablehlo.source import tensor_type
 
-from tvm import relax, te, tirx  # isort: skip
+from tvm import relax  # isort: skip
 
 
 def _constant(_at: Conversion, op: Any, _values: list[Value]) -> Value:
@@ -118,11 +119,7 @@ def _bits(at: Conversion, value: Value, dtype: str) -> Value:
     """The same bits as another type of the same width."""
     if isinstance(value, np.ndarray):
         return value.astype(value.dtype, order="C").view(dtype)
-
-    def bits(values: Any) -> Any:
-        return te.compute(values.shape, lambda *place: tirx.reinterpret(dtype, values(*place)), name="bits")
-
-    return at.emit(at.builder.call_te(bits, value, primfunc_name_hint="bit_cast"))
+    return bitcast(at.builder, value, dtype)
 
 
 def _bitcast(at: Conversion, op: Any, values: list[Value]) -> Any:

@@ -8,14 +8,14 @@ import numpy as np
 import onnx
 from onnx import defs
 
-from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input, subgraphs
+from tvmake.frontend.onnx.graph import Builder, Graph, Rule, attributes, optional_input, subgraphs
 
 OPERATORS = frozenset({
     "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention", "HammingWindow",
     "HannWindow", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SequenceMap",
-    "SoftmaxCrossEntropyLoss", "SwiGLU", "Swish", "AffineGrid",
+    "SoftmaxCrossEntropyLoss", "SwiGLU", "Swish",
 })  # fmt: skip
-"""Expanded always: TVM 0.27 has no importer for them, or (Attention, AffineGrid) one for something else."""
+"""Expanded always: TVM 0.27 has no importer for them, or (Attention) one for something else."""
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 
@@ -139,3 +139,6 @@ def _bind(node: onnx.NodeProto, names: dict[str, str], attribute_values: dict[st
             _bind(inner, scope, attribute_values)
         for value in body.output:
             value.name = scope.get(value.name, value.name)
+
+
+RULES: dict[str, Rule] = dict.fromkeys(sorted(OPERATORS), expand)

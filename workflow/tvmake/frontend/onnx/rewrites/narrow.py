@@ -33,11 +33,11 @@ def write_out(graph: Graph) -> int:
     if not narrow and not constants:
         return 0
     concerned = [node for node in graph.graph.node if narrow & {*node.input, *node.output}]
-    if any(node.op_type not in MOVES | RULES.keys() for node in concerned) or _bodies_read(graph, narrow):
+    if any(node.op_type not in MOVES | _RULES.keys() for node in concerned) or _bodies_read(graph, narrow):
         return 0
     nodes: list[onnx.NodeProto] = []
     for index, node in enumerate(graph.graph.node):
-        rule = RULES.get(node.op_type) if narrow & {*node.input, *node.output} else None
+        rule = _RULES.get(node.op_type) if narrow & {*node.input, *node.output} else None
         build = Builder(graph, f"{node.op_type}_{index}")
         result = rule(node, build) if rule else None
         if result is None:
@@ -59,7 +59,9 @@ def write_out(graph: Graph) -> int:
     for value in (*graph.graph.input, *graph.graph.output):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.elem_type = carrier(value.type.tensor_type.elem_type)
-    return len(concerned) + len(constants)
+    if changed := len(concerned) + len(constants):
+        graph.refresh()
+    return changed
 
 
 def _is_narrow_constant(node: onnx.NodeProto) -> bool:
@@ -214,4 +216,4 @@ def quantize(node: onnx.NodeProto, build: Builder) -> str | None:
     return build.cast(build.op("Clip", value, *bounds), carrier(kind))
 
 
-RULES = {"Cast": cast, "CastLike": cast, "DequantizeLinear": dequantize, "QuantizeLinear": quantize}
+_RULES = {"Cast": cast, "CastLike": cast, "DequantizeLinear": dequantize, "QuantizeLinear": quantize}

@@ -3,18 +3,13 @@
 A rule returns the names of the values that replace the node's outputs, or None to leave the node alone.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
-from tvmake.frontend.onnx.rewrites import declared_shapes, quantized, resize, rnn, sampling, signal
+from tvmake.frontend.onnx.graph import Builder, Rule, attributes, optional_input
 from tvmake.frontend.onnx.rewrites.ceil_mode import fixed_extents
 from tvmake.frontend.onnx.rewrites.function_bodies import expand
-
-Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
 
 
 def used(node: onnx.NodeProto, index: int) -> bool:
@@ -356,10 +351,4 @@ RULES: dict[str, Rule] = {
     "Equal": equal,
     "Hardmax": hardmax,
     "NonMaxSuppression": non_max_suppression,
-    **declared_shapes.RULES,
-    **quantized.RULES,
-    **resize.RULES,
-    **rnn.RULES,
-    **sampling.RULES,
-    **signal.RULES,
 }

@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
+from tvmake.frontend.onnx.rewrites.function_bodies import expand
 
 MAX_TAPS = 256
 """Elements of a window, each of which becomes a handful of nodes."""
@@ -175,10 +176,10 @@ def roi_align(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def affine_grid(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Every place of a grid of known size times the matrices of the batch, whose function in ONNX fails for a batch of one."""
+    """Every position of a grid of known size times the matrices of the batch; ONNX's function body fails for a batch of one."""
     size, values = build.graph.constant(node.input[1]), attributes(node)
     if size is None:
-        return None
+        return expand(node, build)
     batch, extents = int(size[0]), [int(extent) for extent in size[2:]]
     ends_count = bool(values.get("align_corners", 0))
 

@@ -19,7 +19,7 @@ def resolve_sequences(graph: Graph) -> int:
     resolved = 0
     for index, node in enumerate(graph.graph.node):
         build = Builder(graph, f"{node.op_type}_{index}")
-        rule = RULES.get(node.op_type)
+        rule = _RULES.get(node.op_type)
         value = rule(node, build, known) if rule else None
         if value is None:
             nodes.append(node)
@@ -131,7 +131,7 @@ def _identity(node: onnx.NodeProto, build: Builder, known: Known) -> list[str] |
     return known.get(node.input[0])
 
 
-RULES = {
+_RULES = {
     "SequenceConstruct": _construct,
     "SequenceEmpty": _empty,
     "SequenceInsert": _insert,

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-import tvm
 from torch import Tensor, fx
 
-from tvm import te, tirx  # isort: skip
+from tvmake.frontend.lowering.bitcast import bitcast
 
 aten = torch.ops.aten
 
@@ -28,11 +27,7 @@ def _seen_as(node: fx.Node, importer: Any) -> Any:
     if before.itemsize != after.itemsize or torch.bool in (before, after):
         raise ValueError(f"a view of {before} as {after}, which is of another width")
     dtype = str(after).removeprefix("torch.")
-
-    def compute(values: "tvm.te.Tensor") -> "tvm.te.Tensor":
-        return te.compute(values.shape, lambda *place: tirx.reinterpret(dtype, values(*place)), name="bits")
-
-    return importer.block_builder.emit_te(compute, importer.env[node.args[0]])
+    return bitcast(importer.block_builder, importer.env[node.args[0]], dtype, kernel="compute")
 
 
 def _mantissa_and_exponent(data: Tensor) -> Any:

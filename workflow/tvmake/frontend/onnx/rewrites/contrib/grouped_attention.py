@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
-from tvmake.frontend.onnx.rewrites.contrib.heads import Rule, by_heads, cut, length_of, places_of
+from tvmake.frontend.onnx.graph import Builder, Rule, attributes, optional_input
+from tvmake.frontend.onnx.rewrites.contrib.heads import by_heads, cut, length_of, places_of
 from tvmake.frontend.onnx.rewrites.contrib.rotary import turned
 
 

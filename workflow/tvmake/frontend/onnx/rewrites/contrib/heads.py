@@ -1,14 +1,8 @@
 """What rewrites of attention share: values by heads, [batch, heads, length, size], and places along their lengths."""
 
-from collections.abc import Callable
-
 import numpy as np
-import onnx
 
 from tvmake.frontend.onnx.graph import Builder
-
-Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
-"""Writes a node with other operators and gives the names of its outputs; None where they cannot say it."""
 
 
 def cut(build: Builder, name: str, sizes: list[int], axis: int = 2) -> list[str]:

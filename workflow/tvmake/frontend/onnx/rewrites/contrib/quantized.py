@@ -4,17 +4,15 @@ Which of it is computed in integers is decided where all sources meet (``tvmake.
 Runtime's page on them (ContribOperators).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
+from tvmake.frontend.onnx.graph import Builder, Rule, attributes, optional_input
 from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, real_blocks, stored
 from tvmake.frontend.onnx.rewrites.rnn import Layer, Times, lstm
-
-Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
 
 
 def _pairwise(operator: str) -> Rule:

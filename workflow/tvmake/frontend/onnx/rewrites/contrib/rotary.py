@@ -2,8 +2,8 @@
 
 import onnx
 
-from tvmake.frontend.onnx.graph import Builder, attributes
-from tvmake.frontend.onnx.rewrites.contrib.heads import Rule, by_heads, cut, places_of
+from tvmake.frontend.onnx.graph import Builder, Rule, attributes
+from tvmake.frontend.onnx.rewrites.contrib.heads import by_heads, cut, places_of
 
 
 def rotary_embedding(node: onnx.NodeProto, build: Builder) -> list[str] | None:

@@ -1,15 +1,14 @@
 """Resizing of dynamic dimensions: coordinates are computed when the network runs, in float32 as by PyTorch's kernels for CPUs (``UpSample.h``)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
 from tvmake.frontend.lowering import resize
-from tvmake.frontend.lowering.resize import Place, clamp, scale_extent, simplify_extent, single, whole
-from tvmake.ir.dimensions import Extent, is_known, whole_factor
+from tvmake.frontend.lowering.resize import Position, ResizedAxis, clamp, scale_extent, simplify_extent, single, whole
+from tvmake.ir.dimensions import is_known
 
 from tvm import tirx  # isort: skip
 
@@ -18,27 +17,9 @@ aten = torch.ops.aten
 CUBIC = resize.cubic(-0.75)
 
 
-@dataclass(frozen=True)
-class Axis:
-    """An axis that is resized."""
-
-    number: int
-    extent: Extent
-    size: Extent
-    scale: float | None
-    """As given; None if it follows from the sizes."""
-
-    @property
-    def step(self) -> Any:
-        """The distance between two outputs in elements, float32."""
-        return single(1 / self.scale) if self.scale else single(self.extent) / single(self.size)
-
-    @property
-    def factor(self) -> int | None:
-        """The whole number that its length is multiplied by, if there is one."""
-        if self.scale:
-            return int(self.scale) if self.scale == int(self.scale) else None
-        return whole_factor(self.extent, self.size)
+def _stride(axis: ResizedAxis) -> Any:
+    """The distance between two outputs in elements, float32."""
+    return single(1 / axis.scale) if axis.scale else single(axis.extent) / single(axis.size)
 
 
 def is_dynamic_resize(node: fx.Node) -> bool:
@@ -47,7 +28,7 @@ def is_dynamic_resize(node: fx.Node) -> bool:
     return any(isinstance(extent, torch.SymInt) for shape in shapes for extent in shape)
 
 
-def _axes(node: fx.Node, importer: Any) -> Iterator[Axis]:
+def _axes(node: fx.Node, importer: Any) -> Iterator[ResizedAxis]:
     shape = list(importer.env[node.args[0]].ty.shape)[2:]
     names = [argument.name for argument in node.target._schema.arguments]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
@@ -58,63 +39,49 @@ def _axes(node: fx.Node, importer: Any) -> Iterator[Axis]:
     for axis, (extent, size, scale) in enumerate(zip(shape, sizes, scales or [None] * len(shape), strict=True), 2):
         extent = int(extent) if is_known(extent) else extent
         size = scale_extent(extent, scale, "float64") if size is None else simplify_extent(size)
-        yield Axis(axis, extent, int(size) if is_known(size) else size, scale)
+        yield ResizedAxis(axis, extent, int(size) if is_known(size) else size, scale)
 
 
 def resize_to_nearest(node: fx.Node, importer: Any) -> Any:
-    """Resize to the element below the place of each output."""
+    """Resize to the element below the coordinate of each output."""
     data, axes = importer.env[node.args[0]], list(_axes(node, importer))
     if data.ty.ndim == 4 and all(axis.factor for axis in axes):
-        return importer.block_builder.emit(resize.repeat_elements(data, {axis.number: axis.size for axis in axes}))
+        return importer.block_builder.emit(resize.repeat_elements(data, axes))
     is_exact = "exact" in node.target.__name__
     for axis in axes:
 
-        def index(at: Any, axis: Axis = axis) -> Any:
+        def index(at: Any, axis: ResizedAxis = axis) -> Any:
             at_centre = single(at) + single(0.5) if is_exact else single(at)
-            below = clamp(tirx.Cast("int64", tirx.floor(at_centre * axis.step)), axis.extent)
+            below = clamp(tirx.Cast("int64", tirx.floor(at_centre * _stride(axis))), axis.extent)
             is_kept, is_doubled = (tirx.EQ(whole(axis.size), whole(axis.extent) * whole(times)) for times in (1, 2))
             return below if is_exact else tirx.Select(is_kept, at, tirx.Select(is_doubled, at // 2, below))
 
-        data = resize.look_up(importer.block_builder, data, axis.number, axis.size, index, (axis.extent, axis.size))
+        data = resize.look_up(importer.block_builder, data, axis, index)
     return data
 
 
 def interpolate(node: fx.Node, importer: Any) -> Any:
-    """Resize to weighted sums of the elements around the place of each output."""
+    """Resize to weighted sums of the elements around the coordinate of each output."""
     data, axes = importer.env[node.args[0]], list(_axes(node, importer))
     is_aligned, is_cubic = bool(node.args[2]), "cubic" in node.target.__name__
     if "_aa" in node.target.__name__:
         raise NotImplementedError("interpolate with antialias needs fixed height and width")
-    if (
-        not is_aligned
-        and not is_cubic
-        and data.ty.ndim == 4
-        and all(axis.scale is None or axis.factor for axis in axes)
-    ):
-        sizes = {axis.number: axis.size for axis in axes}
-        return importer.block_builder.emit(resize.resize_feature_map(data, sizes, "linear", "half_pixel"))
+    if not is_aligned and not is_cubic and data.ty.ndim == 4 and all(axis.is_by_sizes for axis in axes):
+        return importer.block_builder.emit(resize.resize_feature_map(data, axes, "linear", "half_pixel"))
     for axis in axes:
-        data = resize.interpolate(
-            importer.block_builder,
-            data,
-            axis.number,
-            axis.extent,
-            axis.size,
-            _place(axis, is_aligned),
-            (axis.extent, axis.size),
-            CUBIC if is_cubic else resize.LINEAR,
-        )
+        filter_ = CUBIC if is_cubic else resize.LINEAR
+        data = resize.interpolate(importer.block_builder, data, axis, _coordinate(axis, is_aligned), filter_)
     return data
 
 
-def _place(axis: Axis, is_aligned: bool) -> Place:
-    def place(at: Any) -> Any:
+def _coordinate(axis: ResizedAxis, is_aligned: bool) -> Position:
+    def coordinate(at: Any) -> Any:
         if is_aligned:
             last = single(axis.size) - single(1)
             return at * ((single(axis.extent) - single(1)) / tirx.max(last, single(1)))
-        return (at + single(0.5)) * axis.step - single(0.5)
+        return (at + single(0.5)) * _stride(axis) - single(0.5)
 
-    return place
+    return coordinate
 
 
 NEAREST = (
@@ -127,7 +94,7 @@ NEAREST = (
 LINEAR = (aten.upsample_linear1d.vec, aten.upsample_trilinear3d.vec)
 
 DYNAMIC_RESIZES = frozenset({*NEAREST, *LINEAR, aten.upsample_bicubic2d.vec})
-"""What PyTorch would take apart into lookups by dimensions in floating point."""
+"""Operators that PyTorch would decompose into lookups by dimensions in floating point."""
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **{operator.__name__: resize_to_nearest for operator in NEAREST},

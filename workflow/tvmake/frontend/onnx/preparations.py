@@ -1,0 +1,104 @@
+"""What is done to an ONNX graph before it is imported, in order. Nothing here imports TVM."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import helper
+
+from tvmake.frontend.onnx.domains import check_domains
+from tvmake.frontend.onnx.graph import Builder, Graph
+from tvmake.frontend.onnx.opset import convert_opset, inline_functions
+from tvmake.frontend.onnx.rewrites import function_bodies, narrow
+from tvmake.frontend.onnx.rewrites.auto_pad import write_out_padding
+from tvmake.frontend.onnx.rewrites.ceil_mode import round_down
+from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
+from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
+from tvmake.frontend.onnx.rewrites.replace_contrib import rewrite_contrib
+from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
+from tvmake.frontend.onnx.rewrites.table import REWRITES
+
+MAX_ROUNDS = 60
+"""Each round folds and rewrites once; nested functions and loops need several."""
+
+
+def standardize(model: onnx.ModelProto, where: str, opset: int | None = None) -> Graph:
+    """The model's graph in ONNX's own operators, as far as it has them, and of one opset; ``model`` is changed.
+
+    Raises:
+        InputError: operators of other domains, shapes that contradict each other, or no such opset.
+    """
+    graph = Graph(model, where)
+    inline_functions(graph)
+    rewrite_contrib(graph)
+    check_domains(graph.model, where, is_prepared=True)
+    convert_opset(graph, opset)
+    choose_by_masks(graph)
+    return graph
+
+
+def apply_rewrites(graph: Graph) -> Counter[str]:
+    """Apply the table of rewrites to every node; returns how often each operator was replaced."""
+    nodes: list[onnx.NodeProto] = []
+    counts: Counter[str] = Counter()
+    for index, node in enumerate(graph.graph.node):
+        build = Builder(graph, f"{node.op_type}_{index}")
+        rule = REWRITES.get(node.op_type) if node.domain in function_bodies.DOMAINS else None
+        outputs = rule(node, build) if rule else None
+        if outputs is None:
+            nodes.append(node)
+            continue
+        counts[node.op_type] += 1
+        nodes.extend(build.nodes)
+        for name, value in zip(node.output, outputs, strict=False):
+            if name and value:
+                nodes.append(helper.make_node("Identity", [value], [name]))
+    if counts:
+        del graph.graph.node[:]
+        graph.graph.node.extend(nodes)
+    return counts
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A step of a round."""
+
+    name: str
+    """In the notes of an import; steps that count by operator have none."""
+    apply: Callable[[Graph], "int | Mapping[str, int] | None"]
+    """Changes the graph in place; returns the number of changes."""
+    calls_for_round: bool = True
+    """Whether a change may enable other steps, so that another round follows."""
+
+    def counts(self, graph: Graph) -> Counter[str]:
+        """Apply the step; returns the changes by name."""
+        changes = self.apply(graph)
+        return Counter(changes) if isinstance(changes, Mapping) else Counter({self.name: changes or 0})
+
+
+ROUND: tuple[Preparation, ...] = (
+    Preparation("unused", drop_unused, calls_for_round=False),
+    Preparation("padded pools", write_out_padding, calls_for_round=False),
+    Preparation("rounded pools", round_down, calls_for_round=False),
+    Preparation("narrow types", narrow.write_out),
+    Preparation("folded", fold),
+    Preparation("", apply_rewrites),
+    Preparation("sequences", resolve_sequences),
+)
+"""The steps that are repeated until none calls for another round."""
+
+
+def repeat_rounds(graph: Graph) -> Counter[str]:
+    """Apply rounds of steps to a standardized graph; returns the changes by name."""
+    changes: Counter[str] = Counter()
+    for _ in range(MAX_ROUNDS):
+        is_changed = False
+        for step in ROUND:
+            counts = step.counts(graph)
+            changes.update(counts)
+            is_changed |= step.calls_for_round and any(counts.values())
+        if not is_changed:
+            break
+        graph.refresh()
+    return changes

@@ -1,0 +1,42 @@
+"""The table of graph rewrites: from an operator to the rule that replaces its nodes. Nothing here imports TVM."""
+
+from collections.abc import Mapping
+
+from tvmake.frontend.lowering.tables import merge_tables
+from tvmake.frontend.onnx.graph import Rule
+from tvmake.frontend.onnx.rewrites import (
+    control_flow,
+    declared_shapes,
+    function_bodies,
+    operators,
+    quantized,
+    resize,
+    rnn,
+    sampling,
+    signal,
+)
+from tvmake.frontend.onnx.rewrites.contrib import attention, grouped_attention, rotary
+from tvmake.frontend.onnx.rewrites.contrib import operators as contrib_operators
+from tvmake.frontend.onnx.rewrites.contrib import quantized as contrib_quantized
+
+REWRITES: Mapping[str, Rule] = merge_tables(
+    control_flow.RULES,
+    declared_shapes.RULES,
+    function_bodies.RULES,
+    operators.RULES,
+    quantized.RULES,
+    resize.RULES,
+    rnn.RULES,
+    sampling.RULES,
+    signal.RULES,
+)
+"""By the operator's name in ONNX's domains."""
+
+CONTRIB_REWRITES: Mapping[str, Rule] = merge_tables(
+    attention.RULES,
+    contrib_operators.RULES,
+    contrib_quantized.RULES,
+    grouped_attention.RULES,
+    rotary.RULES,
+)
+"""By the operator's name in ONNX Runtime's domain, ``com.microsoft``."""
