@@ -15,23 +15,23 @@ import tvm
 from onnx import helper
 
 from tvmake.frontend.lowering import stable_math
-from tvmake.frontend.onnx import dynamic_padding
+from tvmake.frontend.lowering.bitcast import bitcast
+from tvmake.frontend.lowering.tables import merge_tables
+from tvmake.frontend.onnx import dynamic_padding, shaped_operators
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
+from tvmake.frontend.onnx.shape_values import ShapeValues
+from tvmake.frontend.onnx.shaped_operators import Converter, resize_to_dimensions
 
-from tvm import relax, te, tirx  # isort: skip
+from tvm import relax  # isort: skip
 
 
 def _bit_cast(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
-    """The same bits as another type of the same width; truths are bytes of 0 and 1."""
+    """Booleans are bytes of 0 and 1."""
     data = inputs[0]
     dtype = helper.tensor_dtype_to_np_dtype(attributes["to"]).name
     if "bool" in (dtype, str(data.ty.dtype.dtype)):
         return relax.op.astype(relax.op.astype(data, "uint8"), dtype)
-
-    def bits(values: Any) -> Any:
-        return te.compute(values.shape, lambda *at: tirx.reinterpret(dtype, values(*at)), name="bits")
-
-    return builder.emit_te(bits, data, primfunc_name_hint="bit_cast")
+    return bitcast(builder, data, dtype)
 
 
 def _clip(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
@@ -72,20 +72,31 @@ SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 """Defaults, as the standard has them."""
 
 
-def _resize(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+def _resize(extents: ShapeValues, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    resized = resize_to_dimensions(extents, inputs, attributes)
+    if resized is not None:
+        return resized
     sizes = inputs[3] if len(inputs) > 3 else None
-    return convert_resize(builder, inputs, sizes.value.numpy() if sizes is not None else None, attributes)
+    return convert_resize(extents.builder, inputs, sizes.value.numpy() if sizes is not None else None, attributes)
 
 
-CONVERTERS: Mapping[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
-    "AveragePool": dynamic_padding.average_pool,
-    "BitCast": _bit_cast,
-    "Clip": _clip,
-    "Conv": dynamic_padding.convolution,
-    "Elu": _elu,
-    "MaxPool": dynamic_padding.max_pool,
-    "Resize": _resize,
-    "Selu": _selu,
-    "SpaceToDepth": dynamic_padding.space_to_depth,
-}
-"""By the operator's name; None leaves a node to TVM's importer."""
+def _with_builder(convert: Callable[[Any, Any, Mapping[str, Any]], Any]) -> Converter:
+    """A converter that needs no known values, but emits bindings."""
+    return lambda extents, inputs, attributes: convert(extents.builder, inputs, attributes)
+
+
+CONVERTERS: Mapping[str, Converter] = merge_tables(
+    shaped_operators.CONVERTERS,
+    {
+        "AveragePool": _with_builder(dynamic_padding.average_pool),
+        "BitCast": _with_builder(_bit_cast),
+        "Clip": _with_builder(_clip),
+        "Conv": _with_builder(dynamic_padding.convolution),
+        "Elu": _with_builder(_elu),
+        "MaxPool": _with_builder(dynamic_padding.max_pool),
+        "Resize": _resize,
+        "Selu": _with_builder(_selu),
+        "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),
+    },
+)
+"""The table from an operator of a prepared graph to its converter in Relax; operators without one are TVM's importer's."""

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.frontend.onnx.shape_values import Extents, shape_of
+from tvmake.frontend.onnx.shape_values import ShapeValues, shape_of
 from tvmake.ir.expressions import is_call
 
 from tvm import relax, tirx  # isort: skip
@@ -26,7 +26,7 @@ ELEMENTWISE = {
 CHOICE = (tirx.Min, tirx.Max)
 
 
-def fitted(operator: str, inputs: list[Any], extents: Extents) -> list[Any]:
+def equalize_operands(operator: str, inputs: list[Any], extents: ShapeValues) -> list[Any]:
     """The operands; those with a dimension that is another operand's, or less, get that dimension."""
     shapes = [shape_of(value) if isinstance(value, tvm.ir.Expr) else None for value in inputs]
     if operator == "Expand":
@@ -65,7 +65,7 @@ def _choice_values(extent: Any) -> Iterator[Any]:
         yield tvm_ffi.structural_map(extent, (CHOICE, lambda node, chosen=chosen: (node.a, node.b)[next(chosen)]))
 
 
-def _matching_dimension(extent: Any, others: Sequence[Any], extents: Extents) -> Any | None:
+def _matching_dimension(extent: Any, others: Sequence[Any], extents: ShapeValues) -> Any | None:
     """Another operand's dimension, where this one may be that; or 1, where it is not more, and another operand's is.
 
     The package checks it as it runs.
@@ -85,7 +85,7 @@ def _matching_dimension(extent: Any, others: Sequence[Any], extents: Extents) ->
     return None
 
 
-def _with_dimension(value: Any, axis: int, wanted: Any, extents: Extents) -> Any:
+def _with_dimension(value: Any, axis: int, wanted: Any, extents: ShapeValues) -> Any:
     """The beginning of a tensor."""
     data, slices = value, {}
     source = extents.builder.lookup_binding(value) if isinstance(value, relax.Var) else None

@@ -55,7 +55,7 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 def value_shape(value: onnx.ValueInfoProto) -> Shape | None:
-    """Extents: ints, dimension names, None for unnamed ones; None when the rank is unknown or it is no tensor."""
+    """ShapeValues: ints, dimension names, None for unnamed ones; None when the rank is unknown or it is no tensor."""
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
         return None

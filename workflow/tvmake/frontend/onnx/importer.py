@@ -17,7 +17,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
-from tvmake.frontend.onnx.equalize_operands import fitted
+from tvmake.frontend.onnx.equalize_operands import equalize_operands
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -30,8 +30,8 @@ from tvmake.frontend.onnx.inputs import (
 )
 from tvmake.frontend.onnx.prepare import inline_small, prepare
 from tvmake.frontend.onnx.rewrites.unstack_reductions import unstack_reductions
-from tvmake.frontend.onnx.shape_values import Extents
-from tvmake.frontend.onnx.shaped_operators import converted
+from tvmake.frontend.onnx.shape_values import ShapeValues
+from tvmake.frontend.onnx.shaped_operators import evaluate
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.size_conditions import settle_sizes
@@ -117,17 +117,17 @@ class _Importer(ONNXGraphImporter):
 
     node = "the graph"
     where = ""
-    extents: Extents
+    extents: ShapeValues
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Nothing: `refuse` has looked, and knows the operators that are converted here."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = self.bb.operator = f"{op_name} {attrs['tvm_custom']['name']!r}"
-        inputs = fitted(op_name, inputs, self.extents)
-        made = converted(self.extents, op_name, inputs, attrs)
+        inputs = equalize_operands(op_name, inputs, self.extents)
+        made = evaluate(self.extents, op_name, inputs, attrs)
         if made is None and op_name in CONVERTERS:
-            made = CONVERTERS[op_name](self.bb, inputs, attrs)
+            made = CONVERTERS[op_name](self.extents, inputs, attrs)
         if made is not None:
             return self.bb.normalize(made)
         made = self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
@@ -163,7 +163,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
     importer.bb = PaddingBuilder()
     importer.bb.dimensions = dimension_names(model)
-    importer.extents = Extents(importer.bb)
+    importer.extents = ShapeValues(importer.bb)
     importer.where = where
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():

@@ -26,7 +26,7 @@ WHOLE = 1 << 31
 """No dimension is larger."""
 
 
-class Extents:
+class ShapeValues:
     """The values that tensors of integers hold, as far as they are known while a network is imported."""
 
     def __init__(self, builder: Any):
@@ -153,13 +153,13 @@ def element_type(operator: str, inputs: Sequence[Any], attributes: Mapping[str, 
 
 
 Held = Sequence[Values | None]
-Evaluate = Callable[[Extents, Any, Mapping[str, Any]], Values | None]
+Evaluate = Callable[[ShapeValues, Any, Mapping[str, Any]], Values | None]
 
 
-def _each(compute: Callable[[Extents, Any, Any], Any]) -> Evaluate:
+def _each(compute: Callable[[ShapeValues, Any, Any], Any]) -> Evaluate:
     """A function of two values, for every pair of two arrays; None where a pair gives none."""
 
-    def evaluate(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+    def evaluate(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
         result = held[0]
         for other in held[1:]:
             first, second = np.broadcast_arrays(result, other)
@@ -172,7 +172,7 @@ def _each(compute: Callable[[Extents, Any, Any], Any]) -> Evaluate:
     return evaluate
 
 
-def _divided(extents: Extents, one: Any, other: Any) -> Any:
+def _divided(extents: ShapeValues, one: Any, other: Any) -> Any:
     """Towards zero; extents are not below it, and their quotients are those that shapes have."""
     if extents.bounds(other) == (0, 0):
         return None
@@ -182,7 +182,7 @@ def _divided(extents: Extents, one: Any, other: Any) -> Any:
     return (tirx.floordiv if is_positive else tirx.truncdiv)(as_expression(one), as_expression(other))
 
 
-def _remainder(extents: Extents, one: Any, other: Any) -> Any:
+def _remainder(extents: ShapeValues, one: Any, other: Any) -> Any:
     return None if extents.bounds(other) == (0, 0) else tirx.floormod(as_expression(one), as_expression(other))
 
 
@@ -202,14 +202,14 @@ def _greater(low: int, high: int) -> bool | None:
     return True if low > 0 else False if high <= 0 else None
 
 
-def _gather(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _gather(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     data, at = held
     if is_symbolic(at):
         return None
     return np.asarray(np.take(data, at.astype(np.int64), axis=attributes.get("axis", 0)), object)
 
 
-def slice_values(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def slice_values(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     if any(part is not None and is_symbolic(part) for part in held[1:]):
         return None
     data, starts, ends, *more = held
@@ -221,30 +221,30 @@ def slice_values(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> 
     return data[tuple(where)]
 
 
-def _concat(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _concat(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     return np.concatenate(held, axis=attributes["axis"])
 
 
-def _squeeze(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _squeeze(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     return held[0].reshape(()) if held[0].size == 1 and held[0].ndim == 1 else None
 
 
-def _unsqueeze(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _unsqueeze(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     axes = held[1].tolist() if len(held) > 1 else list(attributes["axes"])
     return np.expand_dims(held[0], tuple(axes))
 
 
-def _reshape(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def reshape_values(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     if is_symbolic(held[1]) or 0 in held[1].tolist():
         return None
     return held[0].reshape(held[1].tolist())
 
 
-def _cast(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _cast(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     return held[0] if attributes["to"] in (TensorProto.INT64, TensorProto.INT32) else None
 
 
-def _where(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _where(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     condition, one, other = np.broadcast_arrays(*held)
     if is_symbolic(condition):
         return None
@@ -254,7 +254,7 @@ def _where(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values
 def _reduced(compute: Callable[[Any], Any]) -> Evaluate:
     """A reduction of a list."""
 
-    def evaluate(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+    def evaluate(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
         axes = held[1].tolist() if len(held) > 1 and held[1] is not None else list(attributes.get("axes", [0]))
         if held[0].ndim != 1 or axes not in ([0], [-1]):
             return None
@@ -263,9 +263,9 @@ def _reduced(compute: Callable[[Any], Any]) -> Evaluate:
     return evaluate
 
 
-def _clip(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+def _clip(extents: ShapeValues, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     data, *limits = held
-    for limit, choose in zip(limits, (Extents.greatest, Extents.least), strict=False):
+    for limit, choose in zip(limits, (ShapeValues.greatest, ShapeValues.least), strict=False):
         if limit is not None:
             data = as_array([choose(extents, one, limit.reshape(-1)[0]) for one in data.reshape(-1)]).reshape(
                 data.shape
@@ -287,16 +287,14 @@ EVALUATED: Mapping[str, Evaluate] = {
     "Mul": _each(lambda extents, one, other: one * other),
     "Div": _each(_divided),
     "Mod": _each(_remainder),
-    "Min": _each(Extents.least),
-    "Max": _each(Extents.greatest),
+    "Min": _each(ShapeValues.least),
+    "Max": _each(ShapeValues.greatest),
     "Neg": lambda extents, held, attributes: -held[0],
     "Identity": lambda extents, held, attributes: held[0],
     "Gather": _gather,
-    "Slice": slice_values,
     "Concat": _concat,
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
-    "Reshape": _reshape,
     "Cast": _cast,
     "Where": _where,
     "ReduceProd": _reduced(np.prod),

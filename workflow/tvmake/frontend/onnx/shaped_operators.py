@@ -12,12 +12,14 @@ from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.shape_values import (
     COMPARISONS,
     EVALUATED,
-    Extents,
     Held,
+    ShapeValues,
+    Values,
     as_array,
     as_expression,
     element_type,
     is_symbolic,
+    reshape_values,
     shape_of,
     slice_values,
 )
@@ -29,28 +31,53 @@ BEYOND = 1 << 28
 """An end of a slice from here on is that of the dimension: exporters write 10^9 as well, for which memory would be planned."""
 
 
-def converted(extents: Extents, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
-    """What an operator makes of values that hold extents; None where it has to be computed as any other."""
-    held = [extents.whole_numbers(value) if operator == "Range" else extents.of(value) for value in inputs]
-    is_dynamic = operator in ("Slice", "Expand") and is_symbolic(as_array(shape_of(inputs[0]) or []))
-    if not is_dynamic and not any(values is not None and is_symbolic(values) for values in held):
+Converter = Callable[[ShapeValues, Sequence[Any], Mapping[str, Any]], Any | None]
+"""From an operator's operands and attributes to its value; None leaves the node to TVM's importer."""
+
+
+def evaluate(extents: ShapeValues, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
+    """The value of an operator on known integers of which some are dimensions; None if it is not computed from them."""
+    if operator not in EVALUATED:
         return None
-    if operator in SHAPED:
-        return SHAPED[operator](extents, inputs, held, attributes)
-    if operator not in EVALUATED or any(
+    held = [extents.of(value) for value in inputs]
+    if not _has_dimensions(held) or any(
         values is None and value is not None for values, value in zip(held, inputs, strict=True)
     ):
         return None
     result = EVALUATED[operator](extents, held, attributes)
     if result is None:
         return None
-    is_truth = operator in COMPARISONS
-    return extents.tensor(result, "bool" if is_truth else element_type(operator, inputs, attributes))
+    return extents.tensor(result, "bool" if operator in COMPARISONS else element_type(operator, inputs, attributes))
 
 
-def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _has_dimensions(held: Held) -> bool:
+    return any(values is not None and is_symbolic(values) for values in held)
+
+
+def _of_dimensions(
+    convert: Callable[[ShapeValues, Sequence[Any], Held, Mapping[str, Any]], Any | None],
+    look_up: Callable[[ShapeValues, Any], Values | None] = ShapeValues.of,
+    includes_data: bool = False,
+) -> Converter:
+    """A converter for operands that hold dynamic dimensions.
+
+    Args:
+        convert: takes the operands' known values, too.
+        look_up: finds the known values of an operand.
+        includes_data: whether it also converts data with dynamic dimensions.
+    """
+
+    def converter(extents: ShapeValues, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
+        held = [look_up(extents, value) for value in inputs]
+        is_dynamic = includes_data and is_symbolic(as_array(shape_of(inputs[0]) or []))
+        return convert(extents, inputs, held, attributes) if is_dynamic or _has_dimensions(held) else None
+
+    return converter
+
+
+def _reshape(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     data, target = inputs[0], held[1]
-    if held[0] is not None and (result := EVALUATED["Reshape"](extents, held, attributes)) is not None:
+    if held[0] is not None and (result := reshape_values(extents, held, attributes)) is not None:
         return extents.tensor(result)
     if target is None or not isinstance(data.ty, relax.TensorType):
         return None
@@ -59,8 +86,8 @@ def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     return relax.op.reshape(data, [as_expression(one) for one in target])
 
 
-def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    """Extents broadcast both ways; the package checks that a dynamic one is what it is broadcast to."""
+def _expand(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+    """ShapeValues broadcast both ways; the package checks that a dynamic one is what it is broadcast to."""
     target, shape = held[1], shape_of(inputs[0])
     if target is None or shape is None:
         return None
@@ -71,14 +98,16 @@ def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([as_expression(one) for one in result]))
 
 
-def _filled(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _constant_of_shape(
+    extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]
+) -> Any | None:
     value = attributes.get("value")
     number = numpy_helper.to_array(value).reshape(()) if value is not None else np.float32(0)
     shape = relax.ShapeExpr([as_expression(one) for one in held[0]])  # type: ignore[union-attr]
     return relax.op.broadcast_to(relax.const(number, str(number.dtype)), shape)
 
 
-def _counted(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _range(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     if any(part is None for part in held):
         return None
     dtype = element_type("Range", inputs, attributes)
@@ -86,7 +115,7 @@ def _counted(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Ma
     return places if dtype == "int64" else relax.op.astype(extents.builder.emit(places), dtype)
 
 
-def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _slice(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     """A slice between places that are counted from the front, and lie within."""
     if held[0] is not None:
         result = None if any(part is None and given is not None for part, given in zip(held, inputs, strict=True)) else (
@@ -105,10 +134,10 @@ def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mappin
     data, forwards = inputs[0], []
     for axis, start, end, stride in zip(places, starts, ends, strides, strict=True):
         if stride > 0:
-            pair = [_placed(extents, one, shape[axis]) for one in (start, end)]
+            pair = [_index_from_front(extents, one, shape[axis]) for one in (start, end)]
             forwards.append((axis, pair[0], extents.greatest(*pair), stride))
             continue
-        first, last = (_placed_backwards(extents, one, shape[axis]) for one in (start, end))
+        first, last = (_index_from_back(extents, one, shape[axis]) for one in (start, end))
         count = extents.greatest((first - last - stride - 1) // -stride, 0)
         positions = relax.op.arange(*map(as_expression, (first, first + count * stride, stride)), dtype="int64")
         data = extents.builder.emit(relax.op.take(data, extents.builder.emit(positions), axis))
@@ -119,7 +148,7 @@ def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mappin
     return relax.op.strided_slice(data, list(kept), *bounds, assume_inbound=True)
 
 
-def _placed_backwards(extents: Extents, place: Any, extent: Any) -> Any:
+def _index_from_back(extents: ShapeValues, place: Any, extent: Any) -> Any:
     """A place of an axis that is gone through from its end, counted from the front: from -1 to the last."""
     low, high = extents.bounds(place)
     from_end = extents.greatest(extent + place, -1)
@@ -133,7 +162,7 @@ def _placed_backwards(extents: Extents, place: Any, extent: Any) -> Any:
     )
 
 
-def _placed(extents: Extents, place: Any, extent: Any) -> Any:
+def _index_from_front(extents: ShapeValues, place: Any, extent: Any) -> Any:
     """A place of an axis counted from the front, at most its end."""
     if not isinstance(place, tvm.ir.Expr) and place >= BEYOND:
         return extent
@@ -150,7 +179,7 @@ def _placed(extents: Extents, place: Any, extent: Any) -> Any:
     return tirx.Select(place < 0, as_expression(from_end), as_expression(extents.least(place, extent)))
 
 
-def _repeated(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _tile(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     """Copies along new axes, joined with those that follow them."""
     times, shape = held[1], shape_of(inputs[0])
     if times is None or shape is None:
@@ -165,22 +194,23 @@ def _repeated(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     return relax.op.reshape(copies, [as_expression(count * extent) for count, extent in pairs])
 
 
-def _padded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _pad(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     return dynamic_padding.pad(extents.builder, inputs, held[1], attributes) if held[1] is not None else None
 
 
-def _resized(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+def _resize(extents: ShapeValues, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     return convert_resize(extents.builder, inputs, held[3], attributes) if len(held) > 3 else None
 
 
-SHAPED: Mapping[str, Callable[[Extents, Sequence[Any], Held, Mapping[str, Any]], Any | None]] = {
-    "Reshape": _to_shape,
-    "Expand": _expanded,
-    "ConstantOfShape": _filled,
-    "Range": _counted,
-    "Slice": _cut,
-    "Tile": _repeated,
-    "Pad": _padded,
-    "Resize": _resized,
+resize_to_dimensions = _of_dimensions(_resize)
+
+CONVERTERS: Mapping[str, Converter] = {
+    "Reshape": _of_dimensions(_reshape),
+    "Expand": _of_dimensions(_expand, includes_data=True),
+    "ConstantOfShape": _of_dimensions(_constant_of_shape),
+    "Range": _of_dimensions(_range, ShapeValues.whole_numbers),
+    "Slice": _of_dimensions(_slice, includes_data=True),
+    "Tile": _of_dimensions(_tile),
+    "Pad": _of_dimensions(_pad),
 }
-"""Operators that take a shape, or places."""
+"""By the operator's name."""

@@ -29,10 +29,7 @@ import torch
 from torch import fx
 
 from tvmake.frontend.lowering import stable_math
-from tvmake.frontend.torch.operators import bits, dimension_arithmetic, dynamic_axes, integers, quantized, sort
-from tvmake.frontend.torch.operators.indexing import index, scatter, slices
-from tvmake.frontend.torch.operators.matrices import matmul
-from tvmake.frontend.torch.operators.spatial import pooling, resize
+from tvmake.frontend.torch.operators import dynamic_axes
 from tvmake.ir.expressions import constant
 
 from tvm import relax  # isort: skip
@@ -331,18 +328,6 @@ def _each(values: list[int]) -> list[int]:
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
-    **bits.CONVERTERS,
-    **dimension_arithmetic.CONVERTERS,
-    **dynamic_axes.CONVERTERS,
-    **index.CONVERTERS,
-    **integers.CONVERTERS,
-    **pooling.CONVERTERS,
-    **matmul.CONVERTERS,
-    **quantized.CONVERTERS,
-    **resize.CONVERTERS,
-    **scatter.CONVERTERS,
-    **slices.CONVERTERS,
-    **sort.CONVERTERS,
     "elu.default": _elu,
     "expm1.default": _of_floats(stable_math.expm1),
     "log1p.default": _of_floats(stable_math.log1p),

@@ -11,11 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import bits, counting, gradients, order_statistics, special
-from tvmake.frontend.torch.operators.indexing import views
-from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
-from tvmake.frontend.torch.operators.spatial import volumes
-
 aten = torch.ops.aten
 
 LANCZOS = (
@@ -311,15 +306,6 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    **bits.DECOMPOSITIONS,
-    **counting.DECOMPOSITIONS,
-    **gradients.DECOMPOSITIONS,
-    **linear_algebra.DECOMPOSITIONS,
-    **order_statistics.DECOMPOSITIONS,
-    **singular_values.DECOMPOSITIONS,
-    **special.DECOMPOSITIONS,
-    **views.DECOMPOSITIONS,
-    **volumes.DECOMPOSITIONS,
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _distances_of_pairs,
     aten.unfold_backward.default: _overlapped,

@@ -39,7 +39,7 @@ PARTWISE = {
 """Operators that treat the two parts alike, each by itself."""
 
 
-def resolve(program: ExportedProgram, where: str) -> None:
+def replace_complex_numbers(where: str, program: ExportedProgram) -> None:
     """Replace complex tensors in a program's graph, in place.
 
     Raises:

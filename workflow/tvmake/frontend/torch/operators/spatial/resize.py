@@ -112,7 +112,6 @@ KEPT = (aten.upsample_bicubic2d.vec,)
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
-    **dynamic_resize.CONVERTERS,
     "upsample_nearest2d.vec": _nearest,
     "upsample_nearest2d.default": _nearest,
     "grid_sampler_2d.default": _grid_sample,

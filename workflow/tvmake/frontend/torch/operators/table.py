@@ -1,0 +1,58 @@
+"""The tables of PyTorch's operators: what becomes Relax here, what is decomposed first, and what is left whole."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvmake.frontend.lowering.tables import merge_tables
+from tvmake.frontend.torch.operators import (
+    bits,
+    converters,
+    counting,
+    decompositions,
+    dimension_arithmetic,
+    dynamic_axes,
+    gradients,
+    integers,
+    order_statistics,
+    quantized,
+    sort,
+    special,
+)
+from tvmake.frontend.torch.operators.indexing import index, scatter, slices, views
+from tvmake.frontend.torch.operators.matrices import linear_algebra, matmul, singular_values
+from tvmake.frontend.torch.operators.spatial import dynamic_resize, pooling, resize, volumes
+
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = merge_tables(
+    bits.CONVERTERS,
+    converters.CONVERTERS,
+    dimension_arithmetic.CONVERTERS,
+    dynamic_axes.CONVERTERS,
+    dynamic_resize.CONVERTERS,
+    index.CONVERTERS,
+    integers.CONVERTERS,
+    matmul.CONVERTERS,
+    pooling.CONVERTERS,
+    quantized.CONVERTERS,
+    resize.CONVERTERS,
+    scatter.CONVERTERS,
+    slices.CONVERTERS,
+    sort.CONVERTERS,
+)
+"""By the operator's name: what emits its value in Relax, with TVM's importer; operators without one are TVM's."""
+
+DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = merge_tables(
+    bits.DECOMPOSITIONS,
+    counting.DECOMPOSITIONS,
+    decompositions.DECOMPOSITIONS,
+    gradients.DECOMPOSITIONS,
+    linear_algebra.DECOMPOSITIONS,
+    order_statistics.DECOMPOSITIONS,
+    singular_values.DECOMPOSITIONS,
+    special.DECOMPOSITIONS,
+    views.DECOMPOSITIONS,
+    volumes.DECOMPOSITIONS,
+)
+"""What computes an operator with simpler ones, beside PyTorch's own decompositions."""
