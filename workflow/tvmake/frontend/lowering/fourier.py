@@ -1,15 +1,74 @@
-"""The discrete Fourier transform as a matrix."""
+"""Discrete Fourier transforms of fixed length as matrices."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
+
+MAX_LENGTH = 4096
+"""Elements of the longest transform; its matrix has their square."""
+
+Kind = Literal["forward", "inverse", "to_half", "from_half"]
+"""The direction. A real signal has a spectrum of two equal halves: ``to_half`` gives one of them, ``from_half`` takes it."""
+
+
+class FourierStep(NamedTuple):
+    """A transform along one axis, by its matrix."""
+
+    axis: int
+    cosine: np.ndarray
+    sine: np.ndarray
+    """Both [elements before, elements after], float64; the sine has the sign of the direction."""
+    gives_real: bool
+
+
+def fourier_steps(
+    kind: Kind, axes: Sequence[int], lengths: Sequence[int], scale: Callable[[int, int], float]
+) -> Iterator[FourierStep]:
+    """The steps of a transform along several axes: the last axis first, or last if the result is real.
+
+    Args:
+        kind: the direction.
+        axes: counted from the front.
+        lengths: of the signal along these axes.
+        scale: the factor of a step, by its number and its length.
+    """
+    order = list(zip(axes, lengths, strict=True))
+    if kind != "from_half":
+        order.reverse()
+    for number, (axis, length) in enumerate(order):
+        factor = scale(number, length)
+        if kind == "from_half" and number == len(order) - 1:
+            yield FourierStep(axis, *half_spectrum_matrix(length, factor), True)
+            continue
+        bins = length // 2 + 1 if kind == "to_half" and number == 0 else length
+        cosine, sine = fourier_matrix(length, bins, factor)
+        yield FourierStep(axis, cosine, sine if kind in ("inverse", "from_half") else -sine, False)
 
 
 def fourier_matrix(length: int, bins: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines, [length, bins], times ``scale``, in float64.
 
-    Those that are zero are so exactly: the imaginary parts of the first and the middle bin of real numbers are zero, and the angle of a
-    number below zero turns by a whole circle where its imaginary part is ever so slightly below zero.
+    Those that are zero are exactly zero: the imaginary parts of the first and the middle bin of a real signal are zero, and
+    the angle of a negative number turns by a whole circle if its imaginary part is slightly below zero.
     """
     turns = (np.arange(length)[:, None] * np.arange(bins)[None, :]) % length
     angle = 2 * np.pi * turns / length
     cosine = np.where((4 * turns == length) | (4 * turns == 3 * length), 0.0, np.cos(angle))
     return cosine * scale, np.where(2 * turns % length == 0, 0.0, np.sin(angle)) * scale
+
+
+def half_spectrum_matrix(
+    length: int, scale: float = 1.0, dtype: "np.typing.DTypeLike" = "float64"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines from the stored half of a spectrum to its real signal, [bins, length].
+
+    The other half is the mirror image: bins count twice, but for the first and the middle one.
+    """
+    bins = length // 2 + 1
+    twice = np.full(bins, 2, dtype)
+    twice[0] = 1
+    if length % 2 == 0:
+        twice[-1] = 1
+    cosine, sine = (part.astype(dtype) for part in fourier_matrix(length, bins, scale))
+    return (cosine * twice).T, (sine * twice).T

@@ -2,21 +2,20 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend.lowering.fourier import fourier_matrix
+from tvmake.frontend.lowering.complex_arithmetic import ComplexArithmetic, Pair
+from tvmake.frontend.lowering.fourier import MAX_LENGTH, FourierStep, Kind, fourier_steps
+from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.stablehlo import dot_and_convolution, elementwise, reductions, scatter, shapes
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Pair, Unsupported, Value, extents, is_known
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, is_known
 from tvmake.frontend.stablehlo.source import complex_type
 
 from tvm import relax  # isort: skip
-
-LONGEST = 4096
-"""Elements of a transform, whose matrix has their square."""
 
 _CONSTANT = re.compile(r"dense<(.*)> : tensor<", re.DOTALL)
 _NUMBER = re.compile(r"\(([^,()]+),([^,()]+)\)")
@@ -82,8 +81,8 @@ def _number(text: str, dtype: str) -> float:
     return float(np.frombuffer(bytes.fromhex(digits)[::-1], dtype)[0])
 
 
-class _Parts:
-    """Writes arithmetic on the real parts of one operator's operands."""
+class _Parts(ComplexArithmetic):
+    """Writes complex arithmetic for one operator, on values of its result's shape."""
 
     def __init__(self, at: Conversion, op: Any):
         self.at = at
@@ -91,10 +90,14 @@ class _Parts:
         self.shape = tuple(op.results[0].type.shape)
         self.dtype = next(kind[1] for kind in kinds if kind is not None)
 
+    def write(self, operator: str, *operands: Any) -> Any:
+        """An operator on real values, by StableHLO's name."""
+        return self(operator, *operands)
+
     def __call__(self, name: str, *values: Any) -> Any:
-        """A function of elements, by StableHLO's name for it, of values and numbers."""
+        """An operator on real elements, by StableHLO's name, of values and numbers."""
         given = [
-            np.broadcast_to(np.array(value, self.dtype), self.shape) if isinstance(value, float) else value
+            np.broadcast_to(np.array(value, self.dtype), self.shape) if isinstance(value, int | float) else value
             for value in values
         ]
         if name == "multiply" and any(_is_zero(value) for value in given):
@@ -105,35 +108,15 @@ class _Parts:
             return given[1]
         return elementwise.computed(self.at, name, self.shape, self.dtype, given)
 
-    def times(self, left: Pair, right: Pair) -> Pair:
-        real = self("subtract", self("multiply", left[0], right[0]), self("multiply", left[1], right[1]))
-        return Pair(real, self("add", self("multiply", left[0], right[1]), self("multiply", left[1], right[0])))
-
-    def square(self, pair: Pair) -> Any:
-        return self("add", self("multiply", pair[0], pair[0]), self("multiply", pair[1], pair[1]))
-
-    def size(self, pair: Pair) -> Any:
-        return self("sqrt", self.square(pair))
-
     def over(self, left: Pair, right: Pair) -> Pair:
         if _is_zero(right[1]):
             return Pair(self("divide", left[0], right[0]), self("divide", left[1], right[0]))
-        above, square = self.times(left, Pair(right[0], self("negate", right[1]))), self.square(right)
+        above, square = self.multiply(left, Pair(right[0], self("negate", right[1]))), self.squared_magnitude(right)
         return Pair(self("divide", above[0], square), self("divide", above[1], square))
 
     def exponential(self, pair: Pair) -> Pair:
         size = self("exponential", pair[0])
         return Pair(*(self("multiply", size, self(name, pair[1])) for name in ("cosine", "sine")))
-
-    def logarithm(self, pair: Pair) -> Pair:
-        return Pair(self("log", self.size(pair)), self("atan2", pair[1], pair[0]))
-
-    def root(self, pair: Pair) -> Pair:
-        """The root in the right half of the plane."""
-        size, zero = self.size(pair), np.broadcast_to(np.zeros((), self.dtype), self.shape)
-        halves = (self(name, size, pair[0]) for name in ("add", "subtract"))
-        real, imaginary = (self("sqrt", self("max", self("multiply", half, 0.5), zero)) for half in halves)
-        return Pair(real, self("select", self("less", pair[1], zero), self("negate", imaginary), imaginary))
 
     def hyperbolic(self, value: Value) -> tuple[Any, Any]:
         """Hyperbolic cosine and sine."""
@@ -143,7 +126,7 @@ class _Parts:
 
     def inverse_root(self, pair: Pair) -> Pair:
         one, zero = (np.broadcast_to(np.array(number, self.dtype), self.shape) for number in (1, 0))
-        return self.over(Pair(one, zero), self.root(pair))
+        return self.over(Pair(one, zero), self.sqrt(pair))
 
     def sine(self, pair: Pair) -> Pair:
         along, across = self.hyperbolic(pair[1])
@@ -163,7 +146,7 @@ class _Parts:
 
     def sign(self, pair: Pair) -> Pair:
         """The number of size 1 in the same direction; 0 for 0."""
-        size, zero = self.size(pair), np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        size, zero = self.magnitude(pair), np.broadcast_to(np.zeros((), self.dtype), self.shape)
         safe = self("select", self("less", zero, size), size, 1.0)
         return Pair(self("divide", pair[0], safe), self("divide", pair[1], safe))
 
@@ -185,7 +168,7 @@ def _of_two(rule: Callable[[_Parts, Pair, Pair], Pair]) -> Converter:
 
 
 def _power(write: _Parts, base: Pair, exponent: Pair) -> Pair:
-    return write.exponential(write.times(exponent, write.logarithm(base)))
+    return write.exponential(write.multiply(exponent, write.log(base)))
 
 
 def _compare(at: Conversion, op: Any, values: list[Any]) -> Any:
@@ -216,35 +199,31 @@ def _convolution(at: Conversion, op: Any, values: list[Any]) -> Pair:
 def _bilinear(at: Conversion, op: Any, values: list[Any], product: Converter) -> Pair:
     write = _Parts(at, op)
 
-    def times(one: int, other: int) -> Any:
-        left, right = (pair[half] for pair, half in zip(map(_pair, values), (one, other), strict=True))
+    def of_real(left: Any, right: Any) -> Any:
         if _is_zero(left) or _is_zero(right):
             return np.broadcast_to(np.zeros((), write.dtype), write.shape)
         return at.settled(product(at, op, [left, right]), write.shape, write.dtype)
 
-    return Pair(write("subtract", times(0, 0), times(1, 1)), write("add", times(0, 1), times(1, 0)))
+    return write.bilinear(of_real, *map(_pair, values))
+
+
+KINDS: dict[str, Kind] = {"FFT": "forward", "IFFT": "inverse", "RFFT": "to_half", "IRFFT": "from_half"}
+"""By StableHLO's name."""
 
 
 def _transform(at: Conversion, op: Any, values: list[Any]) -> Any:
-    kind = str(stablehlo.FftTypeAttr(op.fft_type).value)
+    name = str(stablehlo.FftTypeAttr(op.fft_type).value)
     lengths, rank = shapes.integers(op, "fft_length"), len(op.results[0].type.shape)
-    if max(lengths) > LONGEST:
-        raise Unsupported(f"of {max(lengths)} elements; up to {LONGEST} are")
+    if max(lengths) > MAX_LENGTH:
+        raise Unsupported(f"of {max(lengths)} elements; up to {MAX_LENGTH} are")
     axes = list(range(rank - len(lengths), rank))
-    given = values[0] if isinstance(values[0], Pair) else None
-    if is_known(list(given or values), math.prod(op.results[0].type.shape)):
-        return _known(kind, values[0], axes, lengths)
-    pair: Any = values[0] if given is None else given
-    order = list(zip(axes, lengths, strict=True))
-    for axis, length in order if kind == "IRFFT" else reversed(order):
-        is_last, inverse = axis == rank - 1, kind in ("IFFT", "IRFFT")
-        scale = 1 / length if inverse else 1.0
-        if kind == "IRFFT" and is_last:
-            return _to_real(at, pair, length, scale)
-        bins = length // 2 + 1 if kind == "RFFT" and is_last else length
-        cosine, sine = fourier_matrix(length, bins, scale)
-        pair = _along(at, pair, axis, cosine, sine if inverse else -sine)
-    return pair
+    value = values[0]
+    if is_known(list(value if isinstance(value, Pair) else values), math.prod(op.results[0].type.shape)):
+        return _known(name, value, axes, lengths)
+    is_inverse = name in ("IFFT", "IRFFT")
+    for step in fourier_steps(KINDS[name], axes, lengths, lambda _, length: 1 / length if is_inverse else 1.0):
+        value = _transform_to_real(at, value, step) if step.gives_real else _transform_along(at, value, step)
+    return value
 
 
 def _known(kind: str, value: Any, axes: Sequence[int], lengths: Sequence[int]) -> Any:
@@ -254,29 +233,23 @@ def _known(kind: str, value: Any, axes: Sequence[int], lengths: Sequence[int]) -
     return found if kind == "IRFFT" else Pair(found.real.copy(), found.imag.copy())
 
 
-def _along(at: Conversion, value: Any, axis: int, cosine: np.ndarray, sine: np.ndarray) -> Pair:
+def _transform_along(at: Conversion, value: Any, step: FourierStep) -> Pair:
+    axis, cosine, sine, _ = step
     if not isinstance(value, Pair):
-        return Pair(_product(at, value, axis, cosine), _product(at, value, axis, sine))
+        return Pair(_matmul_along(at, value, axis, cosine), _matmul_along(at, value, axis, sine))
     real, imaginary = value
     return Pair(
-        _sum(at, _product(at, real, axis, cosine), _product(at, imaginary, axis, -sine)),
-        _sum(at, _product(at, real, axis, sine), _product(at, imaginary, axis, cosine)),
+        _sum(at, _matmul_along(at, real, axis, cosine), _matmul_along(at, imaginary, axis, -sine)),
+        _sum(at, _matmul_along(at, real, axis, sine), _matmul_along(at, imaginary, axis, cosine)),
     )
 
 
-def _to_real(at: Conversion, pair: Pair, length: int, scale: float) -> Value:
-    """From the half of a spectrum that is stored; the other half is its mirror image."""
-    bins = length // 2 + 1
-    twice = np.full(bins, 2.0)
-    twice[0] = 1
-    if length % 2 == 0:
-        twice[-1] = 1
-    cosine, sine = ((part * twice).T for part in fourier_matrix(length, bins, scale))
-    last = len(extents(pair[0])) - 1
-    return _sum(at, _product(at, pair[0], last, cosine), _product(at, pair[1], last, -sine))
+def _transform_to_real(at: Conversion, pair: Pair, step: FourierStep) -> Value:
+    real = _matmul_along(at, pair[0], step.axis, step.cosine)
+    return _sum(at, real, _matmul_along(at, pair[1], step.axis, -step.sine))
 
 
-def _product(at: Conversion, data: Value, axis: int, matrix: np.ndarray) -> "Value | None":
+def _matmul_along(at: Conversion, data: Value, axis: int, matrix: np.ndarray) -> "Value | None":
     """None where the data are zero."""
     if _is_zero(data):
         return None
@@ -303,32 +276,34 @@ _PARTWISE: dict[str, Converter] = {
     },
 }
 
-CONVERTERS: dict[str, Converter] = {
-    **{name: _partwise(convert) for name, convert in _PARTWISE.items()},
-    "stablehlo.abs": lambda at, op, values: _Parts(at, op).size(values[0]),
-    "stablehlo.compare": _compare,
-    "stablehlo.complex": lambda _at, _op, values: Pair(*values),
-    "stablehlo.constant": _constant,
-    "stablehlo.convert": _convert,
-    "stablehlo.convolution": _convolution,
-    "stablehlo.cosine": _of_one(_Parts.cosine),
-    "stablehlo.divide": _of_two(_Parts.over),
-    "stablehlo.dot_general": _dot_general,
-    "stablehlo.exponential": _of_one(_Parts.exponential),
-    "stablehlo.fft": _transform,
-    "stablehlo.imag": lambda _at, _op, values: values[0][1],
-    "stablehlo.log": _of_one(_Parts.logarithm),
-    "stablehlo.multiply": _of_two(_Parts.times),
-    "stablehlo.optimization_barrier": lambda _at, _op, values: values,
-    "stablehlo.power": _of_two(_power),
-    "stablehlo.real": lambda _at, _op, values: values[0][0],
-    "stablehlo.reduce": _reduce,
-    "stablehlo.reduce_window": _reduce,
-    "stablehlo.rsqrt": _of_one(_Parts.inverse_root),
-    "stablehlo.scatter": _scatter,
-    "stablehlo.sign": _of_one(_Parts.sign),
-    "stablehlo.sine": _of_one(_Parts.sine),
-    "stablehlo.sqrt": _of_one(_Parts.root),
-    "stablehlo.tanh": _of_one(_Parts.tangent),
-}
+CONVERTERS: Mapping[str, Converter] = merge_tables(
+    {name: _partwise(convert) for name, convert in _PARTWISE.items()},
+    {
+        "stablehlo.abs": lambda at, op, values: _Parts(at, op).magnitude(values[0]),
+        "stablehlo.compare": _compare,
+        "stablehlo.complex": lambda _at, _op, values: Pair(*values),
+        "stablehlo.constant": _constant,
+        "stablehlo.convert": _convert,
+        "stablehlo.convolution": _convolution,
+        "stablehlo.cosine": _of_one(_Parts.cosine),
+        "stablehlo.divide": _of_two(_Parts.over),
+        "stablehlo.dot_general": _dot_general,
+        "stablehlo.exponential": _of_one(_Parts.exponential),
+        "stablehlo.fft": _transform,
+        "stablehlo.imag": lambda _at, _op, values: values[0][1],
+        "stablehlo.log": _of_one(_Parts.log),
+        "stablehlo.multiply": _of_two(_Parts.multiply),
+        "stablehlo.optimization_barrier": lambda _at, _op, values: values,
+        "stablehlo.power": _of_two(_power),
+        "stablehlo.real": lambda _at, _op, values: values[0][0],
+        "stablehlo.reduce": _reduce,
+        "stablehlo.reduce_window": _reduce,
+        "stablehlo.rsqrt": _of_one(_Parts.inverse_root),
+        "stablehlo.scatter": _scatter,
+        "stablehlo.sign": _of_one(_Parts.sign),
+        "stablehlo.sine": _of_one(_Parts.sine),
+        "stablehlo.sqrt": _of_one(_Parts.sqrt),
+        "stablehlo.tanh": _of_one(_Parts.tangent),
+    },
+)
 """By the operator's full name, where it takes or gives complex numbers."""

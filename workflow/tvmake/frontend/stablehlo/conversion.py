@@ -5,11 +5,12 @@ Relax variable. That unrolls loops: their counters are known. Complex values are
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tvmake.errors import InputError
+from tvmake.frontend.lowering.complex_arithmetic import Pair
 from tvmake.frontend.stablehlo.source import AS_FLOAT32, Program, complex_type, half, tensor_type
 
 from tvm import relax  # isort: skip
@@ -42,13 +43,6 @@ SAME_VALUES = frozenset(
 
 class Unsupported(Exception):
     """A form of an operator that has no counterpart; the text says which."""
-
-
-class Pair(NamedTuple):
-    """What stands for a complex value."""
-
-    real: Any
-    imaginary: Any
 
 
 class Conversion:

@@ -5,12 +5,14 @@ that networks come out wrong; this one takes its place.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.frontend.stablehlo import (
     complex_numbers,
@@ -22,21 +24,21 @@ from tvmake.frontend.stablehlo import (
     shapes,
     sort,
 )
-from tvmake.frontend.stablehlo.conversion import Conversion
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter
 from tvmake.frontend.stablehlo.source import Program, load, operators, primitives
 
 from tvm import relax  # isort: skip
 
-CONVERTERS = {
-    **elementwise.CONVERTERS,
-    **dot_and_convolution.CONVERTERS,
-    **reductions.CONVERTERS,
-    **scatter.CONVERTERS,
-    **select_and_scatter.CONVERTERS,
-    **shapes.CONVERTERS,
-    **sort.CONVERTERS,
-}
-"""By the operator's full name, or the one of a composite."""
+CONVERTERS: Mapping[str, Converter] = merge_tables(
+    dot_and_convolution.CONVERTERS,
+    elementwise.CONVERTERS,
+    reductions.CONVERTERS,
+    scatter.CONVERTERS,
+    select_and_scatter.CONVERTERS,
+    shapes.CONVERTERS,
+    sort.CONVERTERS,
+)
+"""The table from an operator, by its full name or that of a composite, to its converter on real values."""
 
 _STRUCTURE = {"func.call", "func.return", "stablehlo.return", "stablehlo.composite"}
 _STRUCTURE |= {"stablehlo.while", "stablehlo.case", "stablehlo.if"}

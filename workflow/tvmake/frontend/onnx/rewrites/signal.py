@@ -4,11 +4,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from tvmake.frontend.lowering.fourier import fourier_matrix
+from tvmake.frontend.lowering.fourier import MAX_LENGTH, fourier_matrix, half_spectrum_matrix
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
-
-MAX_LENGTH = 4096
-"""Longest transform written out as a matrix (length × length)."""
 
 
 def dft_matrices(length: int, bins: int, inverse: bool, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
@@ -55,12 +52,11 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         return None
     bins = length // 2 + 1 if onesided and not inverse else length
     taken = min(length // 2 + 1 if is_real else length, shape[axis])
-    cosine, sine = dft_matrices(length, bins, inverse, graph.numpy_dtype(x))
-    if (
-        is_real
-    ):  # frequencies in the half that is left out are mirrored: all count twice but the first, and the middle one
-        twice = np.where(np.arange(length) % max(length / 2, 1) == 0, 1, 2)[:, None].astype(cosine.dtype)
-        cosine, sine = cosine * twice, sine * twice
+    dtype = graph.numpy_dtype(x)
+    if is_real:
+        cosine, sine = half_spectrum_matrix(length, 1 / length, dtype)
+    else:
+        cosine, sine = dft_matrices(length, bins, inverse, dtype)
     # Cutting or zero-padding the signal to the length is cutting the matrix's rows.
     first, second = build.const(cosine[:taken], cosine.dtype), build.const(sine[:taken], sine.dtype)
     data = x if taken == shape[axis] else build.slice(x, axis, 0, taken)

@@ -13,23 +13,6 @@ Write = Any
 Pair = tuple[fx.Node, fx.Node]
 
 
-def _logarithm(write: Write, node: fx.Node) -> Pair:
-    real, imaginary = write.pairs[node.args[0]]
-    return write(aten.log.default, _size(write, (real, imaginary))), write(aten.atan2.default, imaginary, real)
-
-
-def _root(write: Write, node: fx.Node) -> Pair:
-    """The root in the right half of the plane."""
-    pair = write.pairs[node.args[0]]
-    size = _size(write, pair)
-    halves = (write(target, size, pair[0]) for target in (aten.add.Tensor, aten.sub.Tensor))
-    parts = [
-        write(aten.sqrt.default, write(aten.clamp_min.default, write(aten.mul.Tensor, one, 0.5), 0)) for one in halves
-    ]
-    is_below = write(aten.lt.Scalar, pair[1], 0)
-    return parts[0], write(aten.where.self, is_below, write(aten.neg.default, parts[1]), parts[1])
-
-
 def _of_both(first: tuple[Any, Any], second: tuple[Any, Any], sign: int = 1) -> Callable[[Write, fx.Node], Pair]:
     """``f(a) · g(b) + i · h(a) · k(b)``, as the addition theorems have it."""
 
@@ -63,7 +46,7 @@ def _hyperbolic_tangent(write: Write, node: fx.Node) -> Pair:
 def _sign(write: Write, node: fx.Node) -> Pair:
     """The number of size 1 in the same direction; 0 for 0."""
     pair = write.pairs[node.args[0]]
-    size = _size(write, pair)
+    size = write.magnitude(pair)
     size = write(
         aten.add.Tensor,
         size,
@@ -80,17 +63,13 @@ def _sum_and_product(write: Write, node: fx.Node) -> Pair | None:
     added, left, right = (write.parts(one) for one in node.args)
     if not added or not left or not right:
         return None
-    product = write._bilinear(target, left, right)
+    product = write.bilinear(lambda first, second: write(target, first, second), left, right)
     return write(aten.add.Tensor, added[0], product[0]), write(aten.add.Tensor, added[1], product[1])
 
 
-def _size(write: Write, pair: Pair) -> fx.Node:
-    return write(aten.sqrt.default, write.magnitude_squared(pair))
-
-
 RULES: Mapping[str, Callable[[Write, fx.Node], Any]] = {
-    "log": _logarithm,
-    "sqrt": _root,
+    "log": lambda write, node: write.log(write.pairs[node.args[0]]),
+    "sqrt": lambda write, node: write.sqrt(write.pairs[node.args[0]]),
     "sin": _sine,
     "cos": _cosine,
     "sinh": _hyperbolic_sine,

@@ -6,7 +6,7 @@ position embeddings, filters) is computed by PyTorch.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,24 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
-from tvmake.frontend.lowering.fourier import fourier_matrix
+from tvmake.frontend.lowering.complex_arithmetic import ComplexArithmetic, Pair
+from tvmake.frontend.lowering.fourier import MAX_LENGTH, FourierStep, Kind, fourier_steps
+from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
 from tvmake.frontend.torch.operators.complex import complex_functions
 
 aten = torch.ops.aten
 
-LONGEST = 4096
-"""Elements of a transform, whose matrix has their square."""
-
-Pair = tuple[fx.Node, fx.Node]
 Value = Any
-"""A node, or a pair of them for a complex one."""
+"""A node, or a pair of them for a complex value."""
+
+REAL_OPERATORS = {
+    "add": aten.add.Tensor, "atan2": aten.atan2.default, "less": aten.lt.Scalar, "log": aten.log.default, "max": aten.clamp_min.default,
+    "multiply": aten.mul.Tensor, "negate": aten.neg.default, "select": aten.where.self, "sqrt": aten.sqrt.default,
+    "subtract": aten.sub.Tensor,
+}  # fmt: skip
+"""By their names in complex arithmetic; the second operand of ``less`` and ``max`` is a number."""
 
 PARTWISE = {
     "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "slice", "select", "expand", "clone", "alias",
@@ -47,7 +52,7 @@ def replace_complex_numbers(where: str, program: ExportedProgram) -> None:
     """
     if not any(_is_complex(node) for node in program.graph.nodes):
         return
-    writer = _Writer(program, where)
+    writer = ComplexGraphWriter(program, where)
     values, dependent = given_values(program), input_dependent(program)
     missing: Counter[str] = Counter()
     for node in list(program.graph.nodes):
@@ -58,7 +63,7 @@ def replace_complex_numbers(where: str, program: ExportedProgram) -> None:
             if is_complex and isinstance(node.meta["val"], Tensor):
                 with torch.no_grad(), one_thread():
                     value = computed(node, values)
-                writer.pairs[node] = (writer.constant(value.real), writer.constant(value.imag))
+                writer.pairs[node] = Pair(writer.constant(value.real), writer.constant(value.imag))
             elif isinstance(node.meta["val"], Tensor):
                 with torch.no_grad(), one_thread(), program.graph.inserting_before(node):
                     value = computed(node, values)
@@ -73,7 +78,7 @@ def replace_complex_numbers(where: str, program: ExportedProgram) -> None:
         if found is None:
             missing[str(node.target)] += 1
         elif isinstance(found, tuple):
-            writer.pairs[node] = found
+            writer.pairs[node] = Pair(*found)
         else:
             node.replace_all_uses_with(found)
     if missing:
@@ -105,8 +110,8 @@ def _is_complex(node: fx.Node) -> bool:
     return any(isinstance(value, Tensor) and value.is_complex() for value in leaves)
 
 
-class _Writer:
-    """Writes nodes where the graph is being changed, with the fake tensors that stand for them."""
+class ComplexGraphWriter(ComplexArithmetic):
+    """Writes nodes where the graph is being changed, with the fake tensors that represent their values."""
 
     def __init__(self, program: ExportedProgram, where: str):
         self.program = program
@@ -125,6 +130,10 @@ class _Writer:
         with self.fake:
             node.meta["val"] = target(*fx.node.map_arg(args, lambda one: one.meta["val"]), **kwargs)
         return node
+
+    def write(self, operator: str, *operands: Any) -> fx.Node:
+        """A node of an operator on real values."""
+        return self(REAL_OPERATORS[operator], *operands)
 
     def constant(self, value: Tensor) -> fx.Node:
         value = value.detach().contiguous().clone()
@@ -165,21 +174,17 @@ class _Writer:
         assert isinstance(first, tuple)
         if not isinstance(second, tuple):
             return self(aten.mul.Tensor, first[0], second), self(aten.mul.Tensor, first[1], second)
-        return self._bilinear(aten.mul.Tensor, first, second)
+        return self.multiply(Pair(*first), Pair(*second))
 
     def _pair_or_real(self, operand: Any) -> Any:
         if isinstance(operand, complex):
             return (operand.real, operand.imag)
         return self.parts(operand) or operand
 
-    def _bilinear(self, product: Any, left: Any, right: Any) -> Pair:
-        real = self(aten.sub.Tensor, self(product, left[0], right[0]), self(product, left[1], right[1]))
-        return real, self(aten.add.Tensor, self(product, left[0], right[1]), self(product, left[1], right[0]))
-
     def matrix_product(self, node: fx.Node) -> Value:
         left, right = (self.parts(one) for one in node.args[:2])
         if left and right:
-            return self._bilinear(node.target, left, right)
+            return self.bilinear(lambda first, second: self(node.target, first, second), left, right)
         if left:
             return self(node.target, left[0], node.args[1]), self(node.target, left[1], node.args[1])
         assert right
@@ -201,13 +206,10 @@ class _Writer:
         zeros = self(aten.zeros_like.default, like)
         return like, self(node.target, zeros, right[1])
 
-    def magnitude_squared(self, pair: Any) -> fx.Node:
-        return self(aten.add.Tensor, self(aten.mul.Tensor, pair[0], pair[0]), self(aten.mul.Tensor, pair[1], pair[1]))
-
     def inverse(self, pair: Any) -> Pair:
-        squared = self.magnitude_squared(pair)
+        squared = self.squared_magnitude(pair)
         imaginary = self(aten.neg.default, self(aten.div.Tensor, pair[1], squared))
-        return self(aten.div.Tensor, pair[0], squared), imaginary
+        return Pair(self(aten.div.Tensor, pair[0], squared), imaginary)
 
     def quotient(self, node: fx.Node) -> Value:
         left, right = (self._pair_or_real(one) for one in node.args[:2])
@@ -216,122 +218,106 @@ class _Writer:
         inverse = self.inverse(right)
         if not isinstance(left, tuple):
             return self(aten.mul.Tensor, inverse[0], left), self(aten.mul.Tensor, inverse[1], left)
-        return self._bilinear(aten.mul.Tensor, left, inverse)
+        return self.multiply(Pair(*left), inverse)
 
-    def transform(self, value: Value, axes: Sequence[int], normalization: int, kind: str, size: int = 0) -> Value:
-        """A Fourier transform along axes, the last of them first (or last, where it gives real numbers)."""
+    def transform(self, value: Value, axes: Sequence[int], normalization: int, kind: Kind, size: int = 0) -> Value:
+        """A Fourier transform along axes; ``size`` is the length of a real result along the last one."""
         first = value[0] if isinstance(value, tuple) else value
         rank = first.meta["val"].dim()
         axes = [axis % rank for axis in axes]
-        lengths = [size if kind == "real" and axis == axes[-1] else first.meta["val"].shape[axis] for axis in axes]
+        extents = first.meta["val"].shape
+        lengths = [size if kind == "from_half" and axis == axes[-1] else extents[axis] for axis in axes]
         for length in lengths:
             if not isinstance(length, int):
                 raise InputError(self.where, "a Fourier transform of open length", "give the inputs fixed shapes")
-            if length > LONGEST:
-                problem = f"a Fourier transform of {length} elements; up to {LONGEST} are imported"
+            if length > MAX_LENGTH:
+                problem = f"a Fourier transform of {length} elements; up to {MAX_LENGTH} are imported"
                 raise InputError(self.where, problem, "transform shorter frames, or leave it out of the network")
         count = math.prod(lengths)
         scale = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[normalization]
-        order = list(zip(axes, lengths, strict=True))
-        if kind != "real":
-            order.reverse()
-        for number, (axis, length) in enumerate(order):
-            factor = scale if number == 0 else 1.0
-            if kind == "real" and number == len(order) - 1:
-                return self._to_real(value, axis, length, factor)
-            bins = length // 2 + 1 if kind == "half" and number == 0 else length
-            cosine, sine = fourier_matrix(length, bins, factor)
-            sine = sine if kind in ("real", "inverse") else -sine
-            value = self._along(value, axis, cosine, sine)
+        for step in fourier_steps(kind, axes, lengths, lambda number, _: scale if number == 0 else 1.0):
+            value = self._transform_to_real(value, step) if step.gives_real else self._transform_along(value, step)
         return value
 
     def _matrix(self, values: np.ndarray, like: fx.Node) -> fx.Node:
         return self.constant(torch.from_numpy(values).to(like.meta["val"].dtype))
 
-    def _product(self, data: fx.Node, axis: int, matrix: fx.Node) -> fx.Node:
+    def _matmul_along(self, data: fx.Node, axis: int, matrix: fx.Node) -> fx.Node:
         rank = data.meta["val"].dim()
         order = [at for at in range(rank) if at != axis] + [axis]
         moved = self(aten.permute.default, data, order) if axis != rank - 1 else data
         found = self(aten.matmul.default, moved, matrix)
         return self(aten.permute.default, found, [order.index(at) for at in range(rank)]) if axis != rank - 1 else found
 
-    def _along(self, value: Value, axis: int, cosine: np.ndarray, sine: np.ndarray) -> Pair:
+    def _transform_along(self, value: Value, step: FourierStep) -> Pair:
         first = value[0] if isinstance(value, tuple) else value
-        matrices = self._matrix(cosine, first), self._matrix(sine, first)
-        real, imaginary = (self._product(first, axis, matrix) for matrix in matrices)
+        matrices = self._matrix(step.cosine, first), self._matrix(step.sine, first)
+        real, imaginary = (self._matmul_along(first, step.axis, matrix) for matrix in matrices)
         if isinstance(value, tuple):
-            real = self(aten.sub.Tensor, real, self._product(value[1], axis, matrices[1]))
-            imaginary = self(aten.add.Tensor, imaginary, self._product(value[1], axis, matrices[0]))
-        return real, imaginary
+            real = self(aten.sub.Tensor, real, self._matmul_along(value[1], step.axis, matrices[1]))
+            imaginary = self(aten.add.Tensor, imaginary, self._matmul_along(value[1], step.axis, matrices[0]))
+        return Pair(real, imaginary)
 
-    def _to_real(self, value: Any, axis: int, length: int, scale: float) -> fx.Node:
-        """From the half of a spectrum that is stored; the other half is its mirror image."""
-        bins = length // 2 + 1
-        cosine, sine = fourier_matrix(length, bins, scale)
-        twice = np.full(bins, 2.0)
-        twice[0] = 1
-        if length % 2 == 0:
-            twice[-1] = 1
-        cosine, sine = (cosine * twice).T, (sine * twice).T
-        real = self._product(value[0], axis, self._matrix(cosine, value[0]))
-        return self(aten.sub.Tensor, real, self._product(value[1], axis, self._matrix(sine, value[0])))
+    def _transform_to_real(self, value: Any, step: FourierStep) -> fx.Node:
+        real = self._matmul_along(value[0], step.axis, self._matrix(step.cosine, value[0]))
+        imaginary = self._matmul_along(value[1], step.axis, self._matrix(step.sine, value[0]))
+        return self(aten.sub.Tensor, real, imaginary)
 
 
-Rule = Callable[[_Writer, fx.Node], Value | None]
+Rule = Callable[[ComplexGraphWriter, fx.Node], Value | None]
 
 
-def _complex_transform(write: _Writer, node: fx.Node) -> Value | None:
+def _complex_transform(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     data, axes, normalization, forward = node.args
-    kind = "forward" if forward else "inverse"
-    return write.transform(write.pairs[data], axes, normalization, kind)
+    return write.transform(write.pairs[data], axes, normalization, "forward" if forward else "inverse")
 
 
-def _real_transform(write: _Writer, node: fx.Node) -> Value | None:
+def _real_transform(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     data, axes, normalization, onesided = node.args
-    return write.transform(data, axes, normalization, "half" if onesided else "forward")
+    return write.transform(data, axes, normalization, "to_half" if onesided else "forward")
 
 
-def _transform_to_real(write: _Writer, node: fx.Node) -> Value | None:
+def _transform_to_real(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     data, axes, normalization, size = node.args
-    return write.transform(write.pairs[data], axes, normalization, "real", size)
+    return write.transform(write.pairs[data], axes, normalization, "from_half", size)
 
 
-def _conjugate(write: _Writer, node: fx.Node) -> Value | None:
+def _conjugate(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     real, imaginary = write.pairs[node.args[0]]
     return real, write(aten.neg.default, imaginary)
 
 
-def _magnitude(write: _Writer, node: fx.Node) -> Value | None:
-    return write(aten.sqrt.default, write.magnitude_squared(write.pairs[node.args[0]]))
+def _magnitude(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
+    return write.magnitude(write.pairs[node.args[0]])
 
 
-def _angle(write: _Writer, node: fx.Node) -> Value | None:
+def _angle(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     pair = write.parts(node.args[0])
     return write(aten.atan2.default, pair[1], pair[0]) if pair else None
 
 
-def _as_real(write: _Writer, node: fx.Node) -> Value | None:
+def _as_real(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     return write(aten.cat.default, [write(aten.unsqueeze.default, one, -1) for one in write.pairs[node.args[0]]], -1)
 
 
-def _as_complex(write: _Writer, node: fx.Node) -> Value | None:
+def _as_complex(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     return write(aten.select.int, node.args[0], -1, 0), write(aten.select.int, node.args[0], -1, 1)
 
 
-def _polar(write: _Writer, node: fx.Node) -> Value | None:
+def _polar(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     size, angle = node.args
     turned = write(aten.cos.default, angle), write(aten.sin.default, angle)
     return write(aten.mul.Tensor, size, turned[0]), write(aten.mul.Tensor, size, turned[1])
 
 
-def _exponential(write: _Writer, node: fx.Node) -> Value | None:
+def _exponential(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     real, imaginary = write.pairs[node.args[0]]
     size = write(aten.exp.default, real)
     turned = write(aten.cos.default, imaginary), write(aten.sin.default, imaginary)
     return write(aten.mul.Tensor, size, turned[0]), write(aten.mul.Tensor, size, turned[1])
 
 
-def _copied(write: _Writer, node: fx.Node) -> Value | None:
+def _copied(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     pair = write.parts(node.args[0])
     if not _is_complex(node) or pair:
         return pair if _is_complex(node) else None
@@ -340,7 +326,7 @@ def _copied(write: _Writer, node: fx.Node) -> Value | None:
     return real, write(aten.zeros_like.default, real)
 
 
-def _filled(write: _Writer, node: fx.Node) -> Value | None:
+def _filled(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     like, number = node.args[:2]
     if not _is_complex(node):
         return write(node.target, write.pairs[like][0], number, **node.kwargs)
@@ -350,37 +336,39 @@ def _filled(write: _Writer, node: fx.Node) -> Value | None:
     return real, imaginary
 
 
-def _power(write: _Writer, node: fx.Node) -> Value | None:
+def _power(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     return write.times(node.args[0], node.args[0]) if node.args[1] == 2 else None
 
 
-RULES: dict[str, Rule] = {
-    **complex_functions.RULES,
-    "_fft_c2c": _complex_transform,
-    "_fft_r2c": _real_transform,
-    "_fft_c2r": _transform_to_real,
-    "_conj": _conjugate,
-    "conj": _conjugate,
-    "_conj_physical": _conjugate,
-    "abs": _magnitude,
-    "angle": _angle,
-    "view_as_real": _as_real,
-    "view_as_complex": _as_complex,
-    "complex": lambda _, node: (node.args[0], node.args[1]),
-    "real": lambda write, node: write.pairs[node.args[0]][0],
-    "imag": lambda write, node: write.pairs[node.args[0]][1],
-    "polar": _polar,
-    "exp": _exponential,
-    "_to_copy": _copied,
-    "full_like": _filled,
-    "pow": _power,
-    "mul": lambda write, node: write.times(*node.args[:2]),
-    "add": lambda write, node: write.sum(node),
-    "sub": lambda write, node: write.sum(node),
-    "reciprocal": lambda write, node: write.inverse(write.pairs[node.args[0]]),
-    "div": lambda write, node: write.quotient(node),
-    "mm": lambda write, node: write.matrix_product(node),
-    "bmm": lambda write, node: write.matrix_product(node),
-    "matmul": lambda write, node: write.matrix_product(node),
-}
+RULES: Mapping[str, Rule] = merge_tables(
+    complex_functions.RULES,
+    {
+        "_fft_c2c": _complex_transform,
+        "_fft_r2c": _real_transform,
+        "_fft_c2r": _transform_to_real,
+        "_conj": _conjugate,
+        "conj": _conjugate,
+        "_conj_physical": _conjugate,
+        "abs": _magnitude,
+        "angle": _angle,
+        "view_as_real": _as_real,
+        "view_as_complex": _as_complex,
+        "complex": lambda _, node: (node.args[0], node.args[1]),
+        "real": lambda write, node: write.pairs[node.args[0]][0],
+        "imag": lambda write, node: write.pairs[node.args[0]][1],
+        "polar": _polar,
+        "exp": _exponential,
+        "_to_copy": _copied,
+        "full_like": _filled,
+        "pow": _power,
+        "mul": lambda write, node: write.times(*node.args[:2]),
+        "add": lambda write, node: write.sum(node),
+        "sub": lambda write, node: write.sum(node),
+        "reciprocal": lambda write, node: write.inverse(write.pairs[node.args[0]]),
+        "div": lambda write, node: write.quotient(node),
+        "mm": lambda write, node: write.matrix_product(node),
+        "bmm": lambda write, node: write.matrix_product(node),
+        "matmul": lambda write, node: write.matrix_product(node),
+    },
+)
 """By the operator's name: what stands for its value."""
