@@ -1,6 +1,6 @@
-"""Functions that keep the digits near zero which their plain formulas lose: of 1e-6, ``log(1 + x)`` has one digit in float32.
+"""Exponentials and logarithms that are accurate near zero: the plain ``log(1 + x)`` of 1e-6 has one correct digit in float32.
 
-Kahan's formula, which divides by ``(1 + x) - 1``, is of no use: TVM 0.27 takes that for ``x``.
+Kahan's formula divides by ``(1 + x) - 1``, which TVM simplifies to ``x``.
 """
 
 from typing import Any
@@ -8,11 +8,11 @@ from typing import Any
 from tvm import relax  # isort: skip
 
 TERMS = 9
-"""Of the series of atanh: up to a third, what is left out is below 1e-9 of it."""
+"""Terms of the series of atanh: up to a third, the rest is below 1e-9 of the sum."""
 
 
 def expm1(x: Any) -> Any:
-    """By tanh near zero; elsewhere as it is written."""
+    """``exp(x) - 1``: by tanh near zero, by the plain formula elsewhere."""
     return _expm1(x, x)
 
 
@@ -33,14 +33,14 @@ def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
 
 
 def log1p(x: Any) -> Any:
-    """``2 · atanh(x / (x + 2))`` near zero; elsewhere as it is written."""
+    """``log(1 + x)``: ``2 · atanh(x / (x + 2))`` near zero, the plain formula elsewhere."""
     half, one, two = _constants(x, 0.5, 1.0, 2.0)
     near = relax.op.multiply(two, _atanh_series(relax.op.divide(x, relax.op.add(x, two)), x))
     return relax.op.where(relax.op.less(relax.op.abs(x), half), near, relax.op.log(relax.op.add(x, one)))
 
 
 def atanh(x: Any) -> Any:
-    """By its series near zero; elsewhere TVM's, which is by logarithms on CPUs."""
+    """The inverse hyperbolic tangent: by its series near zero, TVM's elsewhere."""
     (third,) = _constants(x, 1 / 3)
     return relax.op.where(relax.op.less(relax.op.abs(x), third), _atanh_series(x, x), relax.op.atanh(x))
 

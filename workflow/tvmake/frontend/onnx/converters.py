@@ -1,4 +1,4 @@
-"""Operators that TVM's importer for ONNX lacks and that no other operators can be put in the place of.
+"""Operators that TVM's importer for ONNX lacks and that no other operators of ONNX express.
 
 ``Clip``: TVM 0.27's importer computes it by two kernels that it writes at once, which no rewrite of the graph sees through: they stay
 in float32 with conversions around them, and keep their layout. Remove it when

@@ -1,4 +1,4 @@
-"""The refusal of operators from outside ONNX that have no replacement, and of what nothing imports."""
+"""Refuse operators from outside ONNX that have no replacement, and those that nothing imports."""
 
 from collections import Counter
 from collections.abc import Callable

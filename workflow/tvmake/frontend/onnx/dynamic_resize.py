@@ -1,4 +1,4 @@
-"""Resize of dynamic dimensions: coordinates are computed when the network runs, in float32 as in ONNX Runtime (``upsamplebase.h``)."""
+"""Resize of dynamic dimensions: coordinates are computed at run time, in float32 as in ONNX Runtime (``upsamplebase.h``)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Operands that Relax cannot tell to fit each other: a table cut at ``[past : past + n]`` has ``min(past + n, rows) - min(past, rows)`` rows.
+"""Operands whose dimensions Relax cannot prove equal: a table sliced at ``[past : past + n]`` has ``min(past + n, rows) - min(past, rows)`` rows.
 
 They fit wherever the network can be computed at all: the operand gets the dimension of the others, which the package checks as it
 runs. What is beyond a table is an error, as in ONNX Runtime.

@@ -1,4 +1,4 @@
-"""Bring an ONNX model to one opset, without functions of its own. Nothing here imports TVM."""
+"""Convert an ONNX model to one opset and inline its own functions. Nothing here imports TVM."""
 
 import re
 from collections.abc import Mapping

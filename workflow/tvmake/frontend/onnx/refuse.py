@@ -1,4 +1,4 @@
-"""What cannot be imported faithfully is refused before the import, in one error that names everything."""
+"""Refuse what cannot be imported faithfully, before the import, in one error that names all of it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Integers that a network computes from its dynamic extents, as expressions of them.
+"""Integers that a network computes from its dynamic dimensions, as expressions of them.
 
 TVM 0.27's importer holds a shape as an expression of its own kind, which few of its converters take: most refuse it, or fail. Here
 every such value is a tensor, and what it holds is remembered beside it: arithmetic is done on the expressions, and operators

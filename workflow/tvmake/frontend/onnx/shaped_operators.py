@@ -1,4 +1,4 @@
-"""Operators of ONNX that take a shape, or positions, which networks compute from their dynamic dimensions."""
+"""Operators that take a shape or positions which the network computes from its dynamic dimensions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real ones, and Fourier transforms as products with matrices: TVM has no complex types."""
+"""Complex values as pairs of real ones, and Fourier transforms as matmuls: TVM has no complex types."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Products of matrices, and convolutions."""
+"""Matmuls and convolutions."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operators on single elements."""
+"""Element-wise operators."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Operators that combine elements: whole axes, windows, order."""
+"""Reductions of whole axes and of windows."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Writing, adding and the like at places that an array names: ``x.at[places].set(values)``."""
+"""Scatter: writes, sums and the like at indices that an array holds (``x.at[indices].set(values)``)."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What windows of an array select, added up at its place: gradients of maximum pooling."""
+"""Select-and-scatter, the gradient of max pooling."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Operators that move elements: shapes, slices, padding, lookups."""
+"""Operators that move elements: reshapes, slices, padding, gathers."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Sorting by the order of one array or of several, and the largest elements."""
+"""Sort by one array or by several, and top-k."""
 
 from typing import Any
 

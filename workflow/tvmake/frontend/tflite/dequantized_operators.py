@@ -1,4 +1,4 @@
-"""Quantised operators as operators of real numbers, between ``dequantize`` and ``quantize``.
+"""Quantised operators as operators on real values, between ``dequantize`` and ``quantize``.
 
 Every converter sees float32 tensors without scales, whatever its operator: which of the network is computed in integers is decided
 where all sources meet (``tvmake.quantize``). TVM 0.27's own handling knows about half of the operators, and no float input of

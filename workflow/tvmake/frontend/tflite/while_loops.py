@@ -1,4 +1,4 @@
-"""TFLite's loops that count, as recurrent layers of Keras become: one copy of the body for each step.
+"""Unroll TFLite's counting loops, which Keras' recurrent layers become: one copy of the body for each step.
 
 TVM 0.27 writes a loop as a function that calls itself, and fails at what a body cuts out at places that count.
 """

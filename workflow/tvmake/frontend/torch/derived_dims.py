@@ -1,4 +1,4 @@
-"""Programs of which an input's dimension is arithmetic on a symbol that is no dimension itself: ``8*s0``, as of a U-Net.
+"""Give inputs symbols of their own for dimensions that are arithmetic on other symbols: ``8*s0``, as in a U-Net.
 
 Relax learns a symbol's value only where the symbol alone is a dimension. Such a program is exported again with dimensions of their own;
 the multiples that it takes follow from its operators then.

@@ -1,5 +1,4 @@
-"""Operators that are given functions, written out as the operators that they are made of: steps over an axis, and attention
-whose scores a function changes.
+"""Write out higher-order operators: scans over an axis, and attention whose scores a function changes.
 
 TVM 0.27's importer knows none of them. How often they call their function is known: it is put into the graph that often.
 """

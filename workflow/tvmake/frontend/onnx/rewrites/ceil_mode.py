@@ -1,4 +1,4 @@
-"""Poolings that round their extents up, where the last window would lie in the padding alone.
+"""Poolings with ``ceil_mode`` whose last window would be in the padding alone.
 
 There is no such window: ONNX Runtime, the reference implementation and PyTorch leave it out, and so does the standard since
 opset 22. ONNX's shape inference counts it for models of earlier opsets, and what follows would be imported for a larger tensor.

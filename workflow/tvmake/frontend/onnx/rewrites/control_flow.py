@@ -1,4 +1,4 @@
-"""Control flow whose course is known: branches are taken, loops of fixed length are unrolled."""
+"""Unroll loops of fixed length, and take branches whose condition is constant."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Fold what is already known: constant subgraphs, shapes of static values, branches that cannot be taken."""
+"""Fold known values: constant subgraphs, shapes of static tensors, branches that cannot be taken."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

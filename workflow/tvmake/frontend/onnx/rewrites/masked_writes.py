@@ -1,4 +1,4 @@
-"""Values put where a mask holds (``x[mask] = value``), which exporters write as a list of places whose length depends on the data."""
+"""Masked assignments (``x[mask] = value``), which exporters write as a list of indices whose length depends on the data."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""Narrow element types (`narrow_types`) written out in bytes and the types that TVM computes in.
+"""Write narrow element types (``narrow_types``) as bytes and as types that TVM computes in.
 
 A small float is decoded by its table of values. It is encoded by the power of two below its magnitude, in steps of which the magnitude is
 rounded, half to even. What only moves elements moves the bytes.

@@ -1,4 +1,4 @@
-"""Convolution at places that the data chooses, places of maxima, and caches that are written at a place of each row."""
+"""Deformable convolutions, indices of maxima, sampling grids, and caches that are written at one index per row."""
 
 from itertools import product
 

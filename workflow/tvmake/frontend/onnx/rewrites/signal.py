@@ -1,4 +1,4 @@
-"""Fourier transforms as matrix products, and running sums and products along an axis."""
+"""Fourier transforms as matmuls, and running sums and products along an axis."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""The smallest, largest or sum of several tensors, one after the other.
+"""Write the minimum, maximum or sum of several tensors as element-wise operators on pairs.
 
 TVM's ONNX importer spreads the inputs of Min, Max, Sum and Mean to one shape, copies them into one tensor with an axis more,
 and reduces that. Elementwise operators spread by themselves, are fused with what is before and after, and need no axis for

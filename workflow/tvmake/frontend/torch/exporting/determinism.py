@@ -1,4 +1,4 @@
-"""Whether a module gives the same for the same inputs, however often it is called.
+"""Check that a module returns the same for the same inputs, however often it is called.
 
 A program is one call of ``forward``. What a module keeps for the next one in attributes of its own (the state of a recurrent network, a cache, a
 counter) is a constant in it, as it was, and torch.export says nothing of that: the package would agree with each first call.

@@ -1,4 +1,4 @@
-"""What ``forward`` returns, as tuples and dicts of tensors alone: named tuples and dataclasses by their fields, nothing for None.
+"""Outputs of ``forward`` as tuples and dicts of tensors: named tuples and dataclasses by their fields, nothing for None.
 
 torch.export takes named tuples, but no file holds them; it knows no dataclasses, and None stands among the outputs as a value.
 """

@@ -1,4 +1,4 @@
-"""What orders the values along an axis, or all of them: places in an order, medians, the value that occurs most.
+"""The k-th value, medians and modes, along an axis or of all values.
 
 NaN counts as the largest value, as PyTorch has it.
 """

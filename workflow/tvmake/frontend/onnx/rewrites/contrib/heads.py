@@ -1,4 +1,4 @@
-"""What rewrites of attention share: values by heads, [batch, heads, length, size], and places along their lengths."""
+"""Parts that rewrites of attention share: values by heads, [batch, heads, length, size], and positions along their lengths."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Functions of complex numbers, by their parts."""
+"""Functions of complex values, by their parts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

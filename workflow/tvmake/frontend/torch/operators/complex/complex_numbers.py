@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real ones, and Fourier transforms of fixed length as matrix products: TVM has no complex types.
+"""Complex values as pairs of real ones, and Fourier transforms of fixed length as matmuls: TVM has no complex types.
 
 Every operator that gives or takes complex tensors is replaced in the program's graph. What depends on parameters alone (rotations of
 position embeddings, filters) is computed by PyTorch.

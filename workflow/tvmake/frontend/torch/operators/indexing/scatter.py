@@ -1,4 +1,4 @@
-"""Writing at places that tensors name: ``index_put`` with whole axes or masks, and scattering that sums up.
+"""Writes at indices that tensors hold: ``index_put`` with whole axes or masks, and scatter with reductions.
 
 TVM 0.27 has no importer for the sums; its own for ``index_put`` combines indices and whole axes as NumPy does not, and its
 scattering wants an index for every element beside the axis. Its ``slice_scatter`` reckons where each element comes from in the kernel,

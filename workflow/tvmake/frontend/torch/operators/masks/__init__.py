@@ -1,1 +1,1 @@
-"""Elements that a mask selects: how many there are depends on the data, what is made of them does not."""
+"""Elements that a mask selects: their number depends on the data, the results computed here do not."""

@@ -1,4 +1,4 @@
-"""What operators do along an axis of selected elements: which keep each by itself, which let them meet, and what is neutral there."""
+"""How operators treat an axis of selected elements: element-wise, or with a reduction and its neutral element."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Elements that a mask selects (``x[mask]``, ``nonzero``): how many there are depends on the data.
+"""Elements that a mask selects (``x[mask]``, ``nonzero``), computed with fixed shapes beside the mask.
 
 What is computed of the selected elements is computed of all of them, beside the mask. Where elements meet, in a sum, or are written somewhere,
 the others count for nothing: they are the neutral element of what is computed, or are written to a row that is cut off.

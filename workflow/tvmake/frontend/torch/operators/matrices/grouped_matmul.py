@@ -1,4 +1,4 @@
-"""Rows by groups: their product with the group's own matrix, as in mixtures of experts.
+"""Grouped matmuls, as in mixtures of experts: each row is multiplied by the matrix of its group.
 
 How many rows a group has depends on the data; what is computed here has a fixed shape all the same.
 """

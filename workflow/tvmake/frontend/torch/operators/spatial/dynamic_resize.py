@@ -1,4 +1,4 @@
-"""Resizing of dynamic dimensions: coordinates are computed when the network runs, in float32 as by PyTorch's kernels for CPUs (``UpSample.h``)."""
+"""Resize of dynamic dimensions: coordinates are computed at run time, in float32 as by PyTorch's kernels for CPUs (``UpSample.h``)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

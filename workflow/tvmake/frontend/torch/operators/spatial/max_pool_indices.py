@@ -1,4 +1,4 @@
-"""Poolings that are asked where their maxima are: every window's places in the picture or volume are known.
+"""Max pooling that also returns the indices of the maxima.
 
 TVM's importer gives zeros for them, or has no such pooling.
 """
