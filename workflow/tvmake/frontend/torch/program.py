@@ -318,6 +318,11 @@ def operator_name(node: fx.Node) -> str:
     return getattr(getattr(node.target, "overloadpacket", node.target), "__name__", "").partition(".")[0]
 
 
+def dtype_name(node: fx.Node) -> str:
+    """The element type of a node's tensor, as Relax names it."""
+    return str(node.meta["val"].dtype).removeprefix("torch.")
+
+
 def graphs(program: ExportedProgram) -> list[fx.Graph]:
     """The program's graph and those of its branches."""
     return [module.graph for module in program.graph_module.modules() if isinstance(module, fx.GraphModule)]

@@ -30,6 +30,8 @@ from torch import fx
 
 from tvmake.frontend.lowering import stable_math
 from tvmake.frontend.torch.operators import dynamic_axes
+from tvmake.frontend.torch.operators.spatial.max_pool_indices import sizes_per_axis
+from tvmake.frontend.torch.program import dtype_name
 from tvmake.ir.expressions import constant
 
 from tvm import relax  # isort: skip
@@ -72,7 +74,7 @@ def _extreme(reduce: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
 
 
 def _product(node: fx.Node, importer: Any) -> Any:
-    data, dtype = importer.env[node.args[0]], str(node.meta["val"].dtype).removeprefix("torch.")
+    data, dtype = importer.env[node.args[0]], dtype_name(node)
     axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     keeps = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
     if str(data.ty.dtype.dtype) != dtype:  # torch multiplies integers and booleans as int64
@@ -99,7 +101,7 @@ def _scaled(operator: Callable[..., Any], name: str) -> Callable[[fx.Node, Any],
         alpha = node.kwargs.get("alpha", 1)
         if alpha == 1:
             return importer.create_convert_map()[name](node)
-        dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+        dtype = dtype_name(node)
         left, right = (
             relax.op.astype(importer.env[operand], dtype)
             if isinstance(operand, fx.Node)
@@ -140,7 +142,7 @@ def _compared(operator: Callable[..., Any], name: str) -> Callable[[fx.Node, Any
 
 def _so_far(operator: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
-        data, dtype = importer.env[node.args[0]], str(node.meta["val"].dtype).removeprefix("torch.")
+        data, dtype = importer.env[node.args[0]], dtype_name(node)
         data = data if str(data.ty.dtype.dtype) == dtype else relax.op.astype(data, dtype)
         return importer.block_builder.emit(operator(data, int(node.args[1]), dtype))
 
@@ -185,7 +187,7 @@ def _floor_divided(left: Any, right: Any, dtype: str, emit: Callable[[Any], Any]
 
 def _rounded_quotient(node: fx.Node, importer: Any) -> Any:
     value = node.meta["val"]
-    dtype = str(value.dtype).removeprefix("torch.")
+    dtype = dtype_name(node)
     left, right = (
         relax.op.astype(importer.env[one], dtype) if isinstance(one, fx.Node) else relax.const(one, dtype)
         for one in node.args[:2]
@@ -206,7 +208,7 @@ def _rounded_quotient(node: fx.Node, importer: Any) -> Any:
 
 
 def _clamp_tensor(node: fx.Node, importer: Any) -> Any:
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_name(node)
     bounds = [*node.args[1:], None, None][:2]
     bounds = [bounds[0] or node.kwargs.get("min"), bounds[1] or node.kwargs.get("max")]
     value = relax.op.astype(importer.env[node.args[0]], dtype)
@@ -224,7 +226,7 @@ def _clamp(node: fx.Node, importer: Any) -> Any:
     low, high = given.get("min"), given.get("max")
     if any(isinstance(bound, fx.Node) for bound in (low, high)):
         return importer.create_convert_map()[f"{name}.default"](node)
-    data, dtype = importer.env[node.args[0]], str(value.dtype).removeprefix("torch.")
+    data, dtype = importer.env[node.args[0]], dtype_name(node)
     if str(data.ty.dtype.dtype) != dtype:  # integers within bounds that are none
         data = relax.op.astype(data, dtype)
     if value.dtype.is_floating_point:
@@ -251,7 +253,7 @@ def _any(node: fx.Node, importer: Any) -> Any:
 
 def _hypot(node: fx.Node, importer: Any) -> Any:
     """Of the larger operand, so that no square leaves the type; of infinities and zeros, whose ratio is no number, the sum."""
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_name(node)
     emit, op = importer.block_builder.emit, relax.op
     left, right = (emit(op.abs(op.astype(importer.env[operand], dtype))) for operand in node.args)
     large, small = emit(op.maximum(left, right)), emit(op.minimum(left, right))
@@ -264,7 +266,7 @@ def _hypot(node: fx.Node, importer: Any) -> Any:
 
 def _remainder(node: fx.Node, importer: Any) -> Any:
     """Of floats by the exact one of C, with the sign of the divisor; TVM 0.27 subtracts a rounded multiple of the divisor."""
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_name(node)
     emit, op = importer.block_builder.emit, relax.op
     left, right = (
         op.astype(importer.env[one], dtype) if isinstance(one, fx.Node) else relax.const(one, dtype)
@@ -280,7 +282,7 @@ def _remainder(node: fx.Node, importer: Any) -> Any:
 
 def _shift(operator: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
-        dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+        dtype = dtype_name(node)
         given = [
             relax.op.astype(importer.env[one], dtype) if isinstance(one, fx.Node) else relax.const(one, dtype)
             for one in node.args
@@ -299,10 +301,10 @@ def _convolution(node: fx.Node, importer: Any) -> Any:
         relax.op.nn.conv3d_transpose(
             importer.env[data],
             importer.env[weight],
-            strides=_each(strides),
-            padding=_each(padding) * 2,
-            output_padding=_each(output_padding),
-            dilation=_each(dilation),
+            strides=sizes_per_axis(strides, 3),
+            padding=sizes_per_axis(padding, 3) * 2,
+            output_padding=sizes_per_axis(output_padding, 3),
+            dilation=sizes_per_axis(dilation, 3),
             groups=groups,
         )
     )
@@ -314,17 +316,12 @@ def _convolution(node: fx.Node, importer: Any) -> Any:
 def _concatenated(node: fx.Node, importer: Any) -> Any:
     operands, value = node.args[0], node.meta["val"]
     axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    dtype = str(value.dtype).removeprefix("torch.")
+    dtype = dtype_name(node)
     # An empty vector goes with tensors of any rank, as caches begin with one.
     kept = [one for one in operands if value.dim() == 1 or tuple(one.meta["val"].shape) != (0,)]
     given = [importer.env[one] for one in kept]
     given = [one if str(one.ty.dtype.dtype) == dtype else relax.op.astype(one, dtype) for one in given]
     return importer.block_builder.emit(relax.op.concat(given, axis=axis) if len(given) > 1 else given[0])
-
-
-def _each(values: list[int]) -> list[int]:
-    """A number for each of three axes."""
-    return list(values) * 3 if len(values) == 1 else list(values)
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {

@@ -13,6 +13,7 @@ import tvm_ffi
 from torch import fx
 
 from tvmake.frontend.lowering.dimension_values import whole_number
+from tvmake.frontend.torch.program import dtype_name
 
 from tvm import relax  # isort: skip
 
@@ -66,7 +67,7 @@ def _reshape(node: fx.Node, importer: Any) -> Any:
 def _empty(node: fx.Node, importer: Any) -> Any:
     if all(isinstance(extent, int) for extent in node.meta["val"].shape):
         return importer.create_convert_map()["empty.memory_format"](node)
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_name(node)
     return importer.block_builder.emit(relax.op.zeros(relax.ShapeExpr(importer.retrieve_args(node)[0]), dtype))
 
 

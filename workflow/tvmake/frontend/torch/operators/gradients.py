@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators.spatial.max_pool_indices import each
+from tvmake.frontend.torch.operators.spatial.max_pool_indices import sizes_per_axis
 
 aten = torch.ops.aten
 
@@ -66,7 +66,7 @@ def _mean_pool_backward(
 ) -> Any:
     """Each window hands its gradient on in equal parts; NotImplemented where windows have different divisors."""
     axes, channels = data.ndim - 2, data.shape[1]
-    kernel, stride, padding = (each(given, axes) for given in (kernel, stride or kernel, padding))
+    kernel, stride, padding = (sizes_per_axis(given, axes) for given in (kernel, stride or kernel, padding))
     has_padding = any(padding) and not count_include_pad and divisor is None
     if axes != 2 or ceil_mode or has_padding or not all(isinstance(extent, int) for extent in data.shape):
         return NotImplemented

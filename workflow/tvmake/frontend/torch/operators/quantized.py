@@ -12,6 +12,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
+from tvmake.frontend.torch.program import dtype_name
 
 from tvm import relax  # isort: skip
 
@@ -107,7 +108,7 @@ def _dequantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
             zero, scale = (emit(relax.op.reshape(part, along)) for part in (zero, scale))
             shifted = emit(relax.op.subtract(emit(relax.op.astype(integers, "float32")), zero))
             real = emit(relax.op.multiply(shifted, scale))
-        dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+        dtype = dtype_name(node)
         return real if dtype == "float32" else emit(relax.op.astype(real, dtype))
 
     return convert

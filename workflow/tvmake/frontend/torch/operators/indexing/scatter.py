@@ -15,6 +15,7 @@ from tvm_ffi import structural_equal
 
 from tvmake.frontend.lowering.dimension_values import Extent, extents_of, whole_number
 from tvmake.frontend.torch.operators.indexing.slices import write_slice
+from tvmake.frontend.torch.program import dtype_name
 
 from tvm import relax  # isort: skip
 
@@ -88,7 +89,7 @@ def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
                 if not structural_equal(whole, extent):
                     updates = emit(relax.op.take(updates, relax.op.arange(extent, dtype="int64"), other))
         else:
-            updates = relax.const(source, str(data.meta["val"].dtype).removeprefix("torch."))
+            updates = relax.const(source, dtype_name(data))
         place = _counted_from_the_start(importer.env[index], extents[axis], emit)
         terms = [emit(relax.op.multiply(place, whole_number(_stride(extents, axis))))]
         others = [other for other in range(len(shape)) if other != axis]

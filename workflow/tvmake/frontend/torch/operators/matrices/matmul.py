@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from tvmake.frontend.torch.program import dtype_name
+
 from tvm import relax  # isort: skip
 
 
@@ -17,13 +19,13 @@ def _product(node: fx.Node, importer: Any) -> Any:
     if node.meta["val"].dtype is torch.float32:
         return importer.create_convert_map()[node.target.__name__](node)
     left, right = (importer.env[operand] for operand in node.args[:2])
-    return importer.block_builder.emit(relax.op.matmul(left, right, out_dtype=_dtype(node)))
+    return importer.block_builder.emit(relax.op.matmul(left, right, out_dtype=dtype_name(node)))
 
 
 def _sum_with_product(node: fx.Node, importer: Any) -> Any:
     if node.meta["val"].dtype is torch.float32:
         return importer.create_convert_map()[node.target.__name__](node)
-    dtype, op = _dtype(node), relax.op
+    dtype, op = dtype_name(node), relax.op
     bias, left, right = (importer.env[operand] for operand in node.args[:3])
     product = op.matmul(left, right, out_dtype=dtype)
     factors = [node.kwargs.get(name, 1) for name in ("alpha", "beta")]
@@ -32,10 +34,6 @@ def _sum_with_product(node: fx.Node, importer: Any) -> Any:
         for term, factor in zip((product, bias), factors, strict=True)
     )
     return importer.block_builder.emit(product if factors[1] == 0 else op.add(bias, product))
-
-
-def _dtype(node: fx.Node) -> str:
-    return str(node.meta["val"].dtype).removeprefix("torch.")
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {

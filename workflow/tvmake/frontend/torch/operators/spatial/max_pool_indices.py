@@ -26,7 +26,7 @@ def _pool(axes: int) -> Callable[..., Any]:
         extents = data.shape[-axes:]
         if not all(isinstance(extent, int) for extent in extents):
             return NotImplemented
-        sizes = (each(given, axes) for given in (kernel_size, stride or kernel_size, padding, dilation))
+        sizes = (sizes_per_axis(given, axes) for given in (kernel_size, stride or kernel_size, padding, dilation))
         windows = map(partial(_windows, ceil_mode=ceil_mode), extents, *sizes)
         return _maxima(data, list(windows))
 
@@ -43,7 +43,7 @@ def _adaptive_pool(axes: int) -> Callable[..., Any]:
     return pool
 
 
-def each(sizes: int | Sequence[int], axes: int) -> list[int]:
+def sizes_per_axis(sizes: int | Sequence[int], axes: int) -> list[int]:
     """A size for each axis."""
     given = [sizes] if isinstance(sizes, int) else list(sizes)
     return given * axes if len(given) == 1 else given

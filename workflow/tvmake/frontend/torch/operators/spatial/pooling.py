@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvmake.frontend.torch.operators.spatial.max_pool_indices import each
+from tvmake.frontend.torch.operators.spatial.max_pool_indices import sizes_per_axis
+from tvmake.frontend.torch.program import dtype_name
 
 from tvm import relax, topi  # isort: skip
 
@@ -39,8 +40,8 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
         divisor = given.get("divisor_override")
         if divisor is None:
             return _strided(name)(node, importer)
-        kernel, padding = each(given["kernel_size"], axes), each(given.get("padding", 0), axes)
-        strides = each(given["stride"], axes) if given.get("stride") else kernel
+        kernel, padding = sizes_per_axis(given["kernel_size"], axes), sizes_per_axis(given.get("padding", 0), axes)
+        strides = sizes_per_axis(given["stride"], axes) if given.get("stride") else kernel
         results = node.meta["val"].shape[-axes:]
         sizes = node.args[0].meta["val"].shape[-axes:]
         if any(isinstance(size, torch.SymInt) for size in sizes):
@@ -61,7 +62,7 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
         padded = emit(relax.op.nn.pad(data, widths))
         pool = relax.op.nn.avg_pool2d if axes == 2 else relax.op.nn.avg_pool3d
         averages = emit(pool(padded, kernel, strides, count_include_pad=True))
-        dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+        dtype = dtype_name(node)
         made = emit(relax.op.multiply(averages, relax.const(math.prod(kernel) / divisor, dtype)))
         return emit(relax.op.squeeze(made, list(range(missing)))) if missing else made
 
