@@ -181,10 +181,10 @@ def build(job: Sequence[tuple[Mapping[str, Any], str]]) -> None:
 
 def import_network(wanted: Build, directory: Path) -> tuple[list[Path], float]:
     """Import and transform a network; the files of its module, parameters and signature, and the processor seconds."""
-    from tvmake.config.model import ImportOptions, InputSpec
-    from tvmake.config.requests.transforming import TransformRequest
+    from tvmake.frontend.options import ImportOptions, InputSpec
     from tvmake.stages.model.import_model import import_model
     from tvmake.stages.model.transform import transform_model
+    from tvmake.transform.options import TransformRequest
 
     inputs = {name: InputSpec(shape=list(shape)) for name, shape in wanted.shapes.items()}
     options = ImportOptions(source=wanted.source, inputs=inputs, arguments=dict(wanted.arguments), trusted=True)

@@ -22,7 +22,7 @@ from breadth import LIBRARIES, networks
 from building import ROOT, Build, BuildFailure, Checkout
 from dynamic_dimensions import CACHE
 
-from tvmake.config.catalogue.entries import catalogue
+from tvmake.targets.catalogue.entries import catalogue
 
 DEFAULT_NETWORKS = [str(ROOT / "resources" / "digits.onnx"), str(ROOT / "benchmarks" / "networks" / "untuned.txt")]
 DEFAULT_TARGETS = ["skylake-avx512", "haswell", "cortex-a76-linux"]

@@ -28,8 +28,8 @@ import numpy as np
 from tvmake.benchmark.statistics import THRESHOLD, Speedup, compare_latency, relative_change
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import LocalDeviceConfig
-from tvmake.config.model import ImportOptions
 from tvmake.config.requests.running import BenchmarkRequest
+from tvmake.frontend.options import ImportOptions
 from tvmake.stages.results.benchmark import benchmark
 
 Noise = Callable[[np.random.RandomState, int], np.ndarray]

@@ -39,7 +39,7 @@ def program(source: str):
     """The network as torch exports it. Loading a ``.pt2`` runs what it holds."""
     import torch
 
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.zoo import models as zoo
 
     if source.startswith("zoo:"):

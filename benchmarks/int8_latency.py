@@ -68,7 +68,7 @@ def float_network(name: str, directory: Path, kept: Path | None) -> Subject:
         return Subject(Path(name), images[:SAMPLES], images[SAMPLES : 10 * SAMPLES])
     import torch
 
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.zoo import models as zoo
 
     torch.manual_seed(0)
@@ -116,18 +116,18 @@ def package(source: Path, precision: str, images: np.ndarray) -> tuple[Run, dict
     from tvmake.artifact.module_files import save_module, save_params
     from tvmake.codegen.link import generate
     from tvmake.codegen.lowering import lower
+    from tvmake.codegen.options import BuildOptions, PassOptions
     from tvmake.codegen.weights import packed_weights
-    from tvmake.config.build import BuildOptions, PassOptions
     from tvmake.config.dataset import DatasetConfig, Preprocessing
-    from tvmake.config.model import ImportOptions
-    from tvmake.config.precision import PrecisionConfig
     from tvmake.config.requests.calibrating import CalibrateRequest
-    from tvmake.config.requests.transforming import TransformRequest
     from tvmake.config.target import TargetConfig
     from tvmake.frontend.onnx import importer
+    from tvmake.frontend.options import ImportOptions
+    from tvmake.quantize.precision import PrecisionConfig
     from tvmake.stages.model.calibrate import calibrate
     from tvmake.targets.resolve import tvm_target
     from tvmake.transform.graph import transform
+    from tvmake.transform.options import TransformRequest
 
     imported = importer.read(source, ImportOptions(source=str(source)))
     wanted, ranges = PrecisionConfig(base=precision), None

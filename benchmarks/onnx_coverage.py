@@ -166,8 +166,8 @@ def tvm_import(model: onnx.ModelProto) -> tuple[Any, list[Any]]:
 
 def tvmake_import(model: onnx.ModelProto) -> tuple[Any, list[Any]]:
     """tvmake's importer, through a file as a user would."""
-    from tvmake.config.model import ImportOptions
     from tvmake.frontend.onnx.importer import read
+    from tvmake.frontend.options import ImportOptions
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

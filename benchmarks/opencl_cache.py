@@ -23,7 +23,7 @@ REPEATS = 3
 BUILD = """
 import sys
 import numpy as np
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.codegen.link import generate
 from tvmake.native.backend import opencl_library
 import tvm

@@ -139,9 +139,9 @@ def make(name: str, directory: Path, among: Sequence[str]) -> dict[str, Any]:
 def every_assignment(directory: Path, choice: Mapping[str, Any]) -> dict[str, Any]:
     """Build and judge every assignment of a project's network, and time those that meet the goals by turns."""
     os.chdir(directory)
-    from tvmake.config.precision import LayerAssignment
     from tvmake.config.reading.load import load
     from tvmake.plan.plan import Plan
+    from tvmake.quantize.precision import LayerAssignment
     from tvmake.stages.choices.choose_precision import choose_precision_request
     from tvmake.stages.choices.precision_search.kept import Kept
     from tvmake.stages.choices.precision_search.trials import Trial, Workbench

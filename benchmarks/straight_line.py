@@ -70,7 +70,7 @@ def read(source: str) -> tuple[Any, dict, Callable, list[np.ndarray]]:
 
     if source.endswith(".pt2"):
         return from_program(torch.export.load(ROOT / "resources" / source), digits())
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.zoo import models as zoo
 
     random = np.random.default_rng(0)

@@ -196,11 +196,11 @@ def outcome(name: str, tag: str) -> str:
 
     from tvmake.codegen.link import generate
     from tvmake.codegen.lowering import lower
+    from tvmake.codegen.options import BuildOptions, PassOptions
     from tvmake.codegen.weights import packed_weights
-    from tvmake.config.build import BuildOptions, PassOptions
-    from tvmake.config.model import ImportOptions
     from tvmake.config.target import TargetConfig
     from tvmake.errors import TvmakeError
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.torch.importer import read
     from tvmake.native.backend import opencl_library
     from tvmake.targets.resolve import tvm_target

@@ -28,8 +28,8 @@ from tests.frontend.torch.running import outputs
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 LEFT_OUT = (

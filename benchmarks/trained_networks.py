@@ -16,7 +16,7 @@ import torch
 from comparing import ROOT
 from torch.nn import functional
 
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.zoo import models as zoo
 
 sys.path.append(str(ROOT / "resources"))

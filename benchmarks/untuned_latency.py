@@ -42,7 +42,7 @@ def network(name: str) -> tuple[Any, tuple[Any, ...]]:
         import breadth_networks
 
         return breadth_networks.network(name)
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.zoo import models as zoo
 
     side = 299 if "inception" in name else 224
@@ -55,14 +55,14 @@ def package(program: Any, inputs: list[np.ndarray]) -> tuple[Callable[[], Any], 
 
     from tvmake.codegen.link import generate
     from tvmake.codegen.lowering import lower
+    from tvmake.codegen.options import BuildOptions, PassOptions
     from tvmake.codegen.weights import packed_weights
-    from tvmake.config.build import BuildOptions, PassOptions
-    from tvmake.config.model import ImportOptions
-    from tvmake.config.requests.transforming import TransformRequest
     from tvmake.config.target import TargetConfig
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.torch import importer
     from tvmake.targets.resolve import tvm_target
     from tvmake.transform.graph import transform
+    from tvmake.transform.options import TransformRequest
 
     imported = importer.read(program, ImportOptions(source="network.pt2"))
     module, params = transform(imported.module, imported.params, TransformRequest())

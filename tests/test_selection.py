@@ -23,7 +23,7 @@ def test_a_module_concerns_tests_that_import_it_directly_or_over_others_nearest_
     assert reach.distance(VALIDATE) == 0
     assert reach.distance("workflow/tvmake/validate/numerics.py") == 1
     assert Reach("tests/validate/test_samples.py").distance("workflow/tvmake/errors.py") == 2
-    assert Reach("tests/plan/test_plan.py").distance("workflow/tvmake/config/base.py") == 3
+    assert Reach("tests/plan/test_plan.py").distance("workflow/tvmake/options.py") == 3
     assert reach.distance("workflow/tvmake/engine/noop.py") is None
 
 

@@ -22,10 +22,7 @@ import tvm
 from tvmake.artifact.extents import check_extents
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import goals_for
 from tvmake.device.code import checking_arguments
@@ -33,13 +30,16 @@ from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx import importer as onnx_importer
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.native.backend import opencl_library
 from tvmake.process.fork import fork, signal_group
 from tvmake.process.parent_death import end_with_parent
 from tvmake.process.supervised import exit_description
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 from .dynamic import exported, sizes
 from .network import Kind, Network, Program

@@ -12,7 +12,7 @@ from tvmake.artifact.empty_tensors import bind_empty
 from tvmake.artifact.module_files import load_module, load_params, save_module
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.errors import InputError
 
 DAMAGED = [

@@ -12,9 +12,9 @@ from tvmake.benchmark.baseline.process import baseline_process
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import LocalDeviceConfig
-from tvmake.config.model import ImportOptions
 from tvmake.config.requests.running import BenchmarkRequest
 from tvmake.device.sharing.turns import Partner
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
 
 DIGIT = digit_images(1)[0]

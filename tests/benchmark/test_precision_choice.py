@@ -3,7 +3,7 @@
 import pytest
 
 from tvmake.benchmark.precision_choice import MeasuredAssignment, choose, explained
-from tvmake.config.precision import LayerAssignment
+from tvmake.quantize.precision import LayerAssignment
 from tvmake.validate.verdict import MissedGoal
 
 ANY = LayerAssignment(layers=["float32", "int8"])

@@ -15,17 +15,16 @@ from tvmake.cache import key as keys
 from tvmake.cache.compiler import compiler_identity
 from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.key import Work, key, material
-from tvmake.config.build import BuildOptions
-from tvmake.config.model import ImportOptions
+from tvmake.codegen.options import BuildOptions
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.config.target import TargetConfig
-from tvmake.config.transform import TransformOptions, UserPass
 from tvmake.frontend.formats import FRONTENDS
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.trust import RUNS_CODE
 from tvmake.stages.registry import stages
 from tvmake.storage.code_fingerprint import changed_at, foreign
+from tvmake.transform.options import TransformOptions, TransformRequest, UserPass
 
 NATIVE = TargetConfig(kind="llvm", mcpu="native")
 REQUEST = BuildRequest(model="digits", precision="float32", target_name="cpu", target=NATIVE, cpu="a cpu")

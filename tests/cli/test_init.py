@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from onnx import TensorProto, helper
 
+from tvmake.artifact.dims import DimBounds
 from tvmake.cli.init import init
-from tvmake.config.dims import DimBounds
 from tvmake.config.documents.schema import config_schema
 from tvmake.config.documents.starter import StarterInput, dynamic_sizes, model_name, starter
 from tvmake.config.reading.load import load

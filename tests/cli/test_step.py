@@ -145,11 +145,11 @@ CALLS = {
     "from tvmake.validate.metrics import MetricSamples, measure\n"
     "given = MetricSamples(lambda: iter(()), 0)\n"
     "work = lambda: measure({'f': Metric(use='theirs:mine')}, given, given)\n",
-    "pass theirs:mine": "from tvmake.config.transform import UserPass\n"
+    "pass theirs:mine": "from tvmake.transform.options import UserPass\n"
     "from tvmake.transform.user_passes import load_pass\n"
     "work = lambda: load_pass(UserPass(use='theirs:mine', at='before_legalize'))\n",
     "theirs:mine": "from tvmake.frontend.torch.factory import export\n"
-    "from tvmake.config.model import ImportOptions\n"
+    "from tvmake.frontend.options import ImportOptions\n"
     "work = lambda: export('theirs:mine', ImportOptions(source='theirs:mine', trusted=True))\n",
 }
 """Calls of a user's function, by what it is called."""

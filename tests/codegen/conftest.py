@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tvmake.config.model import ImportOptions
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.frontend.options import ImportOptions
+from tvmake.transform.options import TransformRequest
 
 
 @dataclass(frozen=True)

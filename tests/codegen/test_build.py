@@ -13,7 +13,7 @@ from tests.codegen.conftest import Transformed
 from tvmake.artifact.manifest import Manifest
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.link import generate
-from tvmake.config.build import BuildOptions
+from tvmake.codegen.options import BuildOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError, MachineError

@@ -4,7 +4,7 @@ import pytest
 import tvm
 
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
 from tvmake.targets.resolve import tvm_target

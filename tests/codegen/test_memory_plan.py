@@ -10,11 +10,11 @@ from tests.codegen.conftest import Transformed, dimensions_net
 from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
 from tvmake.artifact.module_files import load_module
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.codegen.options import PassOptions
 from tvmake.ir.bounds import LOWER, UPPER
 from tvmake.ir.expressions import bindings, is_call
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 from tvm import relax  # isort: skip
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from tests.codegen.conftest import Transformed
 from tvmake.artifact.module_files import load_module
 from tvmake.codegen.generating import lower_and_generate
+from tvmake.codegen.known_passes import ELSEWHERE, GROUPS, NUMBERS, SWITCHES, pass_names
+from tvmake.codegen.options import BuildOptions
 from tvmake.codegen.passes import PassRecord, PassTimes
-from tvmake.config.build import BuildOptions
-from tvmake.config.catalogue.passes import ELSEWHERE, GROUPS, NUMBERS, SWITCHES, pass_names
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
@@ -58,7 +58,7 @@ def test_the_catalogue_has_every_pass_that_a_build_runs(static_net: Transformed,
 
 
 def test_the_catalogue_is_sorted_and_has_no_name_twice():
-    names = resources.files("tvmake.config.catalogue").joinpath("passes.txt").read_text().split()
+    names = resources.files("tvmake.codegen").joinpath("passes.txt").read_text().split()
     assert names == sorted(set(names), key=names.index) and len(names) == len(pass_names())
 
 

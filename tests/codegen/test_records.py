@@ -18,8 +18,8 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.module_files import load_module, load_params
 from tvmake.codegen.lowering import fused_module, packs_weights
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.scheduling.apply import apply_best
-from tvmake.config.build import PassOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.device.local.worker import LoadedPackage

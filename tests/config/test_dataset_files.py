@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.files.dataset import dataset_files
+from tvmake.config.dataset_files import dataset_files
 from tvmake.errors import InputError
 
 

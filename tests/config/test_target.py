@@ -3,11 +3,11 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tvmake.config.catalogue.entries import catalogue
-from tvmake.config.catalogue.tags import known_tags
 from tvmake.config.reading.load import check
 from tvmake.config.target import TargetConfig
 from tvmake.errors import ErrorList, InputError
+from tvmake.targets.catalogue.entries import catalogue
+from tvmake.targets.catalogue.tags import known_tags
 
 NET = {"net": {"source": "net.onnx"}}
 

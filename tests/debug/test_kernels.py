@@ -10,8 +10,8 @@ from tests.native.opencl_device import POCL, library
 from tests.process import shared
 from tests.tune.graphs import graph, kept, kernel
 from tvmake.codegen.lowering import Lowered, lower
+from tvmake.codegen.options import BuildOptions
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import BuildOptions
 from tvmake.config.target import TargetConfig
 from tvmake.debug.kernels import first_wrong_kernel
 from tvmake.debug.relax_values import Trace, trace_kernels

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tvmake.config.precision import PrecisionConfig
 from tvmake.debug.left_out import finer_weights
+from tvmake.quantize.precision import PrecisionConfig
 
 
 @pytest.mark.parametrize(

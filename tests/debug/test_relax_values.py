@@ -6,7 +6,7 @@ from tvm import relax
 
 from tests.tune.graphs import CPU, graph
 from tvmake.codegen.lowering import fused_module
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.debug.relax_values import trace_kernels, trace_operators
 from tvmake.errors import InputError
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.validate.test_reference import tflite_relu
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.config.model import ImportOptions
 from tvmake.debug.source_values import source_values
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.run import run_reference
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources"

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.device.configs import device_config
 from tests.lock.made import BEST, CONFIG, WORKLOADS, best_set, fill, plan_of, tasks
 from tests.records.examples import PLACE, record, verdict
 from tvmake.artifact import stage_json
-from tvmake.config.requests.tuning import PickBestRequest
 from tvmake.errors import InputError
 from tvmake.plan.plan import Plan, Variant
 from tvmake.records.frozen import read_frozen
 from tvmake.records.pick_locked import pick_locked
-from tvmake.records.store import RecordStore
+from tvmake.records.store import RecordStore, open_store
 
 LOCK = Path("run.lock")
 TUNED = "digits/float32/tuned"
@@ -21,9 +19,7 @@ TUNED = "digits/float32/tuned"
 
 def picked(variant: str = TUNED) -> bytes:
     """best.json as it is picked now."""
-    unreachable = device_config(via="rpc", tracker="127.0.0.1:1", key="nobody")
-    request = PickBestRequest(target_name="tuned", device_name="phone", device=unreachable)
-    pick_locked(Path(f"results/{TUNED}/tasks.json"), request, LOCK, variant, Path("again.json"))
+    pick_locked(Path(f"results/{TUNED}/tasks.json"), open_store(), LOCK, variant, Path("again.json"))
     return Path("again.json").read_bytes()
 
 

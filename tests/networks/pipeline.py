@@ -12,12 +12,11 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.referencing import ReferenceRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
+from tvmake.frontend.options import ImportOptions
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.reference import reference
 from tvmake.stages.model.transform import transform_model
@@ -25,6 +24,7 @@ from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
 from tvmake.storage.code_fingerprint import fingerprint
 from tvmake.storage.files import atomic_directory, canonical_json, digest_bytes
+from tvmake.transform.options import TransformRequest
 
 SAMPLES = 2
 """The least that tells whether the outputs react to the inputs."""

@@ -79,7 +79,7 @@ def test_the_wheel_carries_the_packages_own_data(wheel: Path):
     for path in ours:
         if "__pycache__" not in path.parts:
             assert f"tvmake/{path}" in names
-    assert {"tvmake/py.typed", "tvmake/config/catalogue/tags.txt"} <= set(names)
+    assert {"tvmake/py.typed", "tvmake/targets/catalogue/tags.txt"} <= set(names)
 
 
 def test_the_wheel_carries_nothing_else(wheel: Path):

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tvmake.config.model import ImportOptions
 from tvmake.config.reading.load import check, load, merge
 from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
@@ -16,7 +15,6 @@ from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.requests.tuning import (
     BudgetRequest,
     ChooseLayoutRequest,
@@ -24,12 +22,13 @@ from tvmake.config.requests.tuning import (
     PickBestRequest,
     TuneRequest,
 )
-from tvmake.config.transform import CANDIDATES
 from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
+from tvmake.frontend.options import ImportOptions
 from tvmake.plan.plan import Plan, Variant
 from tvmake.stages.registry import patterns, stages
 from tvmake.targets.cpu.identity import cpu_identity
+from tvmake.transform.options import CANDIDATES, TransformRequest
 
 TEXT = """
 models:

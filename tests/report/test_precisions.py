@@ -5,8 +5,8 @@ import pytest
 from tests.report.conftest import gather
 from tvmake.artifact import stage_json
 from tvmake.benchmark.precision_choice import ChosenLayer, Effect, MeasuredAssignment, PrecisionChoice
-from tvmake.config.precision import LayerAssignment
 from tvmake.errors import InputError
+from tvmake.quantize.precision import LayerAssignment
 
 MIXED = LayerAssignment(layers=["float32", "int8", "int8"])
 CANDIDATES = [

@@ -12,10 +12,10 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, unpack
 from tvmake.config.export import SelfTest
-from tvmake.config.model import ImportOptions
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.config.validation import DEFAULT_GOALS
+from tvmake.frontend.options import ImportOptions
 from tvmake.provenance.statement import with_files
 from tvmake.stages.package.contents import self_test_goals
 from tvmake.stages.package.export import export

@@ -34,11 +34,11 @@ from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, write_array
 from tvmake.cli import run as command
 from tvmake.config.export import ExportOptions, SelfTest
-from tvmake.config.model import ImportOptions
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.config.root import Config
 from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.plan.plan import Plan
 from tvmake.provenance.check import check_package
 from tvmake.provenance.statement import with_files

@@ -14,14 +14,14 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
 from tvmake.config.dataset import DatasetConfig, Preprocessing
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.calibrating import CalibrateRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages.model.calibrate import STAGE, calibrate
 from tvmake.stages.model.import_model import import_model
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 
 @pytest.fixture(scope="module")

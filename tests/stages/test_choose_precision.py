@@ -16,18 +16,18 @@ from tests.transform.nets import imported
 from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import load_module, save_module, save_params
 from tvmake.benchmark.precision_choice import PrecisionChoice
-from tvmake.config.precision import LayerAssignment, LayerPrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
-from tvmake.config.transform import TransformOptions, UserPass
 from tvmake.config.validation import Goals
+from tvmake.quantize.precision import LayerAssignment, LayerPrecision, PrecisionConfig
 from tvmake.quantize.source.rounding import note_quantized_source
 from tvmake.stages.choices.choose_precision import choose_precision
 from tvmake.stages.choices.precision_search import trials
 from tvmake.stages.model.calibrate import calibrate
 from tvmake.storage.files import write_text
+from tvmake.transform.options import TransformOptions, UserPass
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
 
 AUTO = PrecisionConfig(base="auto", among=["float32", "int8"])

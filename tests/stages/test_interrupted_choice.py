@@ -16,16 +16,16 @@ from tests.patience import HANG_S, wait_until
 from tests.stages.test_choose_precision import Choosing
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.benchmark.precision_choice import PrecisionChoice
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
-from tvmake.config.transform import TransformOptions, UserPass
 from tvmake.config.validation import Goals
 from tvmake.device.local.device import LocalDevice
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages.choices.precision_search.kept import FILE, Kept, choices_root, key_of
 from tvmake.stages.choices.precision_search.trials import Workbench
 from tvmake.storage.directories import HOME_VARIABLE
+from tvmake.transform.options import TransformOptions, UserPass
 
 ROOT = Path(__file__).resolve().parents[2]
 

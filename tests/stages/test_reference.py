@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from tests.workflow.project import ROOT
 from tvmake.artifact import stage_json
 from tvmake.artifact.source import SourceRecord
-from tvmake.config.model import ImportOptions
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.reference import reference
 from tvmake.stages.package.self_test import self_test

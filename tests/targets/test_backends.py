@@ -11,8 +11,9 @@ import pytest
 import tvm
 
 from tests.targets.adreno_texture.nets import target
+from tvmake.cli.machine.targets import targets
+from tvmake.codegen.known_passes import pass_names
 from tvmake.codegen.pass_list import list_passes
-from tvmake.config.catalogue.passes import pass_names
 from tvmake.errors import InputError
 from tvmake.targets.backends import backend_of
 
@@ -31,27 +32,30 @@ BACKENDS = {
 }
 
 
+def named(name: str) -> "tvm.target.Target":
+    return tvm.target.Target(name) if name in ("llvm", "c", "metal") else target(name)
+
+
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_target_has_the_backend_of_its_kind(name: str):
-    made = tvm.target.Target(name) if name in ("llvm", "c", "metal") else target(name)
-    assert backend_of(made).name == BACKENDS[name]
+    assert backend_of(named(name)).name == BACKENDS[name]
 
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_its_passes_are_listed_under_the_names_that_a_config_knows(name: str):
-    phases = list_passes(name)
+    phases = list_passes(named(name))
     assert [*phases] == ["graph", "kernels", "schedules", "virtual machine", "each kernel"]
     assert {one for phase in phases.values() for one in phase} - {"(TVM lowers kernels)"} <= pass_names()
 
 
 def test_the_order_of_passes_is_that_of_a_build():
-    graph = list_passes("llvm")["graph"]
+    graph = list_passes(named("llvm"))["graph"]
     assert graph.index("InlineSlices") < graph.index("ConvertToChannelsLast") < graph.index("ToWinograd")
 
 
 def test_passes_of_no_target_are_refused():
     with pytest.raises(InputError, match="no such target 'nonsense'"):
-        list_passes("nonsense")
+        targets("nonsense", passes=True)
 
 
 BACKEND = '''"""CPUs whose kernels stay plain loops."""

@@ -7,7 +7,7 @@ import tvm
 from tests.targets.adreno_texture.nets import BUFFER, conv, executable, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.targets.adreno_texture.passes import texture_scopes
 
 

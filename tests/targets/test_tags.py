@@ -7,11 +7,12 @@ import pytest
 import tvm
 
 from tvmake.cli.machine.targets import targets
-from tvmake.config.catalogue.entries import catalogue
-from tvmake.config.catalogue.tags import known_tags
-from tvmake.config.target import TargetConfig, TargetKind
+from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
+from tvmake.targets.catalogue.entries import catalogue
+from tvmake.targets.catalogue.tags import known_tags
 from tvmake.targets.listing import known_processors, target_kinds, target_tags
+from tvmake.targets.options import TargetKind
 from tvmake.targets.resolve import tvm_target
 
 

@@ -13,12 +13,11 @@ from onnx import helper
 
 from tests.frontend.onnx import models as onnx_models
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.dims import DimBounds
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.transform import TransformOptions
+from tvmake.artifact.dims import DimBounds
 from tvmake.frontend.imported import ImportedModel
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformOptions, TransformRequest
 
 from tvm import relax  # isort: skip
 

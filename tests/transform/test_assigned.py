@@ -10,12 +10,12 @@ from onnx import helper
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import Transformed, calls, imported, input_dtypes, operators, run
 from tvmake.artifact.calibration import Calibration, TensorRange
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.graph import float_network, transform
 from tvmake.transform.network_layers import network_layers
+from tvmake.transform.options import TransformRequest
 
 FLOATS = ("float32", "float16", "int8")
 ROWS = onnx_models.random(4, 32, seed=9)

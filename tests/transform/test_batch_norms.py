@@ -11,12 +11,11 @@ import tvm_ffi
 from torch import nn
 
 from tests.frontend.compiled import run_compiled
-from tvmake.config.model import ImportOptions
-from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.transform import TransformOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.ir.expressions import operator_name
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformOptions, TransformRequest
 
 
 def operators(module: "tvm.IRModule") -> list[str]:

@@ -24,17 +24,16 @@ from tests.transform.nets import (
     transformed,
 )
 from tvmake.artifact import stage_json
+from tvmake.artifact.dims import DimBounds
 from tvmake.artifact.module_files import save_module, save_params
-from tvmake.config.dims import DimBounds
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.transform import TransformOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.ir.bounds import bounds_of, with_bounds
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform import graph
 from tvmake.transform.graph import bound_signature
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT
+from tvmake.transform.options import TransformOptions, TransformRequest
 
 from tvm import relax  # isort: skip
 
@@ -292,7 +291,7 @@ TRANSFORM_ELSEWHERE = """
 import sys
 from pathlib import Path
 ballast = [object() for _ in range(int(sys.argv[1]))]
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.transform.options import TransformRequest
 from tvmake.stages.model.transform import transform_model
 paths = [Path(argument) for argument in sys.argv[3:]]
 transform_model(*paths[:3], TransformRequest.model_validate_json(sys.argv[2]), *paths[3:])

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.transform.nets import operators, run, transformed
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 Q, K, V = torch.randn(3, 1, 2, 8, 4, generator=torch.Generator().manual_seed(0))

@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.transform.nets import calls, input_dtypes
-from tvmake.config.precision import PrecisionConfig
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.precision import to_precision
 
 from tvm import relax, topi  # isort: skip

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.layouts.test_clips import conv_then_clip
 from tests.transform.nets import IMAGE, Transformed, calls, classifier_onnx, input_dtypes, run, transformed
-from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.mixed_precision import POLICY
 from tvmake.transform.precision import to_precision
 

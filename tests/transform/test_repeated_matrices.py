@@ -7,9 +7,9 @@ import tvm
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import Transformed, run
 from tests.tune.graphs import graph
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 op = tvm.relax.op
 

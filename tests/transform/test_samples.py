@@ -10,10 +10,10 @@ import tvm
 
 from tests.transform.nets import run
 from tests.tune.graphs import graph
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 op = tvm.relax.op
 

@@ -6,12 +6,12 @@ from onnx import helper
 
 from tests.frontend.onnx.models import FLOAT, model, random, read, save
 from tvmake.codegen import lowering
-from tvmake.config.build import PassOptions
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 from tvmake.transform.simplify_shapes import simplify_shapes
 
 from tvm import relax  # isort: skip

@@ -78,7 +78,7 @@ def test_what_a_recurrent_network_starts_with_is_made_and_not_stored():
     import torch
 
     from tests.transform.nets import transformed
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.torch.importer import read
 
     class Cell(torch.nn.Module):
@@ -112,7 +112,7 @@ def test_attention_holds_no_zeros_of_the_size_of_its_scores():
     import torch
 
     from tests.transform.nets import transformed
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
     from tvmake.frontend.torch.importer import read
 
     class Attention(torch.nn.Module):

@@ -14,12 +14,11 @@ import tvm
 from tests.codegen.conftest import static_net  # noqa: F401
 from tests.transform.nets import IMAGE, calls, input_dtypes, operators, run, transformed
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.files.model import python_file
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, UserPass
+from tvmake.codegen.options import PassOptions
 from tvmake.errors import InputError
+from tvmake.frontend.model_files import python_file
+from tvmake.quantize.precision import PrecisionConfig
+from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS, TransformRequest, UserPass
 from tvmake.transform.user_passes import apply_user_passes, load_pass
 
 ROOT = Path(__file__).resolve().parents[2]

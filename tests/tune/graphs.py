@@ -6,7 +6,7 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.lowering import fused_module
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.records.workload import Workload, workload
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT
 

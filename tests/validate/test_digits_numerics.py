@@ -8,9 +8,9 @@ import tvm
 
 from tests.unoptimised import UNOPTIMISED
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.model import ImportOptions
 from tvmake.config.validation import PrecisionGoals, goals_for
 from tvmake.frontend.onnx import importer as onnx_frontend
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.dataset import load_dataset
 from tvmake.validate.numerics import Comparison, NumericsReport
 from tvmake.validate.reference.run import run_reference

@@ -11,8 +11,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as OrtNot
 
 from tests.requirements import need_module
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.run import open_reference, run_reference
 
 RESOURCES = Path(__file__).parents[2] / "resources"
@@ -203,7 +203,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(source, li
     program = (
         f"import sys; sys.modules[{library!r}] = None\n"
         "from tvmake.artifact.signature import Signature\n"
-        "from tvmake.config.model import ImportOptions\n"
+        "from tvmake.frontend.options import ImportOptions\n"
         "from tvmake.errors import MachineError\n"
         "from tvmake.validate.reference.run import run_reference\n"
         "try:\n"

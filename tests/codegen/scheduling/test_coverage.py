@@ -8,8 +8,8 @@ from tests.tune.replayed import kernels
 from tvmake.artifact.manifest import Coverage
 from tvmake.codegen.kernel_analysis import work
 from tvmake.codegen.lowering import Lowered, fused_module
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.scheduling.coverage import coverage, require
-from tvmake.config.build import PassOptions
 from tvmake.errors import InputError
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.workload import GENERATION, target_identity, workload

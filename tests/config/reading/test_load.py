@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.config.reading.mistakes import MINIMAL, mistakes
 from tvmake.config.benchmark import BenchmarkOptions
-from tvmake.config.model import ImportOptions
 from tvmake.config.reading.load import check, load, load_layers
 from tvmake.config.root import Config
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError, TvmakeError
+from tvmake.frontend.options import ImportOptions
 
 scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.text("abc", max_size=3)
 values = st.recursive(

@@ -11,7 +11,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, INT64, model, random, read, runtime, save
 from tests.transform.nets import calls, input_dtypes
-from tvmake.config.precision import PrecisionConfig
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.precision import to_precision
 
 node = helper.make_node

@@ -10,8 +10,8 @@ import tvm
 from onnx import TensorProto, helper
 
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.model import ImportOptions
 from tvmake.frontend.onnx.importer import read
+from tvmake.frontend.options import ImportOptions
 
 # Extents, window, steps, padding: left out along both axes, along one, along one and one more window along the other, and none.
 POOLINGS = {

@@ -10,11 +10,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.frontend.onnx.models import FLOAT, model, random, read, save
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.model import ImportOptions
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.codegen.options import PassOptions
 from tvmake.frontend.onnx import importer
+from tvmake.frontend.options import ImportOptions
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 SIZES = [(8, 12), (7, 5), (2, 9), (1, 4)]
 WEIGHT = np.random.default_rng(0).standard_normal((6, 4, 3, 2)).astype(np.float32)

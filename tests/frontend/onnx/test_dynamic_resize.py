@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from tests.frontend.onnx.models import refusal
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.model import ImportOptions
 from tvmake.frontend.onnx.importer import read
+from tvmake.frontend.options import ImportOptions
 
 SIZES = [(8, 12), (7, 5), (2, 9), (5, 2)]
 SCALES = [(2.0, 2.0), (1.5, 0.6), (3.0, 0.5), (1.1, 1.1)]

@@ -14,7 +14,7 @@ from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.device.code import checking_arguments
 from tvmake.errors import InputError
 

@@ -10,13 +10,13 @@ from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, refusal, runtime, save
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.codegen.options import PassOptions
 from tvmake.device.code import checking_arguments
 from tvmake.errors import InputError
 from tvmake.ir.bounds import LOWER
 from tvmake.ir.size_expressions import size_text
 from tvmake.transform.graph import bound_signature, transform
+from tvmake.transform.options import TransformRequest
 
 from tvm import relax  # isort: skip
 

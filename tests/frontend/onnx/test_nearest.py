@@ -9,8 +9,8 @@ import tvm
 from onnx import TensorProto, helper
 
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.model import ImportOptions
 from tvmake.frontend.onnx.importer import read
+from tvmake.frontend.options import ImportOptions
 
 # Extent and factor, or extent and size; of each some output lies on an element, or between two.
 SCALED = [(4, 0.6), (7, 1.1), (30, 0.3), (30, 1.2), (40, 0.6), (11, 1.6666666), (9, 2.5)]

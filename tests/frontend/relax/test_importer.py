@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.frontend.compiled import run_compiled
-from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.inspect import inspect_source
+from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.frontend.relax.importer import read
 from tvmake.validate.reference.run import open_reference
 

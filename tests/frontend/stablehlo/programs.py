@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from tests.frontend.compiled import run_compiled
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.stablehlo.importer import read
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.requirements import need_module
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 
 need_module("jax", "pip install 'tvmake[stablehlo]'")
 

@@ -9,9 +9,9 @@ import pytest
 from tests.frontend.compiled import run_compiled
 from tests.requirements import need_module
 from tvmake.artifact.signature import TensorSpec
-from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.inspect import configured, inspect_source
+from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.stages.model.import_model import import_model
 from tvmake.validate.reference.run import run_reference
 

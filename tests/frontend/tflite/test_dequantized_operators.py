@@ -10,8 +10,8 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, conv_options, schema
 from tests.transform.nets import calls, input_dtypes, transformed
-from tvmake.config.model import ImportOptions
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.tflite.importer import read
 
 SCALE, ZERO = 0.04, 5

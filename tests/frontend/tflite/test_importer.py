@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite import models as tflite_models
 from tests.frontend.tflite.models import OP
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.tflite import importer as tflite
 from tvmake.frontend.tflite import source as tflite_source
 

@@ -10,8 +10,8 @@ from ai_edge_litert.interpreter import Interpreter
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
 from tests.frontend.tflite.test_dequantized_operators import apart
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.tflite.importer import inspect, read
 
 BATCH, STEPS, VALUES, UNITS = 2, 5, 3, 4

@@ -10,8 +10,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.tflite.importer import read
 
 SAME, VALID = schema.Padding.SAME, schema.Padding.VALID

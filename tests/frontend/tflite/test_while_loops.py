@@ -8,8 +8,8 @@ import pytest
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
 from tests.frontend.tflite.test_operators import computed, drawn
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.tflite.importer import read
 
 STEPS, WIDTH = 4, 3

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.frontend.compiled import run_compiled
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 

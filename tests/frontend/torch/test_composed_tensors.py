@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.frontend.torch.running import outputs
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.frontend.torch.program import weights_digest
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.frontend.torch.running import outputs
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.constants import LARGEST, compute_constants
 from tvmake.frontend.torch.importer import read
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.frontend.compiled import run_compiled
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import factory
 from tvmake.frontend.torch import importer as torch_export
 from tvmake.frontend.torch import program as torch_program

@@ -6,8 +6,8 @@ from torch.export import Dim, export
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.torch.running import outputs
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import importer as torch_export
 from tvmake.frontend.torch import program as torch_program
 from tvmake.ir.bounds import bounds_of

@@ -10,8 +10,8 @@ import pytest
 from tests.frontend.torch.running import outputs
 from tests.patience import HANG_S
 from tests.requirements import need_module
-from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.frontend.torch.importer import read
 from tvmake.frontend.torch.program import weights_digest
 from tvmake.frontend.torch.source import load_program

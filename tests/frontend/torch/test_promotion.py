@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tests.frontend.torch.running import outputs
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 from tvm.relax.frontend.torch import from_exported_program  # isort: skip

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.export import Dim, export, save
 
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import importer as torch_export
 from tvmake.frontend.torch import program as torch_program
 from tvmake.frontend.torch.pt2 import archive as pt2
@@ -427,7 +427,7 @@ def test_a_quantised_program_is_read_by_a_process_that_knows_nothing_of_quantisa
     save(export(Rounded(), (torch.ones(3),)), path)
     code = f"""
 from pathlib import Path
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.pt2.archive import load
 print(len(load(Path({str(path)!r}), ImportOptions(source="net.pt2")).graph.nodes))
 """

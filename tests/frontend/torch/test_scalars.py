@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.frontend.torch.running import Of, outputs
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.exporting.export import exported_program
 from tvmake.frontend.torch.importer import read
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from tests.frontend.compiled import run_compiled
-from tvmake.config.catalogue.zoo import NETWORK_NAMES
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import importer as torch_export
 from tvmake.frontend.torch import program as torch_program
 from tvmake.frontend.torch import source as torch_source
 from tvmake.frontend.zoo import models as zoo
 from tvmake.frontend.zoo.networks import build
+from tvmake.frontend.zoo_names import NETWORK_NAMES
 
 # torchvision's documentation; for inception_v3 without the auxiliary head, for mobilenet_v1 Keras' trainable weights.
 PUBLISHED_PARAMETERS = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tvmake.artifact.calibration import TensorRange
-from tvmake.config.precision import CalibrationOptions
 from tvmake.quantize.calibrated.insertion import grid
 from tvmake.quantize.calibrated.ranges import Observer
+from tvmake.quantize.precision import CalibrationOptions
 
 
 def observed(values: np.ndarray) -> Observer:

@@ -9,8 +9,8 @@ from onnxruntime.quantization import QuantType
 from tests.frontend.onnx import models as onnx_models
 from tests.quantize.nets import SHAPE, drawn_network, image, quantized_by_onnxruntime, quantized_dynamically
 from tests.transform.nets import Compiled, Transformed, calls, imported, input_dtypes, operators, run, transformed
-from tvmake.config.precision import PrecisionConfig
 from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.precision import PrecisionConfig
 
 PRODUCTS = ("nn.conv2d", "matmul")
 

@@ -11,11 +11,11 @@ from tests.frontend.onnx import models as onnx_models
 from tests.quantize.nets import quantized_by_onnxruntime
 from tests.transform.nets import Transformed, imported, run
 from tvmake.artifact.calibration import Calibration, TensorRange
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.ir.dimensions import is_known
 from tvmake.quantize.calibrated.sites import find_sites
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.graph import float_network, transform
+from tvmake.transform.options import TransformRequest
 
 CHANNELS = 80
 SHAPE = (1, 16, 6, 6)

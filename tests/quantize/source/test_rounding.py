@@ -14,19 +14,19 @@ from tvmake import Package
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.module_files import load_module
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.running import ValidateRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.quantize.source.rounding import is_source_in_integers, is_source_quantized, note_quantized_source
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
+from tvmake.transform.options import TransformRequest
 
 
 def imported(model: onnx.ModelProto, place):

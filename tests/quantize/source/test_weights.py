@@ -14,13 +14,13 @@ from tests.quantize.weights.test_holding import computed
 from tests.transform.nets import Transformed, imported, run, transformed
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import PassOptions
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.target import TargetConfig
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.quantize.source.weights import source_weights
 from tvmake.targets.resolve import tvm_target
 

@@ -7,7 +7,7 @@ from onnx import helper
 from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import Transformed, imported, run, transformed
-from tvmake.config.precision import PrecisionConfig
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.quantize.weights.added import rounded
 
 POSITIONS = onnx_models.random(96, 64, seed=1)

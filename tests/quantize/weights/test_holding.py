@@ -14,12 +14,12 @@ from tests.targets.opencl.test_packages import first_device
 from tests.transform.nets import Compiled, Transformed, calls, classifier, imported, run, transformed
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
+from tvmake.codegen.options import BuildOptions
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import BuildOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.target import TargetConfig
 from tvmake.frontend.imported import ImportedModel
 from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.quantize.weights.narrow import integers_of
 from tvmake.targets.resolve import tvm_target
 

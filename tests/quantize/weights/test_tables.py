@@ -14,9 +14,9 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration, TensorRange
 from tvmake.artifact.module_files import save_module, save_params
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 TABLE = onnx_models.random(300, 32, seed=1) * np.exp2(np.arange(300) % 7)[:, None].astype(np.float32)
 """Rows of sizes far apart."""

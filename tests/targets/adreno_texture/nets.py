@@ -9,7 +9,7 @@ import tvm
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.targets.resolve import tvm_target
 

@@ -14,11 +14,11 @@ from tests.tune.replayed import kernels as functions
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.kernel_analysis import why_trivial
 from tvmake.codegen.lowering import fused_module, lower
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.scheduling.apply import apply_best
 from tvmake.codegen.scheduling.coverage import coverage
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import PassOptions
 from tvmake.native.backend import opencl_library
 from tvmake.records.workload import workload
 from tvmake.targets.backends import kernel_pipeline

@@ -10,7 +10,7 @@ from tests.targets.cpu.schedules.nets import NATIVE, result, values
 from tests.transform.nets import calls
 from tests.tune.graphs import graph, kept
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.targets.cpu.channels_last import channels_last
 
 op = tvm.relax.op

@@ -12,7 +12,7 @@ from tests.targets.adreno_texture.nets import executable, lowered, modules, op, 
 from tests.targets.gpu.nets import error, taken
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.targets import backends
 from tvmake.targets.cuda.dot_products import NAME, SIGNS, dot_intrinsic, with_functions

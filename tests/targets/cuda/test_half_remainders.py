@@ -8,7 +8,7 @@ import tvm
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
 from tvmake.targets.resolve import tvm_target

@@ -13,9 +13,9 @@ from tests.targets.adreno_texture.nets import conv, executable, lowered, modules
 from tests.targets.cuda.test_tensor_cores import H100, REPLAY
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.precision import PrecisionConfig
+from tvmake.codegen.options import PassOptions
 from tvmake.ir.attributes import TF32
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.targets.cuda import tf32
 from tvmake.targets.cuda.backend import CudaBackend
 from tvmake.targets.cuda.fragments import SIDE

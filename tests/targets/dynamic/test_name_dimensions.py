@@ -9,7 +9,7 @@ from tests.targets.cpu.schedules.nets import NATIVE
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
 
 from tvm import relax, tirx  # isort: skip

@@ -9,7 +9,7 @@ import tvm
 
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.targets.resolve import tvm_target
 

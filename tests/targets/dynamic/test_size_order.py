@@ -9,7 +9,7 @@ import tvm
 from tests.targets.cpu.schedules.nets import NATIVE
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.targets.dynamic.size_order import OrderSizes
 
 from tvm import relax  # isort: skip

@@ -10,7 +10,7 @@ import tvm
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, executable, lowered, op, target, tensor
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.native.backend import opencl_library
 
 STEPS = 24

@@ -8,7 +8,7 @@ import tvm_ffi
 from tests.targets.adreno_texture.nets import conv, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.targets.backends import backend_of
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 

@@ -16,7 +16,7 @@ from tests.targets.cpu.schedules.nets import NATIVE
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
 from tvmake.targets.resolve import tvm_target

@@ -9,9 +9,9 @@ from tests.targets.adreno_texture.nets import BUFFER, kernels, op, target, tenso
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import BuildOptions, PassOptions
-from tvmake.config.catalogue.entries import catalogue
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.config.target import TargetConfig
+from tvmake.targets.catalogue.entries import catalogue
 
 X = tensor(4, 1000)
 

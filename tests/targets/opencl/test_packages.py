@@ -9,16 +9,16 @@ import tvm
 
 from tests.requirements import hint, require
 from tvmake.artifact.manifest import Manifest
-from tvmake.config.build import BuildOptions
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
+from tvmake.codegen.options import BuildOptions
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
+from tvmake.frontend.options import ImportOptions
 from tvmake.native.backend import opencl_library
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
+from tvmake.transform.options import TransformRequest
 
 DIGITS = Path(__file__).parents[3] / "resources/digits.onnx"
 

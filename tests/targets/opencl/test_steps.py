@@ -7,8 +7,8 @@ import tvm
 from tests.requirements import hint, require
 from tests.targets.adreno_texture.nets import BUFFER, executable, target
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.model import ImportOptions
+from tvmake.codegen.options import PassOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.native.backend import opencl_library
 

@@ -9,20 +9,20 @@ from tests.tune.graphs import CPU, graph, kept
 from tests.tune.replayed import kernels, traces
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import fused_module
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import PassOptions
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.records.workload import workload
 from tvmake.targets.resolve import tvm_target
 from tvmake.targets.weights.layout_free import ATTRIBUTE, mark_layout_free
 from tvmake.targets.weights.prepack import prepack, split
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 op = tvm.relax.op
 F32 = "float32"

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from tests.transform.nets import operators, run, transformed
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.convolutions.conv1d_to_conv2d import conv1d_to_conv2d
 
 from tvm import relax  # isort: skip

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.transform.nets import operators, run, transformed
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 SHAPES = {1: (1, 4, 11), 2: (1, 4, 9, 10), 3: (1, 4, 5, 6, 7)}

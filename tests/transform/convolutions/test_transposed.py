@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transform.nets import operators, run, transformed
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.convolutions.transposed import as_convolutions, direction, spread_weights
 
 from tvm import relax  # isort: skip

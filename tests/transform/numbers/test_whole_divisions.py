@@ -10,16 +10,16 @@ from torch.overrides import TorchFunctionMode
 
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.generating import lower_and_generate
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.ir.expressions import bindings, operator_name
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
 from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
+from tvmake.transform.options import TransformRequest
 
 from tvm import relax  # isort: skip
 

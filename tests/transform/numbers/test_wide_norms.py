@@ -11,10 +11,10 @@ from torch import nn
 
 from tests.frontend.compiled import run_compiled
 from tests.tune.graphs import graph
-from tvmake.config.model import ImportOptions
-from tvmake.config.requests.transforming import TransformRequest
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 
 
 @pytest.mark.parametrize(

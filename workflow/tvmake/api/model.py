@@ -14,13 +14,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError
+from tvmake.frontend.zoo_names import ZOO
 from tvmake.plan.single import NATIVE, SingleRun, name_of
 
 if TYPE_CHECKING:
-    from tvmake.config.model import ImportOptions
     from tvmake.config.root import Config
+    from tvmake.frontend.options import ImportOptions
     from tvmake.running.package import Package
 
 OPTIONS = "options"
@@ -172,7 +172,7 @@ class Model:
             MachineError: this machine lacks something, or a device is lost.
         """
         from tvmake.artifact import stage_json
-        from tvmake.config.base import Positive
+        from tvmake.options import Positive
         from tvmake.records.best import BestSet
         from tvmake.running.arguments import checked
 
@@ -185,7 +185,7 @@ class Model:
 
     def import_options(self) -> ImportOptions:
         """How the model is read, in a config's words."""
-        from tvmake.config.model import ImportOptions
+        from tvmake.frontend.options import ImportOptions
 
         if self.config_file:
             return self._config(self.config_file).models[self.name].import_options()
@@ -207,9 +207,9 @@ class Model:
         shows_progress: bool,
     ) -> Iterator[Path]:
         """Make a result, and keep other threads and processes from making another one in its place until it is taken."""
-        from tvmake.config.precision import BasePrecision
         from tvmake.config.reading.load import load_layers
         from tvmake.process.command import run_tvmake
+        from tvmake.quantize.precision import BasePrecision
         from tvmake.running.arguments import checked
 
         target: str | None = checked("target", str | None, _spelt(given_target))

@@ -4,8 +4,8 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
+from tvmake.artifact.dims import DimBounds
 from tvmake.artifact.signature import Bounds, Signature, is_arithmetic
-from tvmake.config.dims import DimBounds
 from tvmake.errors import InputError
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {

@@ -9,7 +9,7 @@ Quantization for Deep Neural Networks", AAAI 2018). Whoever uses a prediction me
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tvmake.config.precision import LayerPrecision
+from tvmake.quantize.precision import LayerPrecision
 
 MOST_LABELS = 200
 """Partial assignments kept for each state of the layers that are still read; where there are more, of those within a step of latency

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.config.precision import LayerAssignment, LayerPrecision
+from tvmake.quantize.precision import LayerAssignment, LayerPrecision
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from tvmake.cache import identity, loaded
 from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.recipe import Recipe
-from tvmake.config.target import TargetConfig
 from tvmake.storage.code_fingerprint import changed_at, fingerprint, foreign
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
+from tvmake.targets.options import TargetOptions
 
 KEY_VERSION = 1
 """Of what a key is made of; another one makes every key another one."""
@@ -99,7 +99,7 @@ def _refuse(recipe: Recipe, request: Any) -> None:
         raise NotCacheableError(f"for {kind} other compilers or this machine's devices have a say")
 
 
-def _kind(name: str, target: TargetConfig) -> str:
+def _kind(name: str, target: TargetOptions) -> str:
     if target.entry is not None:
         return target.entry.kind
     if target.tag is None:
@@ -109,7 +109,7 @@ def _kind(name: str, target: TargetConfig) -> str:
     return str(tvm_target(target, f"targets.{name}").kind.name)
 
 
-def _compiler(name: str, target: TargetConfig) -> dict[str, str]:
+def _compiler(name: str, target: TargetOptions) -> dict[str, str]:
     from tvmake.cache.compiler import compiler_identity
 
     if target.tag is not None and target.entry is None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tvmake.config.target import TargetConfig
-    from tvmake.config.transform import UserPass
+    from tvmake.targets.options import TargetOptions
+    from tvmake.transform.options import UserPass
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Recipe:
     """Why the result of a request may depend on more than a key can hold; None if it does not."""
     user_passes: Callable[[Any], Sequence[UserPass]] | None = None
     """Passes of the user that the stage runs. Their code may read anything, so a result with them is not cached."""
-    target: Callable[[Any], tuple[str, TargetConfig]] | None = None
+    target: Callable[[Any], tuple[str, TargetOptions]] | None = None
     """Name and config of the target that code is generated for."""
     is_linked: bool = False
     """Whether the target's linker is at work, which is then part of the key."""

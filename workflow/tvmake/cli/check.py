@@ -11,10 +11,10 @@ from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
-    from tvmake.config.precision import PrecisionConfig
     from tvmake.config.root import ModelConfig
     from tvmake.config.target import TargetConfig
     from tvmake.plan.plan import Plan
+    from tvmake.quantize.precision import PrecisionConfig
 
 UNUSUAL_KINDS = ("metal", "rocm", "vulkan", "hexagon", "webgpu")
 """Target kinds that TVM's wheels may have no code generator for."""

@@ -184,7 +184,7 @@ def _how_to_run(package: Path, kind: str, library: Path, device: str | None) -> 
 def _print_pass_times(log: Path) -> None:
     """The lines of a build's log that say how long each pass took."""
     from tvmake.cli.configs import print_note
-    from tvmake.config.build import PASS_TIME
+    from tvmake.codegen.options import PASS_TIME
 
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith(PASS_TIME)]
     for line in lines:
@@ -197,7 +197,7 @@ def _pass_settings(texts: Iterable[str]) -> dict[str, Any]:
     """``NAME=VALUE`` each, where the value is YAML; TVM's names have dots of their own. 0 and 1 are what older TVM wrote for no
     and yes."""
     from tvmake.cli.configs import overlay
-    from tvmake.config.catalogue.passes import SWITCHES
+    from tvmake.codegen.known_passes import SWITCHES
 
     found: dict[str, Any] = {}
     for text in texts:

@@ -40,7 +40,7 @@ def completion(
 
 def targets(incomplete: str) -> list[str]:
     """Names of the catalogue that begin so."""
-    from tvmake.config.catalogue.entries import catalogue
+    from tvmake.targets.catalogue.entries import catalogue
 
     return [name for name in ("native", *catalogue()) if name.startswith(incomplete)]
 

@@ -10,7 +10,7 @@ import typer
 from tvmake.cli.output_file import output_file
 
 if TYPE_CHECKING:
-    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.options import ImportOptions
 
 
 def init(
@@ -91,9 +91,9 @@ def _import_options(model: str) -> ImportOptions:
     """
     from pydantic import ValidationError
 
-    from tvmake.config.model import ImportOptions
     from tvmake.config.reading.messages import message
     from tvmake.errors import InputError
+    from tvmake.frontend.options import ImportOptions
 
     try:
         return ImportOptions(source=model)

@@ -40,7 +40,7 @@ def elsewhere(option: str, command: str) -> str | None:
 
 def is_model(word: str) -> bool:
     """Whether a word is the name of a model's file, by its ending."""
-    from tvmake.config.model import FORMATS
+    from tvmake.frontend.options import FORMATS
 
     return Path(word).suffix in FORMATS
 

@@ -10,11 +10,10 @@ import tvm
 
 from tvmake.codegen.link import cause, generate
 from tvmake.codegen.lowering import Lowered, lower, refuse_python_functions
+from tvmake.codegen.options import PackageOptions, PassOptions
 from tvmake.codegen.passes import PassRecord, PassTimes
 from tvmake.codegen.scheduling.apply import apply_best
 from tvmake.codegen.scheduling.unbuildable import unbuildable_kernels
-from tvmake.config.build import PassOptions
-from tvmake.config.requests.building import BuildRequest
 from tvmake.errors import InputError, TvmakeError
 from tvmake.records.best import BestSet
 
@@ -22,7 +21,7 @@ from tvmake.records.best import BestSet
 def lower_and_generate(
     module: "tvm.IRModule",
     target: "tvm.target.Target",
-    request: BuildRequest,
+    request: PackageOptions,
     inputs: int,
     best: BestSet | None = None,
     record: PassRecord | None = None,

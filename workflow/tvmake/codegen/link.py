@@ -9,8 +9,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.codegen.options import BuildOptions
 from tvmake.codegen.passes import pass_context
-from tvmake.config.build import BuildOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import atomic_path
 from tvmake.storage.refusals import full_for_temporary_files, is_full, no_space

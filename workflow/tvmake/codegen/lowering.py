@@ -13,10 +13,9 @@ import tvm
 from tvmake.artifact.empty_tensors import AllocateEmpty
 from tvmake.artifact.signature import Bounds
 from tvmake.codegen.memory_plan import PlanMemory
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.passes import pass_context
 from tvmake.codegen.size_check_messages import ReportSizeChecks
-from tvmake.config.build import PassOptions
-from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.ir.bounds import bounds_of
 from tvmake.targets.backend import LoweringContext
@@ -25,6 +24,7 @@ from tvmake.targets.dynamic.shape_order import OrderShapeStores, ordered_shape_v
 from tvmake.targets.passes import Pass, run_passes
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
+from tvmake.transform.options import UserPass
 from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
 

@@ -11,8 +11,8 @@ from tvmake.artifact.manifest import ClmlPart, Component, Coverage, FileEntry, M
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.kernels import graph, kernels
 from tvmake.codegen.lowering import Lowered
+from tvmake.codegen.options import PackageOptions
 from tvmake.codegen.placement import placement
-from tvmake.config.requests.building import BuildRequest
 from tvmake.provenance.statement import RECORDS, statement
 from tvmake.quantize.source.rounding import is_source_quantized
 from tvmake.storage.files import digest_file
@@ -23,7 +23,7 @@ LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CU
 
 
 def package_manifest(
-    request: BuildRequest,
+    request: PackageOptions,
     signature: Signature,
     lowered: Lowered,
     covered: Coverage,

@@ -8,8 +8,8 @@ import tvm
 
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
+from tvmake.codegen.options import BuildOptions
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import BuildOptions
 
 
 def runner(

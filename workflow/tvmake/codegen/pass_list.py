@@ -3,27 +3,13 @@
 import tvm
 
 from tvmake.codegen.lowering import machine_passes
-from tvmake.config.target import TargetConfig, written_target
-from tvmake.errors import InputError
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.backends import backend_of
 from tvmake.targets.passes import pass_name
-from tvmake.targets.resolve import tvm_target
 
 
-def list_passes(name: str) -> dict[str, list[str]]:
-    """The names of a target's passes, by what they work on; they are those that ``build.dump`` and ``disabled_passes`` know.
-
-    Args:
-        name: of a processor, a tag or a kind.
-
-    Raises:
-        InputError: there is no such target.
-    """
-    try:
-        target = tvm_target(TargetConfig(**written_target(name)), name)
-    except ValueError as error:
-        raise InputError(name, str(error)) from None
+def list_passes(target: "tvm.target.Target") -> dict[str, list[str]]:
+    """The names of a target's passes, by what they work on; they are those that ``build.dump`` and ``disabled_passes`` know."""
     backend, context = backend_of(target), LoweringContext(target, layout_free=True)
     with target:
         phases = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.config.build import PASS_TIME, PassOptions
+from tvmake.codegen.options import PASS_TIME, PassOptions
 
 NO_SETTINGS: Mapping[str, Any] = {}
 

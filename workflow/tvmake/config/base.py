@@ -1,10 +1,10 @@
-"""The base of every config model: strict about keys, immutable once read."""
+"""Types of values in a config: names, paths and counts."""
 
 import re
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from tvmake.config.limits import MOST_REPETITIONS
 from tvmake.config.text.typographic import in_quotation_marks
@@ -75,13 +75,5 @@ Directory = Annotated[str, AfterValidator(_directory)]
 ResultsPath = Annotated[str, AfterValidator(_results_path)]
 """A directory that is filled, and cleaned."""
 
-Positive = Annotated[int, Field(ge=1)]
-
 Repetitions = Annotated[int, Field(ge=1, le=MOST_REPETITIONS)]
 """How often something is run."""
-
-
-class Strict(BaseModel):
-    """Refuses unknown keys. Values arrive from YAML or from ``--config``, hence lax types ("4" is 4)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)

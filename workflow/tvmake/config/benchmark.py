@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Repetitions, Strict
+from tvmake.config.base import Repetitions
+from tvmake.options import Strict
 
 Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]

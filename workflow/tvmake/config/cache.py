@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
-from tvmake.config.base import Directory, LocalPath, Strict
+from tvmake.config.base import Directory, LocalPath
+from tvmake.options import Strict
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 """Decimal ones as disks are sold, and binary ones (``GiB``)."""

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import LocalPath, Positive, Strict
+from tvmake.config.base import LocalPath
+from tvmake.options import Positive, Strict
 
 Size = Positive | tuple[Positive, Positive]
 """One extent for a square (crop) or the shorter side (resize), or (height, width)."""

@@ -13,8 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from tvmake.config.base import Positive, Strict
 from tvmake.config.device_variables import Variables, announced, variables_of
+from tvmake.options import Positive, Strict
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SomeSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Positive, Strict
+from tvmake.options import Positive, Strict
 
 
 class SelfTest(Strict):

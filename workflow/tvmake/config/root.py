@@ -5,23 +5,24 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.config.base import Name, ResultsPath, Strict
+from tvmake.artifact.dims import Dims
+from tvmake.codegen.options import BuildOptions
+from tvmake.config.base import LocalPath, Name, ResultsPath
 from tvmake.config.benchmark import BenchmarkOptions
-from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
-from tvmake.config.dims import Dims
 from tvmake.config.export import ExportOptions
-from tvmake.config.files.formats import how_to_name
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.target import TargetConfig, obstacle
 from tvmake.config.text.names import REPEATING
-from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for
 from tvmake.config.variants import LEAVE_OUT, VariantFilter
+from tvmake.frontend.file_kinds import how_to_name
+from tvmake.frontend.options import ImportOptions
+from tvmake.options import Strict
+from tvmake.quantize.precision import BasePrecision, PrecisionConfig
+from tvmake.transform.options import TransformOptions
 
 RESERVED_MODEL_NAMES = frozenset({"best", "diff", "history", "sources", "tuning"})
 
@@ -63,6 +64,11 @@ def _names(values: list[Any]) -> list[str]:
 class ModelConfig(ImportOptions):
     """One model: its source, its inputs, what it must achieve, and where it departs from the general options."""
 
+    source: LocalPath
+    """A path (.onnx, .pt2, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
+    ``format: relax``, a Relax module), or ``zoo:<name>``."""
+    files: list[LocalPath] = Field(default_factory=list)
+    """Further files the source reads (ONNX external data that does not lie beside it as <source>.data)."""
     dims: Dims = Field(default_factory=dict)
     """Sizes of dynamic dimensions, by name, which make the package static; or bounds of those that stay dynamic: ``{min: 1, max: 512}``."""
     dataset: DatasetConfig | None = None

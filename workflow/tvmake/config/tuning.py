@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Directory, LocalPath, Positive, Repetitions, Strict
+from tvmake.config.base import Directory, LocalPath, Repetitions
+from tvmake.options import Positive, Strict
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -41,8 +41,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from tvmake.config.base import Name, Positive, Repetitions, Strict
-from tvmake.config.transform import PythonName
+from tvmake.config.base import Name, Repetitions
+from tvmake.options import Positive, Strict
+from tvmake.transform.options import PythonName
 
 Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from tvmake.config.base import Name, Strict
+from tvmake.config.base import Name
+from tvmake.options import Strict
 
 LEAVE_OUT = "leave it out with variants.exclude"
 """The remedy for combinations that cannot be made, in a config."""

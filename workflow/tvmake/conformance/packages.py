@@ -5,15 +5,15 @@ from typing import cast
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import MANIFEST, REQUIRED, pack, read_manifest
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.conformance.networks import Network
+from tvmake.frontend.options import ImportOptions
+from tvmake.quantize.precision import BasePrecision, PrecisionConfig
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
+from tvmake.transform.options import TransformRequest
 
 
 def make_package(

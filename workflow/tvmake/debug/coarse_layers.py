@@ -11,8 +11,6 @@ from tvm import relax
 
 from tvmake.artifact.calibration import Calibration
 from tvmake.codegen.on_this_machine import runner
-from tvmake.config.precision import LayerPrecision, PrecisionConfig
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals
 from tvmake.debug.departure import difference
 from tvmake.debug.diagnosis import Evidence, Finding, LayerNoise
@@ -25,8 +23,10 @@ from tvmake.quantize.calibrated.bias import rounded_weight
 from tvmake.quantize.calibrated.insertion import grid
 from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.calibrated.switches import SwitchedLayer, with_switches
+from tvmake.quantize.precision import LayerPrecision, PrecisionConfig
 from tvmake.transform.graph import float_network, transform
 from tvmake.transform.network_layers import network_layers
+from tvmake.transform.options import TransformRequest
 from tvmake.validate.reference.stored import ReferenceSample
 
 MOST_NAMED = 3

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
-from tvmake.config.transform import UserPass
+from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
+from tvmake.transform.options import UserPass
 
 GROUPS = (128, 64, 32)
 """Weights that may share a scale."""

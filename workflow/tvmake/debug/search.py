@@ -15,9 +15,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals, default_goals
 from tvmake.debug.coarse_layers import CoarseLayers
 from tvmake.debug.departure import (
@@ -39,9 +37,11 @@ from tvmake.debug.variant import Variant
 from tvmake.debug.worst_sample import worst_sample
 from tvmake.errors import InputError
 from tvmake.process.output import counted
+from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.records.best import BestSet
 from tvmake.targets.resolve import linker, tvm_target
 from tvmake.transform.graph import transform
+from tvmake.transform.options import TransformRequest
 from tvmake.tune.verify.kernel_runner import kernel_runner
 from tvmake.validate.reference.stored import ReferenceSet
 from tvmake.validate.verdict import MissedGoal

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.model import ImportOptions
 from tvmake.debug.departure import Value
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 
 Tensors = Mapping[str, np.ndarray]
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import LayerPrecision
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.running import ValidateRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.debug.coarse_layers import Recalibrate
+from tvmake.frontend.options import ImportOptions
+from tvmake.quantize.precision import LayerPrecision
+from tvmake.transform.options import TransformRequest
 
 
 @dataclass(frozen=True)

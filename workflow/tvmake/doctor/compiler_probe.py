@@ -12,8 +12,8 @@ from typing import Any, get_args
 import numpy as np
 import tvm
 
-from tvmake.config.target import TargetKind
 from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.options import TargetKind
 
 from tvm import te  # isort: skip
 from tvm.s_tir import dlight  # isort: skip

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from tvmake.config.target import TargetKind
 from tvmake.doctor.check import Check, ending, output_of
 from tvmake.native.ndk import GET, find_ndk
 from tvmake.native.zig import zig_command
 from tvmake.process.python import python_command
+from tvmake.targets.options import TargetKind
 
 GROUP = "compilers"
 PROBE_TIMEOUT_S = 120.0

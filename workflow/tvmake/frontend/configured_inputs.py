@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmake.artifact.signature import Bounds, Signature, TensorSpec
-from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
+from tvmake.frontend.options import InputSpec
 
 
 def describe(spec: TensorSpec) -> str:

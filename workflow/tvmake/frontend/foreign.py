@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmake.config.files.model import model_files
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, TvmakeError
+from tvmake.frontend.model_files import model_files
+from tvmake.frontend.options import ImportOptions
 from tvmake.process.limits import Limits, limited
 
 FILES = frozenset({"onnx", "pt2", "tflite", "stablehlo"})

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tvmake.artifact.signature import Bounds, Signature, TensorSpec
-from tvmake.config.files.formats import how_to_name
-from tvmake.config.files.model import python_file
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
+from tvmake.frontend.file_kinds import how_to_name
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import unloaded_library
+from tvmake.frontend.model_files import python_file
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.source_file import COPY, open_source
 from tvmake.process.limits import isolated
 from tvmake.process.user_code import check_function

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from tvmake.config.files.formats import LONGEST_SIGN, sign_of
 from tvmake.errors import InputError
+from tvmake.frontend.file_kinds import LONGEST_SIGN, sign_of
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 

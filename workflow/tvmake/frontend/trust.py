@@ -1,7 +1,7 @@
 """Sources whose loading runs code that they bring along."""
 
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 
 RUNS_CODE = {
     "factory": "a factory is Python code that the import would run",

@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from tvmake.config.precision import LayerAssignment
-from tvmake.config.transform import Layout
 from tvmake.errors import InputError
+from tvmake.quantize.precision import LayerAssignment
 from tvmake.records.frozen import SCHEMA_VERSION, LockedRecords, parse, read_bytes
 from tvmake.records.record import Digest
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import write_text
+from tvmake.transform.options import Layout
 
 LOCK = Path("run.lock")
 """Its usual name."""

@@ -7,7 +7,6 @@ from tvmake import __version__
 from tvmake.artifact import stage_json
 from tvmake.artifact.package import read_manifest
 from tvmake.benchmark.precision_choice import PrecisionChoice
-from tvmake.config.transform import Layout
 from tvmake.errors import InputError
 from tvmake.lock.artifacts import hermetic_files, locked
 from tvmake.lock.document import Lock
@@ -15,6 +14,7 @@ from tvmake.lock.origins import origins
 from tvmake.plan.plan import Plan, Variant
 from tvmake.records.best import BestSet
 from tvmake.records.frozen import LockedKernel, LockedRecords
+from tvmake.transform.options import Layout
 from tvmake.tune.layouts import LayoutChoice
 
 

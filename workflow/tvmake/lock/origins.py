@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmake import __version__
-from tvmake.config.files.dataset import dataset_files
+from tvmake.config.dataset_files import dataset_files
 from tvmake.lock.compilers import compilers
 from tvmake.lock.document import Origins, Tool
 from tvmake.lock.git import revision

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tvmake.config.transform import CANDIDATES
 from tvmake.plan.budgets import Round
 from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages.descriptor import Kind, Output, Stage
 from tvmake.stages.registry import goal_stages, stages
+from tvmake.transform.options import CANDIDATES
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,19 @@
 from functools import cached_property
 from typing import Any
 
+from tvmake.codegen.options import BuildOptions
+from tvmake.config import dataset_files
 from tvmake.config.benchmark import BenchmarkOptions
-from tvmake.config.build import BuildOptions
 from tvmake.config.device import DeviceConfig
 from tvmake.config.export import ExportOptions
-from tvmake.config.files import dataset as dataset_files
-from tvmake.config.files import model as model_files
-from tvmake.config.model import ImportOptions
 from tvmake.config.root import Config, overridden
-from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import ValidationOptions
 from tvmake.errors import InputError
+from tvmake.frontend.model_files import model_files
+from tvmake.frontend.options import ImportOptions
 from tvmake.targets.cpu.identity import cpu_identity
+from tvmake.transform.options import TransformOptions
 
 
 class ModelOptions:
@@ -59,7 +59,7 @@ class ModelOptions:
     @property
     def files(self) -> list[str]:
         """The model's files, as they are now."""
-        return model_files.model_files(self.config)
+        return model_files(self.config)
 
     @property
     def dataset_files(self) -> list[str]:
@@ -109,7 +109,7 @@ class TargetOptions:
         """What code for the target depends on: not where it runs, nor how it is tuned."""
         return {
             "target_name": self.name,
-            "target": self.config.model_copy(update={"device": None, "tuning": None}),
+            "target": self.config.options(),
             "cpu": cpu_identity() if self.config.is_native else None,
         }
 

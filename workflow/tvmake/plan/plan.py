@@ -11,7 +11,6 @@ from tvmake.config.reading.load import check
 from tvmake.config.reading.places import Position
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
-from tvmake.config.transform import BUILD_POINTS, CANDIDATES, FLOAT_POINTS, TRANSFORM_POINTS
 from tvmake.plan.jobs import Job, Jobs
 from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
@@ -24,6 +23,7 @@ from tvmake.stages.results.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
 from tvmake.storage.notes.own_directories import make_own
+from tvmake.transform.options import BUILD_POINTS, CANDIDATES, FLOAT_POINTS, TRANSFORM_POINTS
 
 __all__ = ["Job", "Plan", "Variant"]
 

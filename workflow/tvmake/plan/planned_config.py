@@ -8,20 +8,20 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tvmake.artifact.tasks import KernelBudget
+from tvmake.codegen.options import BuildOptions
 from tvmake.config.benchmark import BenchmarkOptions
-from tvmake.config.build import BuildOptions
 from tvmake.config.export import ExportOptions
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
 from tvmake.config.root import Config, ModelConfig
-from tvmake.config.transform import Layout, TransformOptions, UserPass
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import Goals, ValidationOptions, goals_for
+from tvmake.frontend.options import ImportOptions
 from tvmake.plan import sources
 from tvmake.plan.budgets import Budgets, Round
 from tvmake.plan.options import ModelOptions, TargetOptions
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages import registry
 from tvmake.stages.descriptor import WILDCARDS, Stage
+from tvmake.transform.options import Layout, TransformOptions, UserPass
 
 CHOSEN = {file: f"chosen/{file}" for file in ("module.json", "module.params", "signature.json")}
 ASSIGNED = {file: f"assigned/{file}" for file in CHOSEN}

@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tvmake.artifact.dims import fixed_sizes, sample_sizes
 from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds
 from tvmake.artifact.signature import Bounds, Signature
 from tvmake.cache import settings
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.dims import fixed_sizes, sample_sizes
-from tvmake.config.files.formats import how_to_name_file
-from tvmake.config.files.model import python_file
 from tvmake.config.reading.load import one_or_many
 from tvmake.config.validation import goals_for
 from tvmake.device.architecture import check_triple
 from tvmake.errors import InputError, TvmakeError
+from tvmake.frontend.file_kinds import how_to_name_file
+from tvmake.frontend.model_files import python_file
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
 from tvmake.process.own_cores import tvm_threads

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from tvmake.config.catalogue.zoo import ZOO
 from tvmake.config.text.names import REPEATING
 from tvmake.errors import InputError, TvmakeError
+from tvmake.frontend.zoo_names import ZOO
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text, writing
 from tvmake.storage.notes.state_file import read_state, write_state
@@ -96,7 +96,7 @@ class SingleRun:
 
         file = self.root / self.source
         if file.is_dir() and self.source:
-            from tvmake.config.files.formats import how_to_name_within
+            from tvmake.frontend.file_kinds import how_to_name_within
 
             remedy = how_to_name_within(str(file)) or "name the model's file in it"
             raise InputError(self.source, "is a directory, not a model", remedy)
@@ -109,7 +109,7 @@ class SingleRun:
         if file.suffix == ".tar" and is_package(file):
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
         if not file.is_file():
-            from tvmake.config.files.formats import how_to_name_file
+            from tvmake.frontend.file_kinds import how_to_name_file
             from tvmake.storage.plain_files import broken_link
 
             if problem := broken_link(file):
@@ -136,8 +136,8 @@ class SingleRun:
             raise InputError("target", problem, remedy or "`tvmake targets` lists what there is") from None
 
     def _check_precision(self) -> None:
-        from tvmake.config.precision import BasePrecision
         from tvmake.config.reading.messages import one_of
+        from tvmake.quantize.precision import BasePrecision
 
         known = [*get_args(BasePrecision), *self.layer.get("precisions", ())]
         if self.precision not in known:

@@ -1,7 +1,7 @@
 """The files a stage reads besides models, datasets and other stages' outputs: Python modules of the user."""
 
-from tvmake.config.files.model import python_file
-from tvmake.config.transform import UserPass
+from tvmake.frontend.model_files import python_file
+from tvmake.transform.options import UserPass
 
 
 def pass_files(passes: list[UserPass]) -> list[str]:

@@ -8,15 +8,15 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from tvmake.config.precision import LayerAssignment
-from tvmake.config.transform import Layout
 from tvmake.errors import InputError
+from tvmake.quantize.precision import LayerAssignment
 from tvmake.records.record import Digest, Generation, TuningContext
 from tvmake.storage import documents
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
+from tvmake.transform.options import Layout
 
 Part = TypeVar("Part", bound=BaseModel)
 

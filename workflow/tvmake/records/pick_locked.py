@@ -5,18 +5,18 @@ from typing import Any
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.tasks import Task, TaskList
-from tvmake.config.requests.tuning import PickBestRequest
 from tvmake.errors import InputError
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.frozen import LockedKernel, read_frozen
 from tvmake.records.record import Record, TuningContext
-from tvmake.records.store import open_store
+from tvmake.records.store import RecordStore
 
 
-def pick_locked(tasks: Path, request: PickBestRequest, lock: Path, variant: str, best: Path) -> BestSet:
+def pick_locked(tasks: Path, store: RecordStore, lock: Path, variant: str, best: Path) -> BestSet:
     """Write ``best`` as it was when the lock was written; no device is asked, and nothing is measured or checked.
 
     Args:
+        store: where the records are.
         variant: whose records, as ``model/precision/target``.
 
     Raises:
@@ -26,7 +26,6 @@ def pick_locked(tasks: Path, request: PickBestRequest, lock: Path, variant: str,
     """
     listed = stage_json.load(TaskList, tasks)
     frozen = read_frozen(lock).records_of(variant, lock)
-    store = open_store(request.store)
     named = {kernel.workload: kernel for kernel in frozen.kernels}
     missing: list[LockedKernel] = []
 

@@ -19,7 +19,6 @@ from tvmake.benchmark.goals import missed_performance
 from tvmake.benchmark.result import Latency
 from tvmake.benchmark.statistics import SampleMs
 from tvmake.config.requests.reporting import VariantRow
-from tvmake.config.transform import Layout
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.errors import InputError
 from tvmake.report import quantities
@@ -27,6 +26,7 @@ from tvmake.report.cache_use import CacheUse
 from tvmake.report.results import VariantResults
 from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_lines
 from tvmake.storage.documents import FailsFast
+from tvmake.transform.options import Layout
 from tvmake.validate.verdict import MissedGoal
 
 SCHEMA_VERSION: Final = 1

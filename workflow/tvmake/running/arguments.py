@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tvmake.config.model import FORMATS
 from tvmake.config.reading.messages import message
 from tvmake.errors import InputError
+from tvmake.frontend.options import FORMATS
 from tvmake.process.output import argument
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from tvmake.artifact import stage_json
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
-from tvmake.config.model import ImportOptions
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.validation import DEFAULT_GOALS, Goals, default_goals
+from tvmake.frontend.options import ImportOptions
 from tvmake.process.command import run_tvmake
 from tvmake.running.arguments import checked
 from tvmake.storage.temporary import temporary_directory

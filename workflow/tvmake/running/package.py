@@ -15,8 +15,8 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import TensorSpec
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics
-from tvmake.config.base import Positive
 from tvmake.errors import InputError
+from tvmake.options import Positive
 from tvmake.process.output import counted
 from tvmake.process.own_cores import stay_on_own_cores
 from tvmake.process.tvm_import import import_tvm
@@ -24,8 +24,8 @@ from tvmake.running.arguments import check_is_no_other, checked, path_of
 from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
 if TYPE_CHECKING:
-    from tvmake.config.model import ImportOptions
     from tvmake.device.local.worker import LoadedPackage
+    from tvmake.frontend.options import ImportOptions
     from tvmake.validate.numerics import NumericsReport
 
 

@@ -14,15 +14,15 @@ from tvmake.cache.recipe import Recipe
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from tvmake.codegen.options import BuildOptions
     from tvmake.config.benchmark import BenchmarkOptions
-    from tvmake.config.build import BuildOptions
     from tvmake.config.export import ExportOptions
-    from tvmake.config.model import ImportOptions
-    from tvmake.config.precision import PrecisionConfig
     from tvmake.config.root import Config, ModelConfig
-    from tvmake.config.transform import Layout, TransformOptions, UserPass
     from tvmake.config.tuning import TuningOptions
     from tvmake.config.validation import Goals, ValidationOptions
+    from tvmake.frontend.options import ImportOptions
+    from tvmake.quantize.precision import PrecisionConfig
+    from tvmake.transform.options import Layout, TransformOptions, UserPass
 
 WILDCARDS = ("model", "precision", "target", "number", "layout", "workload")
 """What tells the jobs of a stage apart."""

@@ -8,10 +8,10 @@ from typing import Any, get_args
 import tvm
 from tvm_ffi import get_global_func
 
-from tvmake.config.target import TargetKind
 from tvmake.errors import InputError
 from tvmake.process.limits import isolated
 from tvmake.process.output import muted
+from tvmake.targets.options import TargetKind
 
 RUNTIMES = {
     "cuda": "USE_CUDA",
@@ -103,7 +103,7 @@ def known_processors() -> list[dict[str, Any]]:
     """The catalogue's families, with their members: ``name``, ``members``, ``kind``, ``what``, ``attributes``, ``float16``,
     ``images`` (OpenCL's limits, or None), ``source`` of the numbers, ``conservative``."""
 
-    from tvmake.config.catalogue.entries import catalogue
+    from tvmake.targets.catalogue.entries import catalogue
 
     members: dict[str, list[str]] = {}
     for entry in catalogue().values():

@@ -8,11 +8,11 @@ from typing import Any
 
 import tvm
 
-from tvmake.config.target import CPU_KINDS, TargetConfig
 from tvmake.errors import InputError
 from tvmake.process.output import muted
 from tvmake.targets import toolchain
 from tvmake.targets.cpu.native import native_attributes
+from tvmake.targets.options import CPU_KINDS, TargetOptions
 from tvmake.targets.toolchain import driver_identity as linker_identity
 
 __all__ = ["check_library", "link_options", "linker", "linker_identity", "tvm_target"]
@@ -31,7 +31,7 @@ HOST_OF_TAG = "TAG brings it along: give it another host, as `host: {{mtriple: {
 """What to do where the host that a tag of TVM's implies is none that packages are linked for."""
 
 
-def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
+def tvm_target(config: TargetOptions, where: str) -> "tvm.target.Target":
     """Build the TVM target with its host; ``native`` becomes this machine's CPU as LLVM knows it, without what it lacks.
 
     Raises:
@@ -44,7 +44,7 @@ def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
     if host is not None:
         _made(host, f"{where}.host")
     elif target.kind.name not in CPU_KINDS and target.host is None:
-        host = _resolved(TargetConfig(kind="llvm"))
+        host = _resolved(TargetOptions(kind="llvm"))
     if host is not None:
         target = _made({**_resolved(config), "host": host}, where)
     for part in (target, target.host):
@@ -89,10 +89,10 @@ _NOT_WRITTEN = {"kind", "tag", "host", "from_device", "target_device_type"}
 
 
 def _key(where: str, attribute: str) -> str:
-    return f"{where}.{attribute}" if attribute in TargetConfig.model_fields else f"{where}.attributes.{attribute}"
+    return f"{where}.{attribute}" if attribute in TargetOptions.model_fields else f"{where}.attributes.{attribute}"
 
 
-def linker(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
+def linker(config: TargetOptions, where: str, *, is_tried: bool = True) -> str:
     """The compiler driver that links mod.so for the target's host; ``is_tried`` as for the toolchain's.
 
     Raises:
@@ -101,12 +101,12 @@ def linker(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
     return toolchain.compiler_driver(_with_host_of_tag(config), where, is_tried=is_tried)
 
 
-def link_options(config: TargetConfig) -> list[str]:
+def link_options(config: TargetOptions) -> list[str]:
     """The user's arguments for that driver."""
     return [*(config.host.link_options if config.host else ()), *config.link_options]
 
 
-def check_library(library: Path, config: TargetConfig, where: str) -> None:
+def check_library(library: Path, config: TargetOptions, where: str) -> None:
     """See that mod.so loads on the device, as far as its file tells.
 
     Raises:
@@ -115,7 +115,7 @@ def check_library(library: Path, config: TargetConfig, where: str) -> None:
     toolchain.check_library(library, _with_host_of_tag(config), where)
 
 
-def _with_host_of_tag(config: TargetConfig) -> TargetConfig:
+def _with_host_of_tag(config: TargetOptions) -> TargetOptions:
     """The config with the CPU that a tag of TVM's implies, which only TVM knows."""
     if config.tag is None or config.entry is not None or config.host is not None:
         return config
@@ -124,10 +124,10 @@ def _with_host_of_tag(config: TargetConfig) -> TargetConfig:
     triple = config.mtriple or (cpu.attrs.get("mtriple") if cpu is not None else None)
     if not triple:
         return config
-    return config.model_copy(update={"host": TargetConfig(kind="llvm", mtriple=str(triple))})
+    return config.model_copy(update={"host": TargetOptions(kind="llvm", mtriple=str(triple))})
 
 
-def _resolved(config: TargetConfig) -> dict[str, Any]:
+def _resolved(config: TargetOptions) -> dict[str, Any]:
     attributes = config.tvm_attributes()
     if attributes.get("mcpu") == "native":
         here = native_attributes()

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from tvmake.artifact.elf import Library, read_library
-from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError, MachineError
 from tvmake.native.ndk import GET, PAGE_BYTES, clang, find_ndk
 from tvmake.native.zig import INSTALL, android_libm, script, zig_command
 from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.options import TargetOptions
 
 GNU_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i686": "i386", "armv7a": "arm", "armv7l": "arm"}
 """Words for a processor, by the one that ELF files and GNU triples use here."""
@@ -59,7 +59,7 @@ TIMEOUT_S = 900
 """zig compiles parts of a C library the first time, on a busy machine for minutes."""
 
 
-def check_system(config: TargetConfig, where: str, remedy: str = "name one of these, such as {triple}") -> None:
+def check_system(config: TargetOptions, where: str, remedy: str = "name one of these, such as {triple}") -> None:
     """See that a target's host is of a system that packages are linked for.
 
     Args:
@@ -79,7 +79,7 @@ def check_system(config: TargetConfig, where: str, remedy: str = "name one of th
         raise InputError(key, problem, remedy.format(triple=_gnu_triple(host.triple)))
 
 
-def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
+def compiler_driver(config: TargetOptions, where: str, *, is_tried: bool = True) -> str:
     """The compiler driver that links mod.so for a target's host: a name on PATH, or a path.
 
     Args:
@@ -110,7 +110,7 @@ def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) 
     return driver
 
 
-def check_library(path: Path, config: TargetConfig, where: str) -> None:
+def check_library(path: Path, config: TargetOptions, where: str) -> None:
     """See that a linked library loads on the device, as far as its file tells.
 
     Raises:
@@ -184,11 +184,11 @@ def driver_identity(driver: str) -> str:
     return lines[0].strip() if lines else driver
 
 
-def _host(config: TargetConfig) -> TargetConfig:
-    return config if config.is_cpu else config.host or TargetConfig(kind="llvm")
+def _host(config: TargetOptions) -> TargetOptions:
+    return config if config.is_cpu else config.host or TargetOptions(kind="llvm")
 
 
-def _of_toolchain(config: TargetConfig, host: TargetConfig, where: str) -> str:
+def _of_toolchain(config: TargetOptions, host: TargetOptions, where: str) -> str:
     chosen = config.toolchain or host.toolchain
     triple = host.triple
     if chosen == "system" or (chosen is None and _is_here(triple)):
@@ -281,7 +281,7 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _how_to_get(driver: str, config: TargetConfig, host: TargetConfig) -> str:
+def _how_to_get(driver: str, config: TargetOptions, host: TargetOptions) -> str:
     """What to do about a compiler that is not there."""
     ways = [f"install it (Debian: apt-get install {package})"] if (package := _debian(driver)) else []
     if config.cc or host.cc:

@@ -1,10 +1,10 @@
 """Checks of a target before anything is built for it."""
 
-from tvmake.config.target import TargetConfig
+from tvmake.targets.options import TargetOptions
 from tvmake.targets.toolchain import compiler_driver
 
 
-def check_target(target: TargetConfig, where: str) -> None:
+def check_target(target: TargetOptions, where: str) -> None:
     """See that LLVM knows a target's CPU, and that the compiler that links for it is there. TVM is loaded only where the
     answer may be no.
 

@@ -13,13 +13,13 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.calibration import Calibration
-from tvmake.config.precision import LayerPrecision
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, constant, is_call
 from tvmake.ir.rewriting import rewritten
 from tvmake.quantize.calibrated.insertion import insert
 from tvmake.quantize.calibrated.sites import Sites, find_sites
 from tvmake.quantize.integers.conversion import MOVES, to_integers
+from tvmake.quantize.precision import LayerPrecision
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.clips import join_clips, split_clips
 from tvmake.transform.network_layers import INFER, is_layer

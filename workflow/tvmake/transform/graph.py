@@ -6,11 +6,9 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.calibration import Calibration
+from tvmake.artifact.dims import DimBounds, fixed_sizes
 from tvmake.artifact.extents import narrow_bounds
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
-from tvmake.config.dims import DimBounds, fixed_sizes
-from tvmake.config.precision import LayerPrecision
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.ir.bounds import bounds_of, with_bounds
@@ -20,6 +18,7 @@ from tvmake.quantize.calibrated.insertion import insert
 from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.integers.conversion import has_quantized, to_integers, turn_weights
 from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.precision import LayerPrecision
 from tvmake.quantize.source.weights import source_weights
 from tvmake.quantize.weights.added import hold_added
 from tvmake.quantize.weights.holding import hold_weights
@@ -40,6 +39,7 @@ from tvmake.transform.numbers.isnan_idiom import ask_for_numbers
 from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
 from tvmake.transform.numbers.wide_norms import spell_out_wide_norms
 from tvmake.transform.numbers.zero_products import keep_infinities
+from tvmake.transform.options import TransformRequest
 from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.samples import reflect_two_rows, sample_in_float32

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.config.precision import LayerPrecision
 from tvmake.ir.expressions import fixed_shape, is_call, operator_name, variables
 from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.integers.products import OTHER_PRODUCTS, PRODUCTS
+from tvmake.quantize.precision import LayerPrecision
 
 from tvm import relax  # isort: skip
 

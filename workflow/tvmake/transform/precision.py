@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import tvm
 
-from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
 from tvmake.ir.attributes import TF32
 from tvmake.quantize.integers.conversion import has_quantized
+from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.clips import join_clips, split_clips
 from tvmake.transform.mixed_precision import ALWAYS, FOLLOW, NEVER, POLICY, to_mixed_precision

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import tvm
 
-from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.process.user_code import calling, defined_at, load_function
+from tvmake.transform.options import UserPass
 
 CONTRACT = "a pass takes an IRModule and returns one"
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.tasks import Task
-from tvmake.config.transform import Layout
 from tvmake.storage.documents import FailsFast
+from tvmake.transform.options import Layout
 
 SHARE = 2 / 3
 """Of a network's operations, how much the kernels that are measured do: with those of a few kinds of convolution, the

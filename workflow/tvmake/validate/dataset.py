@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.files.dataset import MOST_LIST_BYTES
+from tvmake.config.dataset_files import MOST_LIST_BYTES
 from tvmake.config.text.encodings import as_utf8, described
 from tvmake.errors import InputError
 from tvmake.process.output import counted

@@ -11,7 +11,7 @@ import numpy as np
 from tvmake.artifact.array_files import FREE_BYTES, MOST_RATIO, array_of, open_arrays
 from tvmake.artifact.tensor_file import DAMAGE, reason
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.files.dataset import LIST_SUFFIXES, listed, separator
+from tvmake.config.dataset_files import LIST_SUFFIXES, listed, separator
 from tvmake.errors import InputError
 from tvmake.storage.plain_files import open_plain
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tests.frontend.torch.running import Of, outputs
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 EDGES = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 3e38, -3e38, 1e-40, -1e-45, torch.inf, -torch.inf, torch.nan, 1.1754943508222875e-38, -3.7])  # fmt: skip

@@ -9,8 +9,8 @@ from torch import nn
 
 from tests.frontend.torch.running import Of, outputs
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 from tvm.relax.frontend.torch import from_exported_program  # isort: skip

@@ -7,8 +7,8 @@ from torch import nn
 
 from tests.frontend.torch.operators.indexing.test_scatter import Of
 from tests.frontend.torch.running import outputs
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 F = nn.functional

@@ -11,8 +11,8 @@ from tests.targets.cpu.schedules.nets import NATIVE, values
 from tests.tune.graphs import Shape
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import BuildOptions, PassOptions
 
 from tvm import relax, tirx  # isort: skip
 

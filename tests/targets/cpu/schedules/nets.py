@@ -8,8 +8,8 @@ import tvm
 from tests.tune.graphs import Shape, graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
+from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.build import BuildOptions, PassOptions
 from tvmake.targets.cpu.native import native_attributes
 
 NATIVE = tvm.target.Target({"kind": "llvm", **native_attributes()})

@@ -348,7 +348,7 @@ def test_a_kernel_that_is_refused_stays_plain():
     (name,) = lowered(expression, *inputs).ruled
     from tests.tune.graphs import graph
     from tvmake.codegen.lowering import lower
-    from tvmake.config.build import PassOptions
+    from tvmake.codegen.options import PassOptions
 
     made = lower(graph(expression, *inputs), NATIVE, [], PassOptions(), 1, refused=[name])
     assert made.ruled == frozenset()

@@ -8,7 +8,7 @@ import tvm_ffi
 
 from tests.targets.cpu.schedules.nets import error, lowered
 from tvmake.codegen.link import generate
-from tvmake.config.build import BuildOptions
+from tvmake.codegen.options import BuildOptions
 from tvmake.targets.cpu.vectors.registers import ON_STACK, Registers
 
 from tvm.script import tirx as T  # isort: skip

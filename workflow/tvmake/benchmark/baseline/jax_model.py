@@ -6,7 +6,7 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.jax_program import load_callable
 from tvmake.validate.runtime import named
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.tflite_model import by_name
 from tvmake.validate.runtime import named
 

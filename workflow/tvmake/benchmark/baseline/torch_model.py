@@ -4,8 +4,8 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
-from tvmake.config.model import ImportOptions
 from tvmake.errors import MachineError
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.torch_program import load_callable, to_torch
 from tvmake.validate.runtime import named
 

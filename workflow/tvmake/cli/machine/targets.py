@@ -64,11 +64,17 @@ def targets(
 
 def _print_passes(name: str | None, as_json: bool) -> None:
     from tvmake.codegen.pass_list import list_passes
+    from tvmake.config.target import TargetConfig, written_target
     from tvmake.errors import InputError
+    from tvmake.targets.resolve import tvm_target
 
     if name is None:
         raise InputError("--passes", "which target?", "name one, such as `tvmake targets llvm --passes`")
-    phases = list_passes(name)
+    try:
+        target = TargetConfig(**written_target(name))
+    except ValueError as error:
+        raise InputError(name, str(error)) from None
+    phases = list_passes(tvm_target(target, name))
     if as_json:
         import json
 

@@ -15,11 +15,11 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 if TYPE_CHECKING:
     from tvmake.artifact.calibration import Calibration
-    from tvmake.config.precision import PrecisionConfig
     from tvmake.config.requests.calibrating import CalibrateRequest
     from tvmake.debug.diagnosis import Diagnosis, Finding
     from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
+    from tvmake.quantize.precision import PrecisionConfig
 
 
 AFTER_THE_PACKAGE = ("deploy", "validate", "benchmark")
@@ -113,9 +113,9 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     from tvmake.artifact import stage_json
     from tvmake.benchmark.precision_choice import PrecisionChoice
     from tvmake.cli.configs import named_variants, plan_in
-    from tvmake.config.precision import LayerPrecision, precision_of
     from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
+    from tvmake.quantize.precision import LayerPrecision, precision_of
     from tvmake.stages.model.calibrate import calibrate_request
     from tvmake.stages.model.transform import transform_request
     from tvmake.stages.package.build import build_request

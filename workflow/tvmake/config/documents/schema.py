@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from tvmake.config.base import pattern_of
-from tvmake.config.catalogue.entries import catalogue
-from tvmake.config.catalogue.tags import known_tags
-from tvmake.config.precision import BasePrecision
 from tvmake.config.root import Config
-from tvmake.config.target import TargetKind
-from tvmake.config.transform import PythonName
 from tvmake.config.validation import DEFAULT_GOALS
+from tvmake.quantize.precision import BasePrecision
+from tvmake.targets.catalogue.entries import catalogue
+from tvmake.targets.catalogue.tags import known_tags
+from tvmake.targets.options import TargetKind
+from tvmake.transform.options import PythonName
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import DEVICES, Gres
 from tvmake.config.device_variables import VariableName
-from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.kinds import branches, fields_at, is_model, kinds_at
 from tvmake.config.reading.other_words import ABSENT, ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
@@ -22,8 +21,9 @@ from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.text.device import parse_device
 from tvmake.config.text.typographic import as_typed
-from tvmake.config.transform import PythonName
 from tvmake.config.validation import PercentileName
+from tvmake.quantize.precision import OpName
+from tvmake.transform.options import PythonName
 
 EXPECTED = {
     "dict_type": "a mapping of names",

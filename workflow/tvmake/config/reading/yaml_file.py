@@ -6,13 +6,13 @@ from typing import Any
 
 import yaml
 
-from tvmake.config.model import FORMATS
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.places import Position, dotted
 from tvmake.config.reading.yaml_remedies import NUMBER_KEY, yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.text.encodings import as_utf8, described, encoding_of
 from tvmake.errors import InputError
+from tvmake.frontend.options import FORMATS
 from tvmake.process.output import argument
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain

@@ -2,23 +2,14 @@
 
 from pydantic import Field
 
-from tvmake.config.base import Strict
-from tvmake.config.build import BuildOptions
-from tvmake.config.target import TargetConfig
-from tvmake.config.transform import UserPass
+from tvmake.codegen.options import PackageOptions
 from tvmake.config.tuning import Share
+from tvmake.options import Strict
 
 
-class BuildRequest(Strict):
+class BuildRequest(PackageOptions):
     """One variant's build."""
 
-    model: str
-    precision: str
-    target_name: str
-    target: TargetConfig = TargetConfig()
-    build: BuildOptions = BuildOptions()
-    passes: list[UserPass] = Field(default_factory=list)
-    """Only the passes at this stage's points."""
     require_coverage: Share | None = None
     """Fail when records cover less than this share of the kernels' estimated time."""
     cpu: str | None = None

@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from tvmake.config.base import Strict
+from tvmake.artifact.dims import Dims
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.dims import Dims
-from tvmake.config.precision import PrecisionConfig
-from tvmake.config.transform import TransformOptions
+from tvmake.options import Strict
+from tvmake.quantize.precision import PrecisionConfig
+from tvmake.transform.options import TransformOptions
 
 
 class CalibrateRequest(Strict):

@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
+from tvmake.artifact.dims import Dims
 from tvmake.config.device import OnDevice
-from tvmake.config.dims import Dims
-from tvmake.config.precision import LayerPrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.transform import TransformOptions
 from tvmake.config.validation import Goals
+from tvmake.quantize.precision import LayerPrecision, PrecisionConfig
+from tvmake.transform.options import TransformOptions
 
 
 class ChoosePrecisionRequest(OnDevice):

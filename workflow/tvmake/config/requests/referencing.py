@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from tvmake.config.base import Strict
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.export import SelfTest
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
+from tvmake.options import Strict
 
 
 class ReferenceRequest(Strict):

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from tvmake.config.base import Strict
-from tvmake.config.transform import Layout
 from tvmake.config.validation import Goals
+from tvmake.options import Strict
+from tvmake.transform.options import Layout
 
 
 class VariantRow(Strict):

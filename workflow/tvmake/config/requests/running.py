@@ -2,8 +2,8 @@
 
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import OnDevice
-from tvmake.config.model import ImportOptions
 from tvmake.config.validation import Goals
+from tvmake.frontend.options import ImportOptions
 
 
 class DeployRequest(OnDevice):

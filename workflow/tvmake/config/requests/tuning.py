@@ -2,19 +2,19 @@
 
 from pydantic import Field
 
-from tvmake.config.base import Positive, Strict
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.device import OnDevice
-from tvmake.config.target import TargetConfig
-from tvmake.config.transform import Layout, UserPass
 from tvmake.config.tuning import CostModel, Strategy, TrialMeasurement
+from tvmake.options import Positive, Strict
+from tvmake.targets.options import TargetOptions
+from tvmake.transform.options import Layout, UserPass
 
 
 class ExtractRequest(PassOptions):
     """Which kernels a variant consists of."""
 
     target_name: str
-    target: TargetConfig = TargetConfig()
+    target: TargetOptions = TargetOptions()
     passes: list[UserPass] = Field(default_factory=list)
     """The build's passes that run before kernels are fused, or on the fused module."""
     cpu: str | None = None
@@ -59,7 +59,7 @@ class TuneRequest(OnDevice):
     """One kernel's search on one target."""
 
     target_name: str
-    target: TargetConfig = TargetConfig()
+    target: TargetOptions = TargetOptions()
     search: SearchOptions = SearchOptions()
     finalists: int = 0
     """Candidates to compare at the end; 0 in all rounds but the last."""
@@ -85,7 +85,7 @@ class PickBestRequest(OnDevice):
     """Which records a build may use."""
 
     target_name: str
-    target: TargetConfig = TargetConfig()
+    target: TargetOptions = TargetOptions()
     store: str | None = None
     untuned: list[str] = Field(default_factory=list)
     """Names of kernels that get no record."""

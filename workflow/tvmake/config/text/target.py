@@ -5,14 +5,14 @@ with options as TVM took them before 0.18 (``opencl -device=adreno -max_num_thre
 takes them, the device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``), and TVM's JSON (``{"kind": "llvm", "mcpu": …}``).
 """
 
-import difflib
 import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tvmake.config.catalogue.entries import catalogue
+from tvmake.targets.catalogue.entries import catalogue
+from tvmake.targets.catalogue.names import suggestion
 
 Values = dict[str, Any]
 
@@ -98,20 +98,6 @@ def parse_host(text: str, kinds: Collection[str], tags: Collection[str]) -> Valu
     if TRIPLE.fullmatch(text.strip()):
         return {"kind": "llvm", "mtriple": text.strip()}
     return _parse_one(text.strip(), kinds, tags)
-
-
-def suggestion(text: str, known: Collection[str], otherwise: str = "`tvmake targets` lists what there is") -> str:
-    """``; did you mean …?`` with the nearest of what is known, or where to look."""
-    words = _words(text)
-    close = [name for name in sorted(known, key=len) if words and words <= _words(name)]
-    if len(close) > 1:
-        return f"; there are {', '.join(close[:5])}{' and others' if len(close) > 5 else ''}"
-    close = close or difflib.get_close_matches(text, known, n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else f"; {otherwise}"
-
-
-def _words(name: str) -> set[str]:
-    return set(filter(None, re.split(r"[\W_]+", name.lower())))
 
 
 def _from_json(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:

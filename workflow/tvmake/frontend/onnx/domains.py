@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import onnx
 
-from tvmake.config.model import CLASSICAL
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
 from tvmake.frontend.onnx.rewrites.fold import RANDOM
 from tvmake.frontend.onnx.rewrites.replace_contrib import DOMAIN
 from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
+from tvmake.frontend.options import CLASSICAL
 
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
 

@@ -12,7 +12,6 @@ import onnx
 import tvm
 
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
@@ -33,6 +32,7 @@ from tvmake.frontend.onnx.rewrites.unstack_reductions import unstack_reductions
 from tvmake.frontend.onnx.shape_values import ShapeValues
 from tvmake.frontend.onnx.shaped_operators import evaluate
 from tvmake.frontend.onnx.source import load
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.size_conditions import settle_sizes
 from tvmake.ir.bounds import bounds_of

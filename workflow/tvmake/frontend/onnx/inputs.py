@@ -10,7 +10,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
@@ -18,6 +17,7 @@ from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
 from tvmake.frontend.onnx.preparations import standardize
 from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
 from tvmake.frontend.onnx.source import checked, has_external
+from tvmake.frontend.options import InputSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")

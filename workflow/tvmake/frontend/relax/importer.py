@@ -10,10 +10,10 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, renamed_bounds, with_ranges
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.trust import check_trusted
 from tvmake.ir.bounds import bounds_of, with_bounds

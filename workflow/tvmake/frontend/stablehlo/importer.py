@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.lowering.tables import merge_tables
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.frontend.stablehlo import (
     complex_numbers,

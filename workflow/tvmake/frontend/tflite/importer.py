@@ -7,10 +7,10 @@ import tflite
 import tvm
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.frontend.relax_fixes import correct_operators, lift_constants
 from tvmake.frontend.tflite.operators import NOT_BUILT, Converter
 from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes

@@ -11,7 +11,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
-from tvmake.config.model import InputSpec
+from tvmake.frontend.options import InputSpec
 from tvmake.frontend.torch import program as exported
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.frontend.torch import keras_model
 from tvmake.frontend.torch.exporting.export import exported_program, refuse_untraceable
 from tvmake.frontend.torch.program import DTYPES

@@ -7,11 +7,11 @@ import tvm
 from torch.export import ExportedProgram
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
 from tvmake.frontend.torch import program as exported

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.configured_inputs import check_inputs
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.trust import check_trusted
 

@@ -13,11 +13,11 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from tvmake.artifact.dims import LARGEST_SIZE
 from tvmake.artifact.extents import describe_bounds, has_size
 from tvmake.artifact.signature import Bounds, Dim, Signature, TensorSpec
-from tvmake.config.dims import LARGEST_SIZE
-from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
+from tvmake.frontend.options import InputSpec
 
 Extents = Mapping[sympy.Symbol, int | str]
 """What becomes of the program's dynamic extents, by their symbol: a fixed extent, or another name."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from torch.export import ExportedProgram
 
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import factory, keras_model
 from tvmake.frontend.torch.pt2 import archive as pt2
 from tvmake.frontend.zoo import models as zoo

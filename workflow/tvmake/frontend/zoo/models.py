@@ -14,12 +14,12 @@ import torch
 from pydantic import Field, ValidationError, create_model
 from torch import Tensor, nn
 
-from tvmake.config.base import Positive, Strict
-from tvmake.config.catalogue.zoo import ZOO
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.one_thread import one_thread
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.zoo.networks import NETWORKS, SMALLEST_SIZE, build
+from tvmake.frontend.zoo_names import ZOO
+from tvmake.options import Positive, Strict
 
 INPUT_RANGE = (-2.0, 2.0)
 """Values of the input ``x``: an image with its mean removed, divided by its standard deviation."""

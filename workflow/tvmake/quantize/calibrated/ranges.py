@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmake.config.precision import CalibrationOptions
+from tvmake.quantize.precision import CalibrationOptions
 
 BINS = 2048
 """Of a tensor's histogram."""

@@ -9,9 +9,9 @@ steps, as masks and what is added together with them have, stay as they are.
 import numpy as np
 import tvm
 
-from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.ir.expressions import constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
+from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.quantize.weights.channels import step
 from tvmake.quantize.weights.tables import LEAST
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
 from tvmake.process.output import counted
 from tvmake.quantize.integers.coverage import kept_in_float
 from tvmake.quantize.integers.products import CONVOLUTIONS, OTHER_PRODUCTS
+from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.quantize.weights.narrow import BLOCK, HALF_BLOCK, MIDDLE, Integers, Spread, digest, integers_of
 from tvmake.quantize.weights.tables import LOOKUP, Tables, is_table
 

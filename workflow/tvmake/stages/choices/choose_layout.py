@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.config.requests.tuning import ChooseLayoutRequest
-from tvmake.config.transform import BUILD_POINTS, CANDIDATES
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.stages.tuning.extract import extract_request, kernels_of
 from tvmake.stages.tuning.tune import SECONDS_PER_TRIAL, tune, tune_request
 from tvmake.storage.temporary import temporary_directory
+from tvmake.transform.options import BUILD_POINTS, CANDIDATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tvmake.artifact.tasks import Task
-    from tvmake.config.transform import Layout
     from tvmake.records.workload import Workload
+    from tvmake.transform.options import Layout
     from tvmake.tune.layouts import LayoutChoice, LayoutEstimate, MeasuredKernel
     from tvmake.tune.search.search import NothingWorksError
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
-from tvmake.config.precision import USUAL_CHOICE
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import obstacle
-from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS
+from tvmake.quantize.precision import USUAL_CHOICE
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.stages.package.build import build_request
 from tvmake.stages.results.validate import metric_files
 from tvmake.storage.temporary import kept_directory, temporary_directory
+from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.calibrating import CalibrateRequest
-from tvmake.config.transform import FLOAT_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.transform.options import FLOAT_POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,6 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.artifact.calibration import Calibration, Kept, TensorRange
     from tvmake.artifact.module_files import load_module, load_params
     from tvmake.artifact.signature import Signature
-    from tvmake.config.requests.transforming import TransformRequest
     from tvmake.errors import InputError
     from tvmake.quantize.calibrated.bias import measuring
     from tvmake.quantize.calibrated.ranges import Observer, constant_tensors
@@ -38,6 +37,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.quantize.calibrated.sites import find_sites, observed
     from tvmake.quantize.source.rounding import is_source_in_integers
     from tvmake.transform.graph import float_network
+    from tvmake.transform.options import TransformRequest
 
     known = stage_json.load(Signature, signature)
     transforming = TransformRequest(precision=request.precision, transform=request.transform, dims=request.dims)
@@ -115,7 +115,7 @@ def _samples(request: CalibrateRequest, known: Signature) -> Callable[[], Iterat
     """The inputs, anew for each call."""
     from itertools import islice
 
-    from tvmake.config.dims import sample_sizes
+    from tvmake.artifact.dims import sample_sizes
     from tvmake.validate.dataset import load_dataset
     from tvmake.validate.samples import random_samples
 
@@ -166,7 +166,7 @@ def calibrate_request(job: JobContext) -> CalibrateRequest:
 
 
 def _dataset_files(request: CalibrateRequest) -> dict[str, Path]:
-    from tvmake.config.files.dataset import dataset_files
+    from tvmake.config.dataset_files import dataset_files
 
     # Messages name them, so their names count.
     return {f"dataset file {file}": Path(file) for file in dataset_files(request.dataset)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.source import SourceRecord
-    from tvmake.config.files.model import model_files
     from tvmake.errors import InputError
+    from tvmake.frontend.model_files import model_files
     from tvmake.storage.files import digest_file
     from tvmake.storage.plain_files import unchanged
 
@@ -79,7 +79,7 @@ def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
 
 
 def _model_files(request: ImportOptions) -> dict[str, Path]:
-    from tvmake.config.files.model import model_files
+    from tvmake.frontend.model_files import model_files
 
     # source.json names them, so their names count.
     return {f"model file {file}": Path(file) for file in model_files(request)}

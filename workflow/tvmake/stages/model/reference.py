@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
-from tvmake.config.dims import sample_sizes
+from tvmake.artifact.dims import sample_sizes
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
@@ -32,7 +32,7 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
     from tvmake.artifact import stage_json
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.source import SourceRecord
-    from tvmake.config.files.model import model_files
+    from tvmake.frontend.model_files import model_files
     from tvmake.storage.plain_files import unchanged
 
     known = stage_json.load(Signature, signature)

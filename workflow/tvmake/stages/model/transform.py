@@ -4,9 +4,8 @@ from pathlib import Path
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
-from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.transform import TRANSFORM_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.transform.options import TRANSFORM_POINTS, TransformRequest
 
 
 def transform_model(

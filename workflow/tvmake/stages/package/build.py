@@ -7,8 +7,8 @@ from pathlib import Path
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.transform import BUILD_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.transform.options import BUILD_POINTS
 
 
 def build(

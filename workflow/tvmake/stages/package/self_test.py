@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
-from tvmake.config.dims import sample_sizes
+from tvmake.artifact.dims import sample_sizes
 from tvmake.config.export import SelfTest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
@@ -41,8 +41,8 @@ def self_test(signature: Path, source: Path, request: SelfTestRequest, samples: 
     from tvmake.artifact import stage_json
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.source import SourceRecord
-    from tvmake.config.files.model import model_files
     from tvmake.errors import MachineError
+    from tvmake.frontend.model_files import model_files
     from tvmake.storage.plain_files import unchanged
     from tvmake.validate.reference.run import open_imported
     from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set

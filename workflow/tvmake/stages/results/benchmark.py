@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from tvmake.benchmark.baseline.result import Baseline, NoBaseline
     from tvmake.benchmark.result import Condition, Latency, LatencyReport
-    from tvmake.config.model import ImportOptions
     from tvmake.device.interface import Deployment, Device, RunResult, Timing
+    from tvmake.frontend.options import ImportOptions
 
 
 def benchmark(

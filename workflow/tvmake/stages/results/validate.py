@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
-from tvmake.config.files.model import python_file
 from tvmake.config.requests.running import ValidateRequest
+from tvmake.frontend.model_files import python_file
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.storage.temporary import temporary_directory
 

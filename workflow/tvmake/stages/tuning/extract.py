@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
-from tvmake.config.build import PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.requests.tuning import ExtractRequest
-from tvmake.config.transform import BUILD_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.transform.options import BUILD_POINTS
 
 if TYPE_CHECKING:
     from tvmake.artifact.tasks import Task, TaskList

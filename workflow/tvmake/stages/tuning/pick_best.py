@@ -47,8 +47,9 @@ def pick_best(
     """
     if frozen is not None:
         from tvmake.records.pick_locked import pick_locked
+        from tvmake.records.store import open_store
 
-        return pick_locked(tasks, request, frozen, variant, best)
+        return pick_locked(tasks, open_store(request.store), frozen, variant, best)
     return _pick_measured(tasks, workloads, receipts, request, best)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.onnx.narrow_types import NARROW, restored, to_storage_dtype
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import Runtime, named
 
 

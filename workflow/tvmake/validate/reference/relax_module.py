@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import Runtime, named
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import RUNTIMES
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.dataset import Sample
 from tvmake.validate.reference.stored import ReferenceSample
 from tvmake.validate.runtime import Runtime

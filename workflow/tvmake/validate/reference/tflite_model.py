@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import Runtime, named
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.lowering import lower
-from tvmake.config.build import PassOptions
-from tvmake.config.model import ImportOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.ir.bounds import LOWER
 from tvmake.ir.size_checks import size_reports

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from tests.frontend.torch.running import Of, outputs
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 IMAGE = torch.arange(2 * 4 * 5 * 6).reshape(2, 4, 5, 6).sin()

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.frontend.torch.running import Of, assert_as_pytorch_has_it
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 MATRIX = torch.linspace(-1, 1, 24).reshape(6, 4)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.frontend.torch.running import outputs
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 EXPERTS = torch.arange(3 * 4 * 5).reshape(3, 4, 5).sin()

@@ -5,8 +5,8 @@ import torch
 from torch import linalg
 
 from tests.frontend.torch.running import Of, assert_as_pytorch_has_it
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.frontend.torch.operators.matrices.singular_values import LARGEST
 

@@ -9,7 +9,7 @@ import tvm
 from torch import nn
 
 from tests.unoptimised import UNOPTIMISED
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 F = nn.functional

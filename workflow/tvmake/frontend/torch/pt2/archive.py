@@ -17,9 +17,9 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive._package import PT2ArchiveReader, load_pt2
 
 from tvmake.artifact.signature import Signature
-from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
-from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.file_kinds import ARCHIVES, DAMAGES, archive_kind
+from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals

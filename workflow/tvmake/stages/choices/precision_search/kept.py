@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.config.files.model import python_file
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.errors import MachineError
+from tvmake.frontend.model_files import python_file
 from tvmake.storage.directories import cache_directory
 from tvmake.storage.disk import append
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file

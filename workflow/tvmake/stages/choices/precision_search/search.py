@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tvmake.benchmark.assignments import Edge, Option, Predicted, pareto_front, predict
 from tvmake.benchmark.precision_choice import ChosenLayer, Effect, PrecisionChoice, choose, explained
-from tvmake.config.precision import LayerAssignment, LayerPrecision
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.errors import DeviceError
+from tvmake.quantize.precision import LayerAssignment, LayerPrecision
 from tvmake.quantize.source.rounding import is_source_in_integers
 from tvmake.stages.choices.precision_search.trials import Trial, Workbench, figures_of
 from tvmake.transform.graph import float_network

@@ -18,21 +18,21 @@ from tvmake.benchmark.goals import missed_performance
 from tvmake.benchmark.precision_choice import MeasuredAssignment
 from tvmake.codegen.link import cause
 from tvmake.config.benchmark import Measurement
-from tvmake.config.precision import LayerAssignment, precision_of
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
-from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
 from tvmake.errors import DeviceError, InputError, TvmakeError
 from tvmake.process.limits import isolated
+from tvmake.quantize.precision import LayerAssignment, precision_of
 from tvmake.stages.choices.precision_search.kept import Kept
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
 from tvmake.stages.results.validate import compared
 from tvmake.storage.files import digest_file
 from tvmake.transform.graph import bound_signature, transform
+from tvmake.transform.options import TransformRequest
 from tvmake.validate.figures import DECIBEL_CAP
 from tvmake.validate.numerics import NumericsReport
 from tvmake.validate.reference.stored import ReferenceSet

@@ -4,7 +4,7 @@ Work-group sizes of phones are about half of CL_DEVICE_MAX_WORK_GROUP_SIZE: a ke
 (CL_KERNEL_WORK_GROUP_SIZE) falls with the registers it needs, and a launch beyond it fails.
 """
 
-from tvmake.config.catalogue.processors import Gpu, Images
+from tvmake.targets.catalogue.processors import Gpu, Images
 
 ADRENO_IMAGES = Images(spatial=16384, layers=2048)
 MALI_IMAGES = Images(spatial=65536, layers=2048, base_alignment=32)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tvmake.config.model import EXPORT, FORMATS, OTHER_FORMATS
+from tvmake.frontend.options import EXPORT, FORMATS, OTHER_FORMATS
 from tvmake.storage.plain_files import broken_link
 from tvmake.storage.stand_ins import STAND_INS
 

@@ -61,7 +61,7 @@ ELSEWHERE = {
 @cache
 def pass_names() -> frozenset[str]:
     """The passes that builds run, for any target."""
-    return frozenset(resources.files("tvmake.config.catalogue").joinpath("passes.txt").read_text().split())
+    return frozenset(resources.files("tvmake.codegen").joinpath("passes.txt").read_text().split())
 
 
 def setting_problem(name: str, value: Any) -> str | None:

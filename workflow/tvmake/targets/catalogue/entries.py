@@ -11,9 +11,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
-from tvmake.config.catalogue.cpus import CPUS
-from tvmake.config.catalogue.gpus import GPUS
-from tvmake.config.catalogue.processors import Attribute, Cpu, Gpu, Images
+from tvmake.targets.catalogue.cpus import CPUS
+from tvmake.targets.catalogue.gpus import GPUS
+from tvmake.targets.catalogue.processors import Attribute, Cpu, Gpu, Images
 
 Mode = Literal["buffer", "texture", "clml"]
 

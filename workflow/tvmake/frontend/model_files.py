@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from tvmake.config.model import ImportOptions
+from tvmake.frontend.options import ImportOptions
 
 
 def model_files(model: ImportOptions) -> list[str]:

@@ -1,12 +1,12 @@
-"""``models:`` — the networks to compile, where they come from, and their inputs."""
+"""Where a model comes from, and what its inputs are."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from tvmake.config.base import LocalPath, Positive, Strict
-from tvmake.config.catalogue.zoo import ZOO, unknown_network
+from tvmake.frontend.zoo_names import ZOO, unknown_network
+from tvmake.options import Positive, Strict
 
 SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
 
@@ -88,9 +88,9 @@ class InputSpec(Strict):
 
 
 class ImportOptions(Strict):
-    """All that the import stage reads of a model's config."""
+    """What a model is imported from."""
 
-    source: LocalPath
+    source: str
     """A path (.onnx, .pt2, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
     ``format: relax``, a Relax module), or ``zoo:<name>``."""
     format: SourceFormat | None = None
@@ -105,7 +105,7 @@ class ImportOptions(Strict):
     """Seed for weights that a factory or zoo network draws."""
     opset: Positive | None = None
     """Convert an ONNX model to this opset before import."""
-    files: list[LocalPath] = Field(default_factory=list)
+    files: list[str] = Field(default_factory=list)
     """Further files the source reads (ONNX external data that does not lie beside it as <source>.data)."""
 
     @field_validator("source")

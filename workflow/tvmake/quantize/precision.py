@@ -1,10 +1,10 @@
-"""``precisions:`` — how numbers are held and multiplied."""
+"""Precisions: how values are stored and multiplied."""
 
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tvmake.config.base import Positive, Strict
+from tvmake.options import Positive, Strict
 
 FloatPrecision = Literal["float32", "float16", "float16_acc32"]
 

@@ -1,10 +1,12 @@
-"""``transform:`` — graph rewrites between import and build."""
+"""Options of graph rewrites between import and build."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from tvmake.config.base import Strict
+from tvmake.artifact.dims import Dims
+from tvmake.options import Strict
+from tvmake.quantize.precision import PrecisionConfig
 
 PassPoint = Literal["start", "before_precision", "after_precision", "before_legalize", "after_fusion"]
 """Where a user pass runs. The first three are in transform, the last two in build (for each target):
@@ -52,3 +54,13 @@ class TransformOptions(Strict):
     ``keep``. With ``keep`` a target may compute in a layout of its own: CPUs with channels innermost, textures in blocks of four."""
     passes: list[Annotated[UserPass, BeforeValidator(_pass_from_text)]] = Field(default_factory=list)
     """User passes, in order."""
+
+
+class TransformRequest(Strict):
+    """What a network is transformed to."""
+
+    precision: PrecisionConfig = PrecisionConfig()
+    transform: TransformOptions = TransformOptions()
+    """Only the passes at this stage's points."""
+    dims: Dims = Field(default_factory=dict)
+    """Sizes of dynamic dimensions, or their bounds."""

@@ -1,11 +1,13 @@
-"""``build:`` — lowering, code generation and what to keep of it."""
+"""Options of lowering and code generation, and what to keep of it."""
 
 from typing import Literal
 
 from pydantic import Field, field_validator
 
-from tvmake.config.base import Strict
-from tvmake.config.catalogue.passes import pass_problem, setting_problem
+from tvmake.codegen.known_passes import pass_problem, setting_problem
+from tvmake.options import Strict
+from tvmake.targets.options import TargetOptions
+from tvmake.transform.options import UserPass
 
 Dump = Literal["relax", "tir", "ll", "asm", "kernels", "passes", "times"]
 
@@ -55,3 +57,15 @@ class BuildOptions(PassOptions):
     dump: list[Dump] = Field(default_factory=list)
     """Texts to keep in ``sources/``: ``relax`` and ``tir``, ``ll`` (LLVM IR), ``asm``, ``kernels`` (device source, one file a kernel),
     ``passes`` (the module after each pass that changed it). ``times`` has the build's log end with how long each pass took."""
+
+
+class PackageOptions(Strict):
+    """What a package is built from a transformed network with."""
+
+    model: str
+    precision: str
+    target_name: str
+    target: TargetOptions = TargetOptions()
+    build: BuildOptions = BuildOptions()
+    passes: list[UserPass] = Field(default_factory=list)
+    """Only the passes at this stage's points."""

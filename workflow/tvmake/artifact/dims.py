@@ -1,11 +1,11 @@
-"""``dims:`` — sizes of dynamic dimensions, or bounds of those that stay dynamic."""
+"""Sizes of dynamic dimensions, or bounds of those that stay dynamic."""
 
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from tvmake.config.base import Positive, Strict
+from tvmake.options import Positive, Strict
 
 LARGEST_SIZE = 2**31 - 1
 """Of a dimension: kernels count in 32 bits."""

@@ -1,6 +1,6 @@
 """CPUs of the catalogue."""
 
-from tvmake.config.catalogue.processors import Cpu
+from tvmake.targets.catalogue.processors import Cpu
 
 LINUX, ANDROID = ("linux", "aarch64-linux-gnu"), ("android", "aarch64-linux-android")
 

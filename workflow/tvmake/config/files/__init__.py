@@ -1,1 +1,0 @@
-"""The files that models and datasets are made of."""
