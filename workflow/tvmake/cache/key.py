@@ -17,14 +17,11 @@ from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.recipe import Recipe
 from tvmake.storage.code_fingerprint import changed_at, fingerprint, foreign
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
+from tvmake.targets.code_kind import foreign_kind
 from tvmake.targets.options import TargetOptions
 
 KEY_VERSION = 1
 """Of what a key is made of; another one makes every key another one."""
-
-KINDS = frozenset({"llvm", "opencl"})
-"""Targets whose code TVM generates by itself. For the others further compilers are at work (nvcc, xcrun, a C compiler
-with the system's headers), or TVM asks this machine's devices."""
 
 Material = dict[str, Any]
 
@@ -95,18 +92,10 @@ def _refuse(recipe: Recipe, request: Any) -> None:
         raise NotCacheableError(reason)
     if recipe.user_passes and (passes := recipe.user_passes(request)):
         raise NotCacheableError(f"the pass {passes[0].use} is code of yours, which may read anything")
-    if recipe.target and (kind := _kind(*recipe.target(request))) not in KINDS:
-        raise NotCacheableError(f"for {kind} other compilers or this machine's devices have a say")
-
-
-def _kind(name: str, target: TargetOptions) -> str:
-    if target.entry is not None:
-        return target.entry.kind
-    if target.tag is None:
-        return target.kind or "llvm"
-    from tvmake.targets.resolve import tvm_target  # takes a second, and only a tag of TVM's needs it
-
-    return str(tvm_target(target, f"targets.{name}").kind.name)
+    if recipe.target:
+        name, target = recipe.target(request)
+        if kind := foreign_kind(target, f"targets.{name}"):
+            raise NotCacheableError(f"for {kind} other compilers or this machine's devices have a say")
 
 
 def _compiler(name: str, target: TargetOptions) -> dict[str, str]:

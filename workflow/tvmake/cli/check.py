@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
     from tvmake.quantize.precision import PrecisionConfig
 
-UNUSUAL_KINDS = ("metal", "rocm", "vulkan", "hexagon", "webgpu")
-"""Target kinds that TVM's wheels may have no code generator for."""
-
 
 def check(
     config: ConfigFiles = None,
@@ -46,6 +43,7 @@ def check(
     )
     from tvmake.process.output import counted
     from tvmake.report.console import SafeConsole
+    from tvmake.targets.code_kind import rare_kind
 
     paths = files_in(directory, config)
     plan = load_plan(paths, settings, print_note)
@@ -64,12 +62,10 @@ def check(
         check_dims(plan, declared)
         check_datasets(plan, declared)
         # TVM takes a second to load; it is asked where the answer may be no.
-        if unusual := {
-            name: target.kind for name, target in plan.config.targets.items() if target.kind in UNUSUAL_KINDS
-        }:
+        if rare := {name: kind for name, target in plan.config.targets.items() if (kind := rare_kind(target))}:
             from tvmake.targets.listing import check_generated
 
-            check_generated(unusual)
+            check_generated(rare)
         _check_operators(
             {name: plan.config.precisions[name] for name in {variant.precision for variant in plan.variants}}
         )
@@ -125,9 +121,8 @@ def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> lis
             )
     for variant in plan.variants:
         target = plan.config.targets[variant.target]
-        has_rules = target.kind != "c" and plan.model(variant.model).build.schedule_rules
-        if target.is_cpu and not has_rules and not plan.is_tuned(variant):
-            why = "build.schedule_rules is false" if target.kind != "c" else "there are no rules for targets of kind c"
+        why = target.why_plain_loops(has_rules=plan.model(variant.model).build.schedule_rules)
+        if why and not plan.is_tuned(variant):
             notes.append(f"note: {variant}: its kernels are plain loops on one core: {why}")
     return notes
 

@@ -57,7 +57,7 @@ class TargetConfig(TargetOptions):
         if self.device:
             return self.device
         is_known = self.tag is None or self.entry is not None
-        return "local" if self.is_cpu and is_known and self.triple is None else None
+        return "local" if self.runs_on_cpu and is_known and self.triple is None else None
 
     def options(self) -> TargetOptions:
         """Only what decides on the code."""

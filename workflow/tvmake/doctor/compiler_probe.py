@@ -7,20 +7,17 @@ generator without its toolchain, can end the process.
 import json
 import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import tvm
 
 from tvmake.storage.temporary import temporary_directory
-from tvmake.targets.options import TargetKind
+from tvmake.targets.options import TargetKind, TargetOptions
+from tvmake.targets.resolve import tvm_target
+from tvmake.targets.sample_kernel import LENGTH, compile_sample_kernel
 
-from tvm import te  # isort: skip
-from tvm.s_tir import dlight  # isort: skip
-
-LENGTH = 64
-
-TARGETS: dict[str, dict[str, Any]] = {"hexagon": {"tag": "qcom/hexagon-v68"}, "cuda": {"kind": "cuda", "arch": "sm_80"}}
+TARGETS = {"hexagon": TargetOptions(tag="qcom/hexagon-v68"), "cuda": TargetOptions(kind="cuda", arch="sm_80")}
 """Kinds that need more than their name."""
 
 
@@ -44,7 +41,7 @@ def main() -> None:
         report(trying=kind)
         started = time.perf_counter()
         try:
-            built = compile_kernel(TARGETS.get(kind, {"kind": kind}))
+            built = compile_sample_kernel(tvm_target(TARGETS.get(kind, TargetOptions(kind=kind)), kind))
         except Exception as error:  # noqa: BLE001  # each code generator raises its own; the doctor shows it
             report(kind=kind, error=_reason(error))
             continue
@@ -62,21 +59,6 @@ def main() -> None:
         report(kind="link")
 
 
-def compile_kernel(attributes: dict[str, Any]) -> Any:
-    """Add one to every element, for a target with this machine's CPU as its host."""
-    named = tvm.target.Target(attributes)
-    target = (
-        named if str(named.kind.name) in ("llvm", "c") else tvm.target.Target({**attributes, "host": {"kind": "llvm"}})
-    )
-    before = te.placeholder((LENGTH,), "float32", name="before")
-    after = te.compute((LENGTH,), lambda i: before[i] + te.const(1, "float32"), name="after")
-    module = tvm.IRModule({"main": te.create_prim_func([before, after])})
-    with target:
-        if "gpu" in target.keys:
-            module = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(module)
-        return tvm.compile(module, target=target)
-
-
 def link_and_run() -> None:
     """Link a kernel with g++, load it and check what it computes.
 
@@ -85,7 +67,7 @@ def link_and_run() -> None:
     """
     with temporary_directory("tvmake-probe-") as directory:
         path = str(Path(directory) / "kernel.so")
-        compile_kernel({"kind": "llvm"}).export_library(path, cc="g++")
+        compile_sample_kernel(tvm_target(TargetOptions(kind="llvm"), "llvm")).export_library(path, cc="g++")
         function = tvm.runtime.load_module(path)["main"]
         before = tvm.runtime.tensor(np.arange(LENGTH, dtype="float32"))
         after = tvm.runtime.tensor(np.zeros(LENGTH, dtype="float32"))

@@ -58,6 +58,8 @@ class Backend:
     """Whether tensors are stored in images."""
     offloads_to_clml: ClassVar[bool] = False
     """Whether operators are given to Qualcomm's CLML."""
+    emits_cuda: ClassVar[bool] = False
+    """Whether kernels are packed as CUDA source, unless it is compiled when they are built."""
     captures_graphs: ClassVar[bool] = False
     """Whether kernels can be recorded as a CUDA graph."""
     search_rules: ClassVar[str | None] = None

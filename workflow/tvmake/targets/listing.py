@@ -12,6 +12,7 @@ from tvmake.errors import InputError
 from tvmake.process.limits import isolated
 from tvmake.process.output import muted
 from tvmake.targets.options import TargetKind
+from tvmake.targets.sample_kernel import compile_sample_kernel
 
 RUNTIMES = {
     "cuda": "USE_CUDA",
@@ -70,20 +71,8 @@ def _failure(kind: str) -> str | None:
 
 
 def _generate(kind: str) -> bytes:
-    """Generate code for a kernel that adds one to some numbers."""
-    from tvm import te
-    from tvm.s_tir import dlight
-
-    numbers = te.placeholder((64,), name="numbers")
-    module = tvm.IRModule(
-        {"main": te.create_prim_func([numbers, te.compute((64,), lambda place: numbers[place] + 1.0)])}
-    )
-    target = tvm.target.Target({"kind": kind, "host": {"kind": "llvm"}})
     try:
-        with target:
-            if "gpu" in target.keys:
-                module = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(module)
-            tvm.tirx.build(module, target=target)
+        compile_sample_kernel(tvm.target.Target({"kind": kind, "host": {"kind": "llvm"}}))
     except Exception as error:  # whatever the generator raises
         raise InputError(
             kind, str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__

@@ -116,9 +116,9 @@ class TargetOptions(Strict):
     def _kind_or_tag(self) -> "TargetOptions":
         if self.kind and self.tag:
             raise ValueError("give a kind or a tag, not both")
-        if self.host is not None and (not self.host.is_cpu and self.host.tag is None):
+        if self.host is not None and (not self.host.runs_on_cpu and self.host.tag is None):
             raise ValueError("a host is the CPU beside a GPU; name one, such as host: aarch64-linux-android")
-        if self.host is not None and self.is_cpu:
+        if self.host is not None and self.runs_on_cpu:
             raise ValueError("a CPU has no host; leave it out, and write its mtriple and mcpu beside the kind")
         if self.kind in WITHOUT_CPU and (self.mcpu or self.mattr or self.mtriple):
             raise ValueError(
@@ -142,11 +142,23 @@ class TargetOptions(Strict):
         return entry_of(self.tag)
 
     @property
-    def is_cpu(self) -> bool:
+    def runs_on_cpu(self) -> bool:
         """Whether the kernels themselves run on a CPU."""
         if self.entry is not None:
             return not self.entry.is_gpu
         return self.kind in (None, *CPU_KINDS) and self.tag is None
+
+    def why_plain_loops(self, has_rules: bool) -> str | None:
+        """Why kernels without a record are plain loops on one core; None if something schedules them.
+
+        Args:
+            has_rules: whether the build may use rules of tvmake.
+        """
+        if not self.runs_on_cpu:
+            return None
+        if self.kind == "c":
+            return "there are no rules for targets of kind c"
+        return None if has_rules else "build.schedule_rules is false"
 
     @property
     def _is_opencl(self) -> bool:

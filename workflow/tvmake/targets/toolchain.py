@@ -185,7 +185,7 @@ def driver_identity(driver: str) -> str:
 
 
 def _host(config: TargetOptions) -> TargetOptions:
-    return config if config.is_cpu else config.host or TargetOptions(kind="llvm")
+    return config if config.runs_on_cpu else config.host or TargetOptions(kind="llvm")
 
 
 def _of_toolchain(config: TargetOptions, host: TargetOptions, where: str) -> str:

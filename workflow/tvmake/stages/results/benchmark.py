@@ -106,7 +106,7 @@ def benchmark_request(job: JobContext) -> BenchmarkRequest:
 
 def _baseline(job: JobContext) -> ImportOptions | None:
     """The source model, if the benchmark measures it too: frameworks run where the package runs on this machine's CPU."""
-    is_here = isinstance(job.device_fields["device"], LocalDeviceConfig) and job.target_fields["target"].is_cpu
+    is_here = isinstance(job.device_fields["device"], LocalDeviceConfig) and job.target_fields["target"].runs_on_cpu
     return job.import_options if job.benchmark.baseline and is_here else None
 
 

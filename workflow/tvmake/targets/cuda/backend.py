@@ -30,6 +30,7 @@ class CudaBackend(GpuBackend):
     """NVIDIA GPUs, through CUDA C++."""
 
     name = "cuda"
+    emits_cuda = True
     captures_graphs = True
     # From sm_70 on, MetaSchedule's own choice are the rules for tensor cores, which compute in float16 alone.
     search_rules = "cuda"

@@ -15,6 +15,7 @@ import tvm
 from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.errors import DeviceError
 from tvmake.native.runtime_libraries import load_runtime
+from tvmake.targets.backends import backend_of
 from tvmake.tune.measure.cuda.headers import is_plain, plain_headers
 
 import tvm_ffi  # isort: skip
@@ -32,7 +33,7 @@ def prepare_builders(target: "tvm.target.Target") -> None:
 
     NVRTC 13 opens the driver for each compilation, which costs a process 1.4 s while others use it: here it finds no GPU.
     """
-    if target.kind.name == SOURCE and choose_compiler() == "nvrtc" and _has_driver():
+    if backend_of(target).emits_cuda and choose_compiler() == "nvrtc" and _has_driver():
         from cuda.bindings import nvrtc
 
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -42,7 +43,7 @@ def prepare_builders(target: "tvm.target.Target") -> None:
 @contextmanager
 def machine_code(target: "tvm.target.Target") -> Iterator[None]:
     """Kernels that are built in this block for a CUDA target are machine code, where that can be had."""
-    if target.kind.name != SOURCE or (mode := choose_compiler()) is None or not _has_driver():
+    if not backend_of(target).emits_cuda or (mode := choose_compiler()) is None or not _has_driver():
         yield
         return
     create, compiled = tvm_ffi.get_global_func(CREATE), tvm_ffi.get_global_func(COMPILE)
