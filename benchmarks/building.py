@@ -59,7 +59,7 @@ class Checkout:
 
     def environment(self, **extra: str) -> dict[str, str]:
         """The environment in which Python imports this checkout's package."""
-        paths = [self.root / "workflow", Path(__file__).parent, *([self.libraries] if self.libraries else [])]
+        paths = [self.root / "workflow", self.root / "benchmarks", *([self.libraries] if self.libraries else [])]
         return environment(
             PYTHONPATH=os.pathsep.join(str(path.resolve()) for path in paths), PYTHONHASHSEED="0", **extra
         )
@@ -90,7 +90,7 @@ class Checkout:
                 job = [(asdict(wanted[number]), str(directory)) for number, directory in directories.items()]
                 failure = BuildFailure("not reached")
                 try:
-                    run_python([__file__, json.dumps(job)], self.environment())
+                    run_python([str(self.root / "benchmarks" / "building.py"), json.dumps(job)], self.environment())
                 except BuildFailure as error:
                     failure = error
                 for number, directory in directories.items():
