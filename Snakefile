@@ -1,7 +1,8 @@
 """tvmake: from trained models to validated packages.
 
-The config says which models, precisions and targets; the plan says what must be made for them; each rule file says
-how one stage is asked for it. Run it through `tvmake make`, or through snakemake itself.
+The config names models, precisions and targets. The plan derives from it what must be made, and `plan.inputs("build")` is
+what the rule `build` reads, as its stage describes it: `workflow/tvmake/stages/`, docs/reference/stages.md. Each rule file has
+the command of one stage. Run the workflow with `tvmake make`, or with snakemake itself.
 """
 
 from snakemake.exceptions import WorkflowError
@@ -15,11 +16,11 @@ if not config:
 
 
 try:
-    opened = open_workflow(config, workflow, ancient)
+    opened = open_workflow(config, workflow, checkpoints)
 except TvmakeError as error:
     raise WorkflowError(str(error)) from None
 
-plan, sources, job_resources = opened.plan, opened.sources, opened.resources
+plan = opened.rules
 
 
 wildcard_constraints:
@@ -49,7 +50,7 @@ for file in rule_files():
 
 
 onstart:
-    plan.write_resolved_config()
+    opened.plan.write_resolved_config()
 
 
 onsuccess:

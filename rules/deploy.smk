@@ -1,30 +1,22 @@
-"""Deploy: bring a package to its device, by digest.
-
-INPUTS   results/{model}/{precision}/{target}/package.tar
-OUTPUTS  results/{model}/{precision}/{target}/receipt.json
-"""
-
-
 rule deploy:
+    """Bring a package to its device, by digest.
+    INPUTS   results/{model}/{precision}/{target}/package.tar
+    OUTPUTS  results/{model}/{precision}/{target}/receipt.json
+    """
     input:
-        package=plan.path("package.tar"),
+        **plan.inputs("deploy"),
     output:
-        receipt=plan.path("receipt.json"),
+        **plan.outputs("deploy"),
     log:
-        "logs/{model}/{precision}/{target}/deploy.log",
+        **plan.logs("deploy"),
     group:
         "device"
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=job_resources.memory_mb("deploy"),
-        runtime=job_resources.minutes("deploy"),
-        gres=job_resources.gres,
+        **plan.resources("deploy"),
     params:
-        options=lambda w: plan.options("deploy", w),
-        code=plan.fingerprint("deploy"),
-    message:
-        "deploy {wildcards.model} {wildcards.precision} {wildcards.target}"
+        **plan.params("deploy"),
     shell:
         "tvmake step deploy {input.package:q} --options {params.options:q}"
         " --receipt {output.receipt:q} > {log:q} 2>&1"

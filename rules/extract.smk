@@ -1,31 +1,20 @@
-"""Extract: name the kernels of a variant that is tuned, and which of them are worth it.
-
-INPUTS   results/{model}/{precision}/module.json, signature.json; those in {target}/ where a layout was chosen
-OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
-"""
-
-
 rule extract:
+    """Name the kernels of a variant that is tuned, and which of them are worth it.
+    INPUTS   results/{model}/{precision}/module.json, signature.json; those in {target}/ where a layout was chosen
+    OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
+    """
     input:
-        module=lambda w: plan.transformed("module.json", w),
-        signature=lambda w: plan.transformed("signature.json", w),
-        passes=lambda w: sources.files(plan.pass_files("build", w.model)),
+        **plan.inputs("extract"),
     output:
-        tasks=plan.path("tasks.json"),
-        workloads=directory(plan.path("workloads")),
+        **plan.outputs("extract"),
     log:
-        "logs/{model}/{precision}/{target}/extract.log",
+        **plan.logs("extract"),
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=job_resources.memory_mb("extract"),
-        runtime=job_resources.minutes("extract"),
+        **plan.resources("extract"),
     params:
-        options=lambda w: plan.options("extract", w),
-        sources=lambda w: sources.digest(plan.pass_files("build", w.model)),
-        code=plan.fingerprint("extract"),
-    message:
-        "extract {wildcards.model} {wildcards.precision} {wildcards.target}"
+        **plan.params("extract"),
     shell:
         "tvmake step extract {input.module:q} {input.signature:q} --options {params.options:q}"
         " --tasks {output.tasks:q} --workloads {output.workloads:q} > {log:q} 2>&1"

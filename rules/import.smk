@@ -1,31 +1,20 @@
-"""Import: read a trained model as Relax, parameters apart.
-
-INPUTS   the model's file and its side files (none for zoo networks)
-OUTPUTS  results/{model}/model.json, model.params, signature.json, source.json
-"""
-
-
 rule import_model:
+    """Read a trained model as Relax, parameters apart.
+    INPUTS   the model's file and its side files (none for zoo networks)
+    OUTPUTS  results/{model}/model.json, model.params, signature.json, source.json
+    """
     input:
-        files=lambda w: sources.files(plan.model_files(w.model)),
+        **plan.inputs("import"),
     output:
-        module=plan.path("model.json"),
-        params=plan.path("model.params"),
-        signature=plan.path("signature.json"),
-        source=plan.path("source.json"),
+        **plan.outputs("import"),
     log:
-        "logs/{model}/import.log",
+        **plan.logs("import"),
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=job_resources.memory_mb("import"),
-        runtime=job_resources.minutes("import"),
+        **plan.resources("import"),
     params:
-        options=lambda w: plan.options("import", w),
-        sources=lambda w: sources.digest(plan.model_files(w.model)),
-        code=lambda w: plan.fingerprint("import", w),
-    message:
-        "import {wildcards.model}"
+        **plan.params("import"),
     shell:
         "tvmake step import --options {params.options:q}"
         " --module {output.module:q} --params {output.params:q}"

@@ -1,39 +1,24 @@
-"""Select: for each model and device the fastest variant that meets all goals.
-
-INPUTS   mod.json of every variant, best.json of those that are tuned,
-         calibration.json of those in int8, layout.json and precision.json of those that choose one,
-         numerics.json and latency.json of those with a device
-OUTPUTS  results/selection.json, results/best/ with {model}/{device}/package.tar and choice.json
-"""
-
-
 rule select:
+    """For each model and device the fastest variant that meets all goals.
+    INPUTS   mod.json of every variant, best.json of those that are tuned,
+             calibration.json of those in int8, layout.json and precision.json of those that choose one,
+             numerics.json and latency.json of those with a device
+    OUTPUTS  results/selection.json, results/best/ with {model}/{device}/package.tar and choice.json
+    """
     input:
-        packages=plan.results_of("package.tar"),
-        manifests=plan.results_of("mod.json"),
-        records=plan.results_of("best.json"),
-        calibrations=plan.results_of("calibration.json"),
-        layouts=plan.results_of("layout.json"),
-        choices=plan.results_of("precision.json"),
-        numerics=plan.results_of("numerics.json"),
-        latencies=plan.results_of("latency.json"),
+        **plan.inputs("select"),
     output:
-        selection=plan.path("selection.json"),
-        best=directory(plan.path("best")),
+        **plan.outputs("select"),
     log:
-        "logs/select.log",
+        **plan.logs("select"),
     # Too little work for a job on a cluster.
     localrule: True
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=job_resources.memory_mb("select"),
-        runtime=job_resources.minutes("select"),
+        **plan.resources("select"),
     params:
-        options=plan.options("select"),
-        code=plan.fingerprint("select"),
-    message:
-        "select"
+        **plan.params("select"),
     shell:
         # Options for thousands of variants are longer than an argument may be.
         "printf %s {params.options:q} | tvmake step select --options -"

@@ -96,7 +96,7 @@ def test_a_factory_is_named_and_not_called():
     Path("networks.py").write_text("def make_net(): ...\nraise SystemExit('imported')\n")
     plan = written("networks:make_net")
     assert plan.config.models["make_net"].trusted
-    assert plan.model_files("make_net") == ["networks.py"]
+    assert plan.source_files("make_net") == ["networks.py"]
 
 
 def test_a_file_with_the_name_of_a_module_that_is_found_before_it_is_refused():
@@ -109,7 +109,7 @@ def test_a_directory_of_the_same_name_hides_no_file(directory, monkeypatch):
     (directory / "elsewhere" / "my_networks").mkdir(parents=True)
     monkeypatch.syspath_prepend(directory / "elsewhere")
     Path("my_networks.py").write_text("def make_net(): ...\n")
-    assert written("my_networks:make_net").model_files("make_net") == ["my_networks.py"]
+    assert written("my_networks:make_net").source_files("make_net") == ["my_networks.py"]
 
 
 def test_every_example_in_the_comments_is_a_valid_key(directory):

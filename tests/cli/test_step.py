@@ -14,6 +14,7 @@ from tvmake.cli.step.command import app
 from tvmake.cli.step.work import title, work_of
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.tuning import BudgetRequest
+from tvmake.stages.descriptor import Stage
 from tvmake.stages.registry import stages
 from tvmake.storage.resources import snakefile
 
@@ -44,10 +45,15 @@ def test_the_rules_give_every_option_that_must_be_given_and_no_unknown_one(stage
     assert {name for name, required in known.items() if required} <= given
 
 
-def test_options_that_rules_give_as_a_parameter_are_known():
-    named = set(re.findall(r'f"(--\w+)=', RULES))
-    assert named == {"--best", "--calibration", "--receipts", "--frozen", "--samples", "--source", "--variant"}
-    assert named <= {name for stage in stages() for name in options(stage)}
+@pytest.mark.parametrize("described", stages().values(), ids=lambda described: described.name)
+def test_the_rules_give_what_a_job_may_lack_as_parameters(described: Stage):
+    shell = re.search(rf"tvmake step {described.name} (.*?)> \{{log", RULES, re.DOTALL)
+    assert shell
+    given = set(re.findall(r"\{params\.(\w+)", shell[1])) - {"options"}
+    optional = {entry.parameter for entry in described.inputs if entry.parameter and entry.is_optional}
+    lock = {"frozen"} if described.takes_lock else set()
+    assert given == optional | lock | {value.name for value in described.parameters}
+    assert {f"--{name}" for name in optional | lock} <= options(described.name).keys()
 
 
 def test_the_commands_are_the_stages_in_the_order_that_data_flows():

@@ -64,9 +64,10 @@ def test_a_variant_that_was_not_tuned_is_refused(run: Plan):
 def test_a_frozen_plan_asks_for_the_lock_and_for_no_trials():
     plan = plan_of({**CONFIG, "tuning": {"frozen": "run.lock"}})
     variant = Variant("digits", "float32", "tuned")
-    assert plan.frozen(variant) == ["run.lock"]
-    assert plan.rounds("tuned") == 0
-    assert plan.is_tuned(variant)
-    assert plan_of().frozen(variant) == []
+    job = plan.context(variant)
+    assert job.lock_files == ["run.lock"]
+    assert job.rounds == 0
+    assert job.is_tuned
+    assert plan_of().context(variant).lock_files == []
     # The lock is an input of the rule: where it lies is none of the stage's options.
     assert plan.options("pick_best", variant) == plan_of().options("pick_best", variant)

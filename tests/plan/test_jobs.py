@@ -56,6 +56,7 @@ with SnakemakeApi(OutputSettings(dryrun=True, quiet={Quietness.ALL})) as api:
             "inputs": [str(file) for file in job.input],
             "outputs": [str(file) for file in job.output],
             "params": {name: str(value) for name, value in job.params.items()},
+            "log": [str(file) for file in job.log][:1],
         }
         for job in workflow._workflow.dag.jobs
     ]
@@ -143,6 +144,7 @@ def test_they_are_given_the_same_options_and_fingerprints(rules):
         assert (job.options, job.fingerprint) == (params.get("options", ""), params["code"]), job.rule
         assert {name: str(value) for name, value in job.parameters.items()}.items() <= params.items()
         assert dict(job.wildcards) == rules[job.outputs]["wildcards"]
+        assert [job.log] == rules[job.outputs]["log"]
 
 
 def test_sources_are_what_no_stage_makes(project):

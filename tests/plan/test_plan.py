@@ -77,6 +77,11 @@ def options(made: Plan, stage: str, variant: Variant) -> str:
     return made.options(stage, SimpleNamespace(**wildcards))
 
 
+def inputs(made: Plan, stage: str) -> list[str]:
+    """The user's files that the stage's job of `DIGITS` reads."""
+    return list(next(job.sources for job in made.jobs(DIGITS) if job.stage == stage))
+
+
 def names(made: Plan) -> list[str]:
     return [str(variant) for variant in made.variants]
 
@@ -158,7 +163,7 @@ def test_side_files_of_a_model_are_inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("digits.onnx").touch()
     Path("digits.onnx.data").touch()
-    assert plan().model_files("digits") == ["digits.onnx", "digits.onnx.data"]
+    assert inputs(plan(), "import") == ["digits.onnx", "digits.onnx.data"]
 
 
 def test_a_dataset_and_its_class_names_are_inputs_of_the_reference(tmp_path, monkeypatch):
@@ -167,10 +172,10 @@ def test_a_dataset_and_its_class_names_are_inputs_of_the_reference(tmp_path, mon
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).touch()
     folder = plan("models: {digits: {dataset: {path: pictures, label_names: names.txt}}}")
-    assert folder.reference_files("digits") == ["digits.onnx", "pictures/cat/1.png", "pictures/dog/2.png", "names.txt"]
+    assert inputs(folder, "reference") == ["digits.onnx", "pictures/cat/1.png", "pictures/dog/2.png", "names.txt"]
     Path("list.csv").write_text("file,label\npictures/cat/1.png,0\nmissing.png,1\n")
     listed = plan("models: {digits: {dataset: {path: list.csv}}}")
-    assert listed.reference_files("digits") == ["digits.onnx", "list.csv", "pictures/cat/1.png"]
+    assert inputs(listed, "reference") == ["digits.onnx", "list.csv", "pictures/cat/1.png"]
 
 
 # --- layout ---------------------------------------------------------------------------------------------------------
@@ -180,13 +185,13 @@ AUTO = "transform: {layout: auto}\ntargets: {cpu: {tuning: {trials: 64}}}"
 
 def test_a_tuned_variant_whose_layout_is_auto_is_made_of_what_it_has_chosen():
     made = plan(AUTO)
-    assert made.chooses_layout(DIGITS)
-    assert made.transformed("module.json", DIGITS) == "results/digits/float32/cpu/module.json"
-    assert made.transformed("signature.json", DIGITS) == "results/digits/float32/cpu/signature.json"
-    assert made.candidates("layouts/module.json", DIGITS) == [
-        f"results/digits/float32/layouts/{layout}/module.json" for layout in CANDIDATES
-    ]
-    assert [str(variant) for variant in made.variants if made.layout_of(variant) == "auto"] == [
+    job = made.context(DIGITS)
+    assert job.chooses_layout
+    assert job.network_file("module.json") == "results/digits/float32/cpu/module.json"
+    assert job.network_file("signature.json") == "results/digits/float32/cpu/signature.json"
+    (choice,) = (job for job in made.jobs(DIGITS) if job.stage == "choose_layout")
+    assert {f"results/digits/float32/layouts/{layout}/module.json" for layout in CANDIDATES} <= {*choice.inputs}
+    assert [str(variant) for variant in made.variants if made.context(variant).layout_choice == "auto"] == [
         "digits/float32/cpu", "digits/float16/cpu", "other/float16/cpu",
     ]  # fmt: skip
     assert len(made.results_of("layout.json")) == 3
@@ -195,9 +200,10 @@ def test_a_tuned_variant_whose_layout_is_auto_is_made_of_what_it_has_chosen():
 def test_without_tuning_auto_keeps_the_layout():
     made = plan(AUTO)
     phone = Variant("digits", "float32", "phone")
-    assert made.transformed("module.json", phone) == "results/digits/float32/module.json"
-    assert made.transformed("signature.json", phone) == "results/digits/float32/signature.json"
-    assert made.layout_of(phone) == "keep"
+    job = made.context(phone)
+    assert job.network_file("module.json") == "results/digits/float32/module.json"
+    assert job.network_file("signature.json") == "results/digits/float32/signature.json"
+    assert job.layout_choice == "keep"
     assert made.options("transform", phone) == plan().options("transform", phone)
     assert plan("transform: {layout: auto}").results_of("layout.json") == []
 

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from tvmake.artifact import stage_json
+from tvmake.artifact.tasks import Budget, KernelBudget
 from tvmake.config.reading.load import check, merge
 from tvmake.plan.plan import Plan
 from tvmake.plan.resources import JobResources
@@ -23,6 +25,8 @@ devices:
   phone: {via: ssh, host: board.local, gres: "phone:1", timeout_s: 1200, wait_s: 600}
 """
 
+WORKLOAD = "0" * 64
+
 
 def plan(overlay: str = "") -> Plan:
     return Plan(check(merge(yaml.safe_load(TEXT), yaml.safe_load(overlay) or {}), {}))
@@ -33,7 +37,14 @@ def needs(overlay: str = "", on_cluster: bool = False, cores: int | None = 8) ->
 
 
 def job(model: str = "small", target: str = "cpu") -> SimpleNamespace:
-    return SimpleNamespace(model=model, precision="float32", target=target, number="1")
+    return SimpleNamespace(model=model, precision="float32", target=target, number="1", workload=WORKLOAD)
+
+
+def plan_round(trials: int) -> None:
+    """Write the budget of the first round, for one kernel."""
+    kernels = {WORKLOAD: KernelBudget(name="conv2d", trials=trials, users=["small/float32"])}
+    budget = Path(plan().file("budget.json", target="cpu", number=1))
+    stage_json.save(Budget(target_name="cpu", number=1, kernels=kernels, trials_shared=0), budget)
 
 
 @pytest.fixture
@@ -48,6 +59,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("stage", stages())
 def test_every_stage_has_memory_and_time(models: Path, stage: str):
+    plan_round(trials=1)
     assert needs().memory_mb(stage)(job(), 1) == stages()[stage].memory_mb
     assert needs().minutes(stage)(job(), 1) >= stages()[stage].minutes
 
@@ -78,8 +90,10 @@ def test_each_attempt_gets_more_memory_and_time(models: Path):
 
 
 def test_tuning_gets_time_for_its_trials(models: Path):
-    made = needs()
-    assert made.minutes("tune", trials=lambda _: 600)(job(), 1) == made.minutes("tune")(job(), 1) + 100
+    plan_round(trials=6)
+    few = needs().minutes("tune")(job(), 1)
+    plan_round(trials=606)
+    assert needs().minutes("tune")(job(), 1) == few + 100
 
 
 def test_stages_on_a_device_may_wait_for_it_as_long_as_it_may_take(models: Path):

@@ -1,4 +1,4 @@
-"""A stage is added by writing one module and one rule file: those that the guide shows, in a copy of the tree."""
+"""A stage is added by writing one module and one rule file of a few lines: those that the guide shows, in a copy of the tree."""
 
 import json
 import os
@@ -33,6 +33,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "build"))
     shutil.copy(ROOT / "Snakefile", tree)
     module, rule = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(rule.splitlines()) < 20
     (tree / "workflow/tvmake/stages/model/operators.py").write_text(module)
     (tree / "rules/operators.smk").write_text(rule)
     return tree

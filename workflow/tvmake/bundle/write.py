@@ -103,7 +103,7 @@ def _store(plan: Plan) -> str | None:
     Raises:
         InputError: its targets have different ones.
     """
-    stores = {plan.tuning(variant.target).store for variant in plan.variants if plan.is_tuned(variant)}
+    stores = {plan.context(variant).tuning.store for variant in plan.variants if plan.context(variant).is_tuned}
     if len(stores) > 1:
         named = ", ".join(str(store or "the user's") for store in sorted(stores, key=str))
         raise InputError("tuning.store", f"a bundle takes the records of one store, and targets have several ({named})")

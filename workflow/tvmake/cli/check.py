@@ -76,7 +76,7 @@ def check(
     table = Table("model", "precision", "target", "runs on", box=None, pad_edge=False, header_style="bold")
     for variant in plan.variants:
         table.add_row(
-            variant.model, variant.precision, variant.target, plan.device_of(variant.target) or "(package only)"
+            variant.model, variant.precision, variant.target, plan.context(variant).device_name or "(package only)"
         )
     console = SafeConsole(soft_wrap=True)
     console.print(table)
@@ -121,15 +121,15 @@ def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> lis
             )
     for variant in plan.variants:
         target = plan.config.targets[variant.target]
-        why = target.why_plain_loops(has_rules=plan.model(variant.model).build.schedule_rules)
-        if why and not plan.is_tuned(variant):
+        why = target.why_plain_loops(has_rules=plan.context(variant).build.schedule_rules)
+        if why and not plan.context(variant).is_tuned:
             notes.append(f"note: {variant}: its kernels are plain loops on one core: {why}")
     return notes
 
 
 def _print_json(plan: "Plan") -> None:
 
-    variants = [{**vars(variant), "device": plan.device_of(variant.target)} for variant in plan.variants]
+    variants = [{**vars(variant), "device": plan.context(variant).device_name} for variant in plan.variants]
     print_json({"variants": variants, "files": plan.goals()})
 
 

@@ -76,7 +76,7 @@ def tune(
             _print_tasks(file, as_json)
         return
     plan = Plan(run.check_config())
-    if plan.device_of(run.target_name) is None:
+    if plan.context({"target": run.target_name}).device_name is None:
         raise UsageError(
             f"--target {target}",
             "kernels are measured on a device, and this target is not this machine's",
@@ -85,7 +85,7 @@ def tune(
     with made(run, "best.json", cores, quiet) as file:
         best = stage_json.load(BestSet, file)
     run.note_tuning()
-    store = plan.tuning(run.target_name).store
+    store = plan.context({"target": run.target_name}).tuning.store
     root = open_store(run.directory / store if store else None).root
     if as_json:
         found = {"device_class": best.device_class, "store": str(root), **_sums(best)}

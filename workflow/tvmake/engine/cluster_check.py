@@ -88,12 +88,12 @@ def _unknown_gres(wanted: dict[str, str], known: Iterable[str]) -> TvmakeError |
 
 
 def _stores(plan: "Plan") -> list[Path]:
-    tuned = dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant))
-    return list(dict.fromkeys(open_store(plan.tuning(target).store).root for target in tuned))
+    tuned = dict.fromkeys(variant.target for variant in plan.variants if plan.context(variant).is_tuned)
+    return list(dict.fromkeys(open_store(plan.context({"target": target}).tuning.store).root for target in tuned))
 
 
 def _gres(plan: "Plan") -> dict[str, str]:
-    names = dict.fromkeys(plan.device_of(variant.target) or "" for variant in plan.runnable)
+    names = dict.fromkeys(plan.context(variant).device_name or "" for variant in plan.runnable)
     devices = {name: plan.config.device(name) for name in names}
     return {name: device.gres for name, device in devices.items() if device.gres}
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from snakemake.io import ancient
+
 from tvmake.cache import settings as cache
 from tvmake.config import device_variables
 from tvmake.engine import shared_stores
 from tvmake.engine.release import check_release
+from tvmake.engine.rule_plan import RulePlan
 from tvmake.engine.up_to_date.altered import jobs_of, mend_times, undone, with_records
 from tvmake.engine.up_to_date.scope import Scope, scope_of
 from tvmake.engine.up_to_date.sources import Sources
@@ -31,7 +34,7 @@ class Workflow:
     plan: Plan
     scope: Scope
     sources: Sources
-    resources: JobResources
+    rules: RulePlan
     undone: list[str]
     """What is missing because its job has failed, and Snakemake takes for done."""
 
@@ -47,13 +50,13 @@ class Workflow:
                 keep_listing(fingerprint, parts(*self.plan.roots(job.stage, job.wildcards)))
 
 
-def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Workflow:
+def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) -> Workflow:
     """Read the config, and prepare this process and its results for Snakemake's questions.
 
     Args:
         config: as Snakemake has merged it.
         workflow: Snakemake's own.
-        ancient: Snakemake's mark for files whose times do not count.
+        checkpoints: Snakemake's own.
 
     Raises:
         TvmakeError: Snakemake is another release, the config is wrong, or a store that all nodes of a cluster share is not there on this one.
@@ -76,7 +79,8 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Wor
     cores = workflow.resource_settings.cores or os.cpu_count()
     # How jobs are run, Snakemake decides only after it has read the rules.
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
-    return Workflow(plan, scope, sources, resources, undone(recorded))
+    rules = RulePlan(plan, sources, resources, checkpoints)
+    return Workflow(plan, scope, sources, rules, undone(recorded))
 
 
 def _note_missing(plan: Plan) -> None:

@@ -89,7 +89,7 @@ def _variants(plan: Plan, lock: Lock) -> Iterator[Difference]:
         yield Difference(f"variant {name}: in the lock only")
     for name in sorted(here - then):
         yield Difference(f"variant {name}: here only")
-    tuned = {f"{variant}" for variant in plan.variants if plan.is_tuned(variant)}
+    tuned = {f"{variant}" for variant in plan.variants if plan.context(variant).is_tuned}
     for name in sorted((tuned ^ set(lock.records)) & here & then):
         text = "here, and not in the lock" if name in tuned else "in the lock, and not here"
         only = frozenset({name.rpartition("/")[2]})
@@ -103,7 +103,7 @@ def _inputs(plan: Plan, here: Origins, then: Origins, models: Mapping[str, froze
         stages = frozenset({"import", "transform", "extract", "build", "attest"})
         if is_dataset(name):
             # It decides whether a package passes, not what is in it, unless samples of it are to be there.
-            tests = [plan.model(model).export.test for model in only]
+            tests = [plan.context({"model": model}).export.test for model in only]
             stages = SELF_TEST if any(test and test.inputs == "dataset" for test in tests) else frozenset()
         if name not in here.inputs:
             yield Difference(f"input {name}: not used here", stages, only)
@@ -173,9 +173,9 @@ def _is_measuring(key: tuple[str, ...]) -> bool:
 def _records(plan: Plan, lock: Lock) -> Iterator[Difference]:
     seen: set[tuple[str, str]] = set()
     for variant in plan.variants:
-        if not plan.is_tuned(variant) or (frozen := lock.records.get(str(variant))) is None:
+        if not plan.context(variant).is_tuned or (frozen := lock.records.get(str(variant))) is None:
             continue
-        store = open_store(plan.tuning(variant.target).store)
+        store = open_store(plan.context(variant).tuning.store)
         yield from _records_of(frozen, store, seen)
 
 

@@ -30,17 +30,19 @@ def lock_run(plan: Plan) -> Lock:
     missing = [name for name, digest in present.inputs.items() if digest is None]
     if missing:
         raise InputError(missing[0], "is missing, so that the run cannot be made again", "put it back, or leave it out")
-    tuned = [variant for variant in plan.variants if plan.is_tuned(variant)]
+    tuned = [variant for variant in plan.variants if plan.context(variant).is_tuned]
     return Lock(
         # What linked them, not what would link them today: a newer compiler makes nothing out of date.
         origins=present.model_copy(update={"compilers": present.compilers | _linked_by(plan)}),
         written_by=f"tvmake {__version__}",
         records={str(variant): _records(Path(plan.file("best.json", variant))) for variant in tuned},
-        layouts={str(variant): _layout(plan, variant) for variant in plan.variants if plan.chooses_layout(variant)},
+        layouts={
+            str(variant): _layout(plan, variant) for variant in plan.variants if plan.context(variant).chooses_layout
+        },
         assignments={
             str(variant): stage_json.load(PrecisionChoice, Path(plan.file("precision.json", variant))).assignment
             for variant in plan.variants
-            if plan.chooses_precision(variant)
+            if plan.context(variant).chooses_precision
         },
         artifacts=artifacts,
     )

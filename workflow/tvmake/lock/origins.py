@@ -17,6 +17,7 @@ from tvmake.storage.code_fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachab
 from tvmake.storage.files import digest_bytes, digest_file
 from tvmake.storage.resources import PACKAGE, snakefile
 from tvmake.targets.cpu.identity import cpu_identity
+from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS
 
 PLACES = (("results",), ("cache",), ("tuning", "store"), ("tuning", "shared"), ("tuning", "frozen"))
 """Keys that say where things lie on one machine, and change nothing in them."""
@@ -86,13 +87,16 @@ def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
     """The distributions whose version can change a stage's bytes."""
     roots = stage_roots(plan, stage, models)
     if stage == "export":  # its self-tests hold what the model's framework gave
-        roots += stage_roots(plan, "self_test", [model for model in models if plan.model(model).export.test])
+        roots += stage_roots(
+            plan, "self_test", [model for model in models if plan.context({"model": model}).export.test]
+        )
     _, found = reachable(*roots)
     return {name for library in found for name in DISTRIBUTIONS[library]}
 
 
 def _inputs_of(plan: Plan, name: str) -> dict[str, list[Path]]:
-    files = [*plan.model_files(name), *plan.pass_files("transform", name), *plan.pass_files("build", name)]
+    job = plan.context({"model": name})
+    files = [*job.model_files, *job.pass_files(TRANSFORM_POINTS), *job.pass_files(BUILD_POINTS)]
     found = {_named(file): [Path(file)] for file in files}
     if (dataset := plan.config.models[name].dataset) is not None:
         found[f"{dataset.path} (dataset of {name})"] = [Path(file) for file in dataset_files(dataset)]

@@ -137,7 +137,7 @@ def _inputs(plan: Plan) -> set[Path]:
         dataset = config.models[model].dataset
         named.append(dataset.path if dataset else None)
     for target in config.targets:
-        tuning = plan.tuning(target)
+        tuning = plan.context({"target": target}).tuning
         named += [tuning.store, tuning.frozen, None if "://" in (tuning.shared or "") else tuning.shared]
     if config.cache is not None and not config.cache.is_remote:
         named.append(directory(config.cache))

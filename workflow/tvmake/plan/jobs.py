@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tvmake.plan.budgets import Round
-from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
+from tvmake.stages.budgets import Round
+from tvmake.stages.context import JobContext
 from tvmake.stages.descriptor import Kind, Output, Stage
 from tvmake.stages.registry import goal_stages, stages
 from tvmake.transform.options import CANDIDATES
+
+
+@dataclass(frozen=True, order=True)
+class Variant:
+    """model × precision × target."""
+
+    model: str
+    precision: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.model}/{self.precision}/{self.target}"
 
 
 @dataclass(frozen=True)
@@ -38,8 +50,8 @@ class Job:
 class Jobs:
     """The jobs of a plan, each made once as long as nothing on disk changes what it reads."""
 
-    def __init__(self, plan: PlannedConfig, requests: Requests):
-        self._plan = plan
+    def __init__(self, run: JobContext, requests: Requests):
+        self._run = run
         self._requests = requests
         self._made: dict[tuple[object, ...], Job] = {}
 
@@ -50,7 +62,7 @@ class Jobs:
         of other variants is made by their jobs.
         """
         names = goal_stages()
-        rounds = self._plan.rounds_of(variant.target)
+        rounds = self._run.at(variant).planned_rounds
         versions = tuple(planned.version if planned else None for planned in rounds)
         return tuple(
             self._job(kind, wildcards, versions if kind.stage.follows_budgets else ())
@@ -62,7 +74,7 @@ class Jobs:
         """What a stage, or each stage, makes for a variant, whether goals depend on it or not; with paths."""
         for kind, wildcards in self._kinds_of(variant, stage):
             for output in kind.outputs:
-                yield output, self._plan.file(output.artifact, **wildcards)
+                yield output, self._run.file(output.artifact, **wildcards)
 
     def of_run(self) -> tuple[Job, ...]:
         """The jobs that there are once in a run."""
@@ -70,7 +82,8 @@ class Jobs:
 
     def _kinds_of(self, variant: Variant, only: Stage | None = None) -> Iterator[tuple[Kind, dict[str, str]]]:
         """The kinds of job that a variant has, with their wildcards."""
-        context, rounds = self._plan.context(variant), self._plan.rounds_of(variant.target)
+        context = self._run.at(variant)
+        rounds = context.planned_rounds
         for stage in (only,) if only else stages().values():
             for kind in stage.kinds:
                 for more in self._expanded(kind, context, rounds) if kind.wildcards else ():
@@ -78,7 +91,7 @@ class Jobs:
                     if stage.exists(full):
                         yield kind, {name: getattr(full, name) for name in kind.wildcards}
 
-    def _expanded(self, kind: Kind, variant: PlannedJob, rounds: Sequence[Round | None]) -> Iterator[Mapping[str, str]]:
+    def _expanded(self, kind: Kind, variant: JobContext, rounds: Sequence[Round | None]) -> Iterator[Mapping[str, str]]:
         """Values for the wildcards that a variant does not fix: layouts, rounds and the workloads of a round."""
         if "layout" in kind.wildcards:
             yield from ({"layout": layout} for layout in CANDIDATES)
@@ -95,10 +108,10 @@ class Jobs:
         """A job; ``versions`` tell when the budgets that it follows were written."""
         key = (kind.stage.name, *wildcards.values(), *versions)
         if key not in self._made:
-            self._made[key] = self._new(kind, PlannedJob(self._plan, **wildcards))
+            self._made[key] = self._new(kind, self._run.at(wildcards))
         return self._made[key]
 
-    def _new(self, kind: Kind, context: PlannedJob) -> Job:
+    def _new(self, kind: Kind, context: JobContext) -> Job:
         stage = kind.stage
         read = [(entry, tuple(entry.paths(context))) for entry in stage.inputs]
         return Job(

@@ -1,6 +1,7 @@
 """The plan: what a config asks for, in the terms the workflow needs."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,29 @@ from tvmake.config.reading.load import check
 from tvmake.config.reading.places import Position
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
-from tvmake.plan.jobs import Job, Jobs
-from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
+from tvmake.plan.jobs import Job, Jobs, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages import registry
-from tvmake.stages.descriptor import Output, Stage
-from tvmake.stages.package.contents import sample_files
-from tvmake.stages.package.self_test import dataset_files as sampled_dataset_files
-from tvmake.stages.results.benchmark import baseline_files
-from tvmake.stages.results.validate import metric_files
+from tvmake.stages.context import JobContext
+from tvmake.stages.descriptor import LOCK, Output, Stage
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
 from tvmake.storage.notes.own_directories import make_own
-from tvmake.transform.options import BUILD_POINTS, CANDIDATES, FLOAT_POINTS, TRANSFORM_POINTS
 
 __all__ = ["Job", "Plan", "Variant"]
 
 
-class Plan(PlannedConfig):
-    """What a config asks for: variants, files, jobs, and the options and fingerprint of each stage."""
+class Plan:
+    """What a config asks for: variants, files, jobs, and the options and fingerprint of each stage.
+
+    Made for one run: what has been worked out from the config is kept.
+    """
 
     def __init__(self, config: Config):
-        super().__init__(config)
-        self._requests = Requests(self)
-        self._jobs = Jobs(self, self._requests)
+        self.config = config
+        self._run = JobContext(config, registry.patterns())
+        self._requests = Requests(self._run)
+        self._jobs = Jobs(self._run, self._requests)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], files: Iterable[str] = ()) -> "Plan":
@@ -53,6 +53,22 @@ class Plan(PlannedConfig):
             read_yaml(Path(name), positions)
         return cls(check(values, _of_section(positions), default_file=names[-1] if names else "config"))
 
+    # --- variants -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every combination to make, in config order."""
+        return tuple(Variant(*combination) for combination in self.config.combinations())
+
+    @cached_property
+    def runnable(self) -> tuple[Variant, ...]:
+        """The variants whose target has a device; the others end with their package."""
+        return tuple(variant for variant in self.variants if self.context(variant).device_name)
+
+    def context(self, wildcards: Any) -> JobContext:
+        """What a stage sees of the config (:meth:`tvmake.stages.context.JobContext.at`)."""
+        return self._run.at(wildcards)
+
     # --- stages ---------------------------------------------------------------------------------------------------
 
     def options(self, stage: str, wildcards: Any = None) -> str:
@@ -60,8 +76,7 @@ class Plan(PlannedConfig):
 
         Args:
             stage: the stage's name.
-            wildcards: an object with the attributes ``model``, ``precision``, ``target``, ``number``, ``layout`` that the
-                stage has, such as a variant; others do not matter.
+            wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); those that the stage does not have do not matter.
         """
         return self._requests.options(stage, wildcards)
 
@@ -86,81 +101,31 @@ class Plan(PlannedConfig):
         goals = {output.artifact for stage in registry.stages().values() if stage.is_goal for output in stage.outputs}
         return [path for path, output in self.outputs_of(variant).items() if output.artifact in goals]
 
+    def path(self, artifact: str) -> str:
+        """A file's path with Snakemake wildcards."""
+        return registry.pattern(artifact, self.config.results)
+
+    def file(self, artifact: str, variant: Variant | None = None, /, **wildcards: str | int) -> str:
+        """A file's path for one variant, or for other wildcards, or for the run."""
+        return self._run.file(artifact, **(vars(variant) if variant else {}), **wildcards)
+
     def results_of(self, artifact: str) -> list[str]:
-        """One file per variant that has it: numerics and latency need a device, records tuning, ranges ``int8``, a choice ``auto``."""
-        stage = registry.maker(artifact)
-        files = [context.file(artifact) for context in self.contexts() if stage is None or stage.exists(context)]
-        return list(dict.fromkeys(files))
-
-    def task_files(self, target: str) -> list[str]:
-        """The kernels of each variant that is tuned for a target."""
-        return [context.file("tasks.json") for context in self.contexts(target) if context.is_tuned]
-
-    def transformed(self, artifact: str, variant: Any) -> str:
-        """``module.json``, ``module.params`` or ``signature.json`` of the network that a variant is built from: that of its precision,
-        or that in the layout it has chosen."""
-        return PlannedJob(self, variant.model, variant.precision, variant.target).network_file(artifact)
-
-    def candidates(self, artifact: str, variant: Any) -> list[str]:
-        """One file per layout that a variant chooses from."""
-        return [
-            self.file(artifact, model=variant.model, precision=variant.precision, layout=layout)
-            for layout in CANDIDATES
-        ]
-
-    def best_files(self, variant: Any) -> list[str]:
-        """The records that a variant is built with: none unless it is tuned."""
-        context = PlannedJob(self, variant.model, variant.precision, variant.target)
-        return [context.file("best.json")] if context.is_tuned else []
-
-    def baseline_files(self, variant: Any) -> list[str]:
-        """The record of the source that is measured beside a package: none where it is not."""
-        return baseline_files(self.context(variant))
-
-    def calibration_files(self, variant: Any) -> list[str]:
-        """The ranges that a precision's network is made with: none unless it is int8, or chosen among int8 and others."""
-        context = PlannedJob(self, variant.model, variant.precision)
-        return [context.file("calibration.json")] if context.precision_config.is_calibrated else []
-
-    def calibrated_files(self, model: str) -> list[str]:
-        """What the calibrate stage reads besides the imported network."""
-        return [*self.model(model).dataset_files, *PlannedJob(self, model).pass_files(FLOAT_POINTS)]
-
-    def sample_files(self, wildcards: Any) -> list[str]:
-        """The samples that a package tests itself by: none for a package without a self-test."""
-        return sample_files(self.context(wildcards))
-
-    def self_test_files(self, model: str) -> list[str]:
-        """What the self-test stage reads besides the imported network."""
-        return [*self.model_files(model), *sampled_dataset_files(PlannedJob(self, model))]
-
-    def model_files(self, model: str) -> list[str]:
-        """What the import stage reads."""
-        return self.model(model).files
-
-    def reference_files(self, model: str) -> list[str]:
-        """What the reference stage reads besides the signature."""
-        return [*self.model(model).files, *self.model(model).dataset_files]
-
-    def pass_files(self, stage: str, model: str) -> list[str]:
-        """The Python files of the user passes a stage runs."""
-        points = {"transform": TRANSFORM_POINTS, "choose_precision": (*TRANSFORM_POINTS, *BUILD_POINTS)}
-        return PlannedJob(self, model).pass_files(points.get(stage, BUILD_POINTS))
-
-    def choosing_files(self, variant: Any) -> list[str]:
-        """What the choose_precision stage reads of the user's, locks aside."""
-        return [*self.pass_files("choose_precision", variant.model), *self.metric_files(variant)]
-
-    def metric_files(self, wildcards: Any) -> list[str]:
-        """The Python files of the metrics that a package is validated with."""
-        return metric_files(self.context(wildcards))
+        """An artifact of each variant that has it (:func:`tvmake.stages.registry.files_of_variants`)."""
+        return registry.files_of_variants(artifact, self._run.variants)
 
     def source_files(self, model: str) -> list[str]:
-        """All files that a model's jobs read and none makes."""
-        passes = self.pass_files("transform", model) + self.pass_files("build", model)
-        variants = [context for context in self.contexts() if context.model == model]
-        metrics = [file for context in variants for file in metric_files(context)]
-        return list(dict.fromkeys([*self.reference_files(model), *passes, *metrics]))
+        """All files that a model's jobs read and no job makes, locks aside."""
+        variants = [context for context in self._run.variants if context.model == model]
+        found: dict[str, None] = {}
+        for stage in registry.stages().values():
+            names = dict.fromkeys(name for kind in stage.kinds for name in kind.wildcards)
+            jobs = {tuple(getattr(variant, name) for name in names): variant for variant in variants}
+            if list(names) == ["model"]:  # also without a variant
+                jobs = {(model,): self.context({"model": model})}
+            for entry in stage.sources:
+                if entry is not LOCK:
+                    found.update(dict.fromkeys(path for job in jobs.values() for path in entry.paths(job)))
+        return list(found)
 
     # --- jobs -----------------------------------------------------------------------------------------------------
 

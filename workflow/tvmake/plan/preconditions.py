@@ -128,18 +128,18 @@ def check_stores(plan: Plan) -> None:
         InputError: one is no directory, no address, or no lock; a lock names records where nothing is to be tuned.
         MachineError: the package for a kind of address is not installed.
     """
-    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
-        tuning = plan.tuning(target)
+    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.context(variant).is_tuned):
+        tuning = plan.context({"target": target}).tuning
         with _under(_tuning_key(plan, target, "store")):
             _check_can_be_made(open_store(tuning.store).root)
         if tuning.shared is not None:
             with _under(_tuning_key(plan, target, "shared")):
                 open_directory(tuning.shared)
-    for lock in dict.fromkeys(filter(None, (plan.tuning(variant.target).frozen for variant in plan.variants))):
-        of_lock = [variant for variant in plan.variants if plan.tuning(variant.target).frozen == lock]
+    for lock in dict.fromkeys(filter(None, (plan.context(variant).tuning.frozen for variant in plan.variants))):
+        of_lock = [variant for variant in plan.variants if plan.context(variant).tuning.frozen == lock]
         with _under(_tuning_key(plan, of_lock[0].target, "frozen")):
             records = read_frozen(Path(lock)).records
-            names = [f"{one.model}/{one.precision}/{one.target}" for one in of_lock if not plan.is_tuned(one)]
+            names = [f"{one.model}/{one.precision}/{one.target}" for one in of_lock if not plan.context(one).is_tuned]
             if unused := [name for name in names if name in records]:
                 problem = f"has records of {unused[0]}, which is built without: no trials are wanted for it"
                 raise InputError(
@@ -155,13 +155,13 @@ def check_device_files(plan: Plan) -> None:
             threads.
     """
     errors: list[TvmakeError] = []
-    for name in dict.fromkeys(filter(None, (plan.device_of(variant.target) for variant in plan.runnable))):
+    for name in dict.fromkeys(filter(None, (plan.context(variant).device_name for variant in plan.runnable))):
         for key in DEVICE_FILES:
             file = getattr(plan.config.devices.get(name), key, None)
             if file is not None and not Path(file).expanduser().exists():
                 remedy = how_to_name_file(file) or f"relative paths begin at {Path.cwd()}"
                 errors.append(InputError(f"devices.{name}.{key}", f"there is no {file}", remedy))
-    targets = dict.fromkeys(variant.target for variant in plan.runnable if plan.device_of(variant.target) == LOCAL)
+    targets = dict.fromkeys(variant.target for variant in plan.runnable if plan.context(variant).device_name == LOCAL)
     if targets and getattr(plan.config.devices.get(LOCAL), "threads", None) is None:
         try:
             tvm_threads()
@@ -237,8 +237,8 @@ def check_directories(plan: Plan) -> None:
 def _kept_directories(plan: Plan) -> dict[str, Path]:
     """The directories of this machine that the config names for what outlives a run, by key."""
     found: dict[str, Path] = {}
-    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
-        tuning = plan.tuning(target)
+    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.context(variant).is_tuned):
+        tuning = plan.context({"target": target}).tuning
         for key, name in (("store", tuning.store), ("shared", tuning.shared)):
             if name is not None and "://" not in name.removeprefix("file://"):
                 found[_tuning_key(plan, target, key)] = Path(name.removeprefix("file://")).expanduser().resolve()
@@ -336,7 +336,7 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
 
 def _wrong_sample_sizes(plan: Plan, model: str, bounds: Mapping[str, Bounds]) -> Iterator[InputError]:
     own = plan.config.models[model].validation
-    for dimension, size in plan.model(model).validation.dims.items():
+    for dimension, size in plan.context({"model": model}).validation.dims.items():
         if dimension in bounds and not has_size(bounds[dimension], size):
             where = f"models.{model}.validation" if own is not None and dimension in own.dims else "validation"
             takes = describe_bounds(bounds[dimension])
@@ -358,7 +358,7 @@ def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
     errors: list[TvmakeError] = []
     for name in dict.fromkeys(variant.model for variant in plan.runnable):
         model = plan.config.models[name]
-        levels = (plan.config.validation.goals, plan.model(name).validation.goals, model.goals)
+        levels = (plan.config.validation.goals, plan.context({"model": name}).validation.goals, model.goals)
         bases = {plan.config.precisions[variant.precision].base for variant in plan.runnable if variant.model == name}
         goals = [goals_for(base, *levels) for base in sorted(bases)]
         wanted = [goal for goal in LABELLED_GOALS if any(getattr(each, goal) is not None for each in goals)]
@@ -369,7 +369,7 @@ def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
             remedy = f"give the model a `dataset` with labels, or goals that need none: {UNLABELLED_GOALS}"
             errors.append(InputError(where, "needs labels, and the model has no dataset", remedy))
             continue
-        dims = sample_sizes(model.dims, plan.model(name).validation.dims)
+        dims = sample_sizes(model.dims, plan.context({"model": name}).validation.dims)
         try:
             has_labels = _has_labels(model.dataset, declared.get(name), dims)
         except InputError as error:

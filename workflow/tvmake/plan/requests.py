@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tvmake.plan.planned_config import PlannedConfig, PlannedJob
 from tvmake.stages import registry
+from tvmake.stages.context import JobContext
 from tvmake.storage.code_fingerprint import fingerprint
 from tvmake.storage.files import canonical_json
 
@@ -11,8 +11,8 @@ from tvmake.storage.files import canonical_json
 class Requests:
     """The options and fingerprints of a plan's jobs, each worked out once."""
 
-    def __init__(self, plan: PlannedConfig):
-        self._plan = plan
+    def __init__(self, run: JobContext):
+        self._run = run
         self._options: dict[tuple[str, ...], str] = {}
         self._roots: dict[tuple[str, ...], tuple[str, ...]] = {}
 
@@ -21,8 +21,7 @@ class Requests:
 
         Args:
             stage: the stage's name.
-            wildcards: an object with the attributes ``model``, ``precision``, ``target``, ``number``, ``layout`` that the
-                stage has, such as a variant; others do not matter.
+            wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); those that the stage does not have do not matter.
         """
         described = registry.stages()[stage]
         if described.request is None:
@@ -48,7 +47,8 @@ class Requests:
             self._roots[key] = described.roots(described.request(context))
         return self._roots[key]
 
-    def _job(self, stage: str, wildcards: Any) -> tuple[PlannedJob, tuple[str, ...]]:
-        context = self._plan.context(wildcards).of(registry.stages()[stage])
+    def _job(self, stage: str, wildcards: Any) -> tuple[JobContext, tuple[str, ...]]:
+        kinds = registry.stages()[stage].kinds
+        context = self._run.at(wildcards).with_only(name for kind in kinds for name in kind.wildcards)
         # No request depends on the workload.
         return context, (stage, context.model, context.precision, context.target, context.number, context.layout)

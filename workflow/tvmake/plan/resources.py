@@ -13,7 +13,6 @@ from typing import Any
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
 from tvmake.plan.plan import Plan
 from tvmake.stages.registry import stages
-from tvmake.stages.tuning.tune import SECONDS_PER_TRIAL
 
 COPIES = 8
 """How many times the weights may be in memory at once: the file, the converted copies, constants of the compiler."""
@@ -37,6 +36,16 @@ class JobResources:
         self._devices: dict[str, DeviceConfig] = {}
         self._weights: dict[str, int] = {}
 
+    def of(self, stage: str) -> dict[str, Callable[..., Any]]:
+        """What a rule's ``resources`` are, by name."""
+        described = stages()[stage]
+        needs: dict[str, Callable[..., Any]] = {"mem_mb": self.memory_mb(stage), "runtime": self.minutes(stage)}
+        if described.is_on_device:
+            needs["gres"] = self.gres
+        if described.is_timing:
+            needs["slurm_extra"] = self.slurm_extra
+        return needs
+
     def memory_mb(self, stage: str) -> Callable[[Any, int], int]:
         """Memory in MB; more with each attempt, for profiles that try killed jobs again."""
 
@@ -48,18 +57,13 @@ class JobResources:
 
         return memory_mb
 
-    def minutes(self, stage: str, trials: Callable[[Any], int] | None = None) -> Callable[[Any, int], int]:
-        """Time limit in minutes; more with each attempt.
-
-        Args:
-            trials: candidates that a job of the stage measures.
-        """
+    def minutes(self, stage: str) -> Callable[[Any, int], int]:
+        """Time limit in minutes; more with each attempt."""
 
         described = stages()[stage]
 
         def minutes(wildcards: Any, attempt: int) -> int:
-            seconds: float = 60 * described.minutes + SECONDS_PER_TRIAL * (trials(wildcards) if trials else 0)
-            seconds += described.more_seconds(self._plan.context(wildcards))
+            seconds = 60 * described.minutes + described.more_seconds(self._plan.context(wildcards))
             if described.holds_weights:
                 seconds += 60 * self._weights_mb(wildcards.model) // MB_A_MINUTE
             if described.is_on_device:
@@ -98,7 +102,7 @@ class JobResources:
 
     def _device(self, target: str) -> DeviceConfig:
         if target not in self._devices:
-            self._devices[target] = self._plan.config.device(self._plan.device_of(target) or "local")
+            self._devices[target] = self._plan.context({"target": target}).device
         return self._devices[target]
 
     def _weights_mb(self, model: str) -> int:
@@ -112,5 +116,5 @@ class JobResources:
             return self._weights[model] // 1_000_000
 
     def _given_bytes(self, model: str) -> int:
-        files = (Path(file) for file in self._plan.model_files(model))
+        files = (Path(file) for file in self._plan.context({"model": model}).model_files)
         return sum(file.stat().st_size for file in files if file.is_file())

@@ -60,7 +60,7 @@ def _files_of(plan: Plan, word: str, stage: Stage) -> list[str]:
     found = [file for job in jobs if word in (job.stage, job.rule) for file in job.outputs]
     if found:
         return found
-    if stage.is_searching and any(context.is_tuned for context in plan.contexts()):
+    if stage.is_searching and any(plan.context(variant).is_tuned for variant in plan.variants):
         problem = "which searches there are is known only when their budgets are planned"
         raise InputError(word, problem, "`tvmake make pick_best` plans and makes them")
     raise InputError(word, "the config asks for nothing of this stage", f"it has {', '.join(_stages_of(plan))}")

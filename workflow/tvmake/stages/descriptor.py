@@ -7,166 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tvmake.cache.recipe import Recipe
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from tvmake.codegen.options import BuildOptions
-    from tvmake.config.benchmark import BenchmarkOptions
-    from tvmake.config.export import ExportOptions
-    from tvmake.config.root import Config, ModelConfig
-    from tvmake.config.tuning import TuningOptions
-    from tvmake.config.validation import Goals, ValidationOptions
-    from tvmake.frontend.options import ImportOptions
-    from tvmake.quantize.precision import PrecisionConfig
-    from tvmake.transform.options import Layout, TransformOptions, UserPass
+    from tvmake.stages.context import JobContext
 
-WILDCARDS = ("model", "precision", "target", "number", "layout", "workload")
-"""What tells the jobs of a stage apart."""
-
-
-class JobContext(Protocol):
-    """One job of a stage, and what the config holds for it. The plan implements it.
-
-    Wildcards that the stage does not have are empty. Options are those of the job's model, over the general ones.
-    """
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def precision(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def number(self) -> str:
-        """The round of tuning, from 1."""
-        ...
-
-    @property
-    def layout(self) -> str:
-        """The data layout of a candidate."""
-        ...
-
-    @property
-    def workload(self) -> str: ...
-
-    @property
-    def config(self) -> Config: ...
-    @property
-    def model_config(self) -> ModelConfig: ...
-    @property
-    def import_options(self) -> ImportOptions: ...
-    @property
-    def precision_config(self) -> PrecisionConfig: ...
-    @property
-    def transform(self) -> TransformOptions: ...
-    @property
-    def build(self) -> BuildOptions: ...
-    @property
-    def export(self) -> ExportOptions: ...
-    @property
-    def validation(self) -> ValidationOptions: ...
-    @property
-    def goals(self) -> Goals:
-        """What the variant must reach, defaults applied."""
-        ...
-
-    @property
-    def quantized_goals(self) -> Goals | None:
-        """The same where the source turns out to be quantised; None where they are no others."""
-        ...
-
-    @property
-    def tuning(self) -> TuningOptions: ...
-    @property
-    def benchmark(self) -> BenchmarkOptions: ...
-
-    @property
-    def target_fields(self) -> dict[str, Any]:
-        """``target_name``, ``target`` and ``cpu``: what code for the target depends on."""
-        ...
-
-    @property
-    def device_fields(self) -> dict[str, Any]:
-        """``device_name`` and ``device``: where the target's packages run."""
-        ...
-
-    @property
-    def device_name(self) -> str | None:
-        """The target's device; None for a target without one."""
-        ...
-
-    @property
-    def is_tuned(self) -> bool: ...
-    @property
-    def chooses_layout(self) -> bool:
-        """Whether the variant's data layout is chosen by measuring."""
-        ...
-
-    @property
-    def chooses_precision(self) -> bool:
-        """Whether the precision of each of the variant's layers is chosen by measuring."""
-        ...
-
-    @property
-    def layout_choice(self) -> Layout | Literal["auto"]:
-        """The data layout that the variant asks for; ``auto`` where it is chosen by measuring."""
-        ...
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds in which the target's kernels are tuned; 0 where a lock gives the records."""
-        ...
-
-    @property
-    def variants(self) -> Sequence[JobContext]:
-        """All variants, or those of the job's target if it has one."""
-        ...
-
-    @property
-    def trials(self) -> int:
-        """Candidates that the budget gives the job's workload."""
-        ...
-
-    @property
-    def kernel_name(self) -> str:
-        """What the budget calls the job's workload."""
-        ...
-
-    @property
-    def model_files(self) -> list[str]: ...
-    @property
-    def dataset_files(self) -> list[str]: ...
-    @property
-    def lock_files(self) -> list[str]:
-        """The lock that gives the target's records, if there is one."""
-        ...
-
-    def user_passes(self, points: Sequence[str]) -> list[UserPass]:
-        """The model's user passes at these points of the pipeline."""
-        ...
-
-    def pass_files(self, points: Sequence[str]) -> list[str]:
-        """The Python files that those passes come from."""
-        ...
-
-    def file(self, artifact: str, **wildcards: str | int) -> str:
-        """The path of an artifact with the job's wildcards."""
-        ...
-
-    def network_file(self, part: str) -> str:
-        """``module.json``, ``module.params`` or ``signature.json`` of the network that the variant is built from."""
-        ...
-
-    def receipts(self, number: int, user: str | None = None) -> list[str]:
-        """The receipts of a round of tuning, or of the kernels of one variant (``model/precision``) in it."""
-        ...
-
-
-Files = Callable[[JobContext], Sequence[str]]
+Files = Callable[["JobContext"], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -187,6 +37,10 @@ class Input:
     is_directory: bool = False
     is_of_earlier_round: bool = False
     """Whether a later stage made it before, so that it does not order the stages."""
+    round: Callable[[JobContext], int] | None = None
+    """The round of tuning whose budget determines the paths; a rule has to wait for that budget. 0 is none."""
+    has_no_time: bool = False
+    """Whether a newer file alone reruns no job: another input, or the parameters, say that it has changed."""
 
     @property
     def is_source(self) -> bool:
@@ -198,9 +52,18 @@ class Input:
         """The artifacts."""
         return (self.artifacts,) if isinstance(self.artifacts, str) else self.artifacts
 
+    @property
+    def name(self) -> str:
+        """What rules call it; sources share one name."""
+        return self.parameter or ("sources" if self.is_source else Path(self.names[0]).stem)
+
     def paths(self, job: JobContext) -> Sequence[str]:
         """The paths that a job reads."""
         return self.files(job) if self.files else [job.file(self.names[0])]
+
+
+LOCK = Input(files=lambda job: job.lock_files)
+"""The lock that gives a target's records or choices; the function takes its path as ``frozen``, and as ``variant`` what to take from it."""
 
 
 @dataclass(frozen=True)
@@ -283,8 +146,6 @@ class Stage:
     exists: Callable[[JobContext], bool] = lambda _: True
     """Whether a variant has such a job; the context has the job's wildcards and the variant's."""
     parameters: tuple[Parameter, ...] = ()
-    takes_lock: bool = False
-    """Whether the function takes ``frozen``, a lock's path, and ``variant``: what to take from a lock."""
     subject: Callable[[Mapping[str, Any]], object] | None = None
     """What a run is called after, given the function's arguments; by default the first input."""
     report: Callable[[Any], Iterable[str]] = lambda _: ()
@@ -312,6 +173,8 @@ class Stage:
     holds_weights: bool = True
     """Whether memory and time grow with the model's weights."""
     is_on_device: bool = False
+    is_timing: bool = False
+    """Whether it measures how long something takes; on a cluster it has a node to itself if the device is the node."""
     is_alone: bool = False
     """Whether it needs this machine for itself when the device is this machine."""
 
@@ -332,6 +195,16 @@ class Stage:
         return self.rules or (self.name,)
 
     @property
+    def sources(self) -> tuple[Input, ...]:
+        """What it reads that no stage makes."""
+        return tuple(entry for entry in self.inputs if entry.is_source)
+
+    @property
+    def takes_lock(self) -> bool:
+        """Whether the function takes a lock."""
+        return LOCK in self.inputs
+
+    @property
     def is_cached(self) -> bool:
         """Whether the cache may have its results."""
         return self.recipe is not None
@@ -344,8 +217,7 @@ class Stage:
     @cached_property
     def follows_budgets(self) -> bool:
         """Whether budgets say which of its jobs there are, or what they read."""
-        makes_workloads = any("workload" in kind.wildcards for kind in self.kinds)
-        return makes_workloads or any("{workload}.json" in entry.names for entry in self.inputs)
+        return any(entry.round for entry in self.inputs)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -358,13 +230,6 @@ class Stage:
                 self, wildcards, tuple(outputs), tuple(log for log in self.logs if wildcards_of(log.path) == wildcards)
             )
             for wildcards, outputs in found.items()
-        )
-
-    def kind(self, wildcards: Mapping[str, str]) -> Kind:
-        """The kind of job that has these wildcards (empty ones do not count)."""
-        present = {name for name, value in wildcards.items() if value}
-        return max(
-            (kind for kind in self.kinds if present.issuperset(kind.wildcards)), key=lambda kind: len(kind.wildcards)
         )
 
     def roots(self, request: BaseModel | None) -> tuple[str, ...]:

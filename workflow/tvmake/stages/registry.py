@@ -1,14 +1,20 @@
 """All stages, found by themselves: every module in the packages beside this one that has a ``STAGE``."""
 
+from __future__ import annotations
+
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tvmake.stages
 from tvmake.artifact import paths
 from tvmake.errors import InputError
-from tvmake.stages.descriptor import Output, Stage, file_name
+from tvmake.stages.descriptor import Kind, Output, Stage, file_name
+
+if TYPE_CHECKING:
+    from tvmake.stages.context import JobContext
 
 RESOLVED_CONFIG = Output("config.resolved.yaml", paths.RUN)
 """The config as it was understood. No stage makes it; it is written when a run starts."""
@@ -58,6 +64,12 @@ def patterns() -> Mapping[str, str]:
 
 
 @cache
+def rules() -> Mapping[str, Kind]:
+    """The workflow's rules, and the kind of job of each."""
+    return {rule: kind for stage in stages().values() for rule, kind in zip(stage.rule_names, stage.kinds, strict=True)}
+
+
+@cache
 def searching_rules() -> frozenset[str]:
     """The workflow's rules whose jobs write a log of trials."""
     return frozenset(rule for stage in stages().values() if stage.is_searching for rule in stage.rule_names)
@@ -73,6 +85,12 @@ def maker(artifact: str) -> Stage | None:
         if artifact == output.artifact or artifact in output.members
     )
     return next(makers, None)
+
+
+def files_of_variants(artifact: str, variants: Iterable[JobContext]) -> list[str]:
+    """An artifact of each variant that has it: numerics and latency need a device, records tuning, ranges ``int8``."""
+    stage = maker(artifact)
+    return list(dict.fromkeys(variant.file(artifact) for variant in variants if stage is None or stage.exists(variant)))
 
 
 @cache

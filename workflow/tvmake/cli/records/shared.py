@@ -105,7 +105,7 @@ def _print_outcome(what: str, outcome: "Exchanged", places: int) -> None:
 
 def _configured(files: list[Path], settings: list[str] | None) -> list[tuple[str, str | None]]:
     plan = load_plan(files, settings)
-    options = [plan.tuning(target) for target in plan.config.targets]
+    options = [plan.context({"target": target}).tuning for target in plan.config.targets]
     found = dict.fromkeys((tuning.shared, tuning.store) for tuning in options if tuning.shared)
     if not found:
         raise InputError(

@@ -32,7 +32,7 @@ from tvmake.errors import TvmakeError, print_error
 from tvmake.plan.plan import Job
 from tvmake.process.output import counted
 from tvmake.report.console import SafeConsole
-from tvmake.stages.registry import searching_rules
+from tvmake.stages.registry import rules, searching_rules
 from tvmake.storage.directories import SNAKEMAKE_STATE
 
 PLUGIN = "tvmake"
@@ -206,7 +206,7 @@ class LogHandler(LogHandlerBase):
             self.bar.start()
 
     def _job(self, data: dict[str, Any]) -> None:
-        label = data.get("rule_msg") or data.get("rule_name") or "job"
+        label = data.get("rule_msg") or _label(data)
         number = int(data["jobid"])
         self.jobs[number] = label
         self.rules[number] = str(data.get("rule_name") or "")
@@ -355,6 +355,13 @@ class LogHandler(LogHandlerBase):
             elif value is not None:
                 numbers.append(int(value))
         return numbers
+
+
+def _label(data: dict[str, Any]) -> str:
+    """What a job is called that has no message: its stage and its wildcards."""
+    rule = str(data.get("rule_name") or "job")
+    name = rules()[rule].stage.name if rule in rules() else rule
+    return " ".join([name, *map(str, (data.get("wildcards") or {}).values())])
 
 
 def _lines(log: Path, beginnings: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.config.requests.tuning import ChooseLayoutRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 from tvmake.stages.tuning.extract import extract_request, kernels_of
 from tvmake.stages.tuning.tune import SECONDS_PER_TRIAL, tune, tune_request
 from tvmake.storage.temporary import temporary_directory
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tvmake.artifact.tasks import Task
     from tvmake.records.workload import Workload
+    from tvmake.stages.context import JobContext
     from tvmake.transform.options import Layout
     from tvmake.tune.layouts import LayoutChoice, LayoutEstimate, MeasuredKernel
     from tvmake.tune.search.search import NothingWorksError
@@ -188,7 +189,8 @@ STAGE = Stage(
         _candidates("layouts/module.json", "candidates"),
         _candidates("layouts/module.params"),
         _candidates("layouts/signature.json"),
-        Input(files=lambda job: [*job.pass_files(BUILD_POINTS), *job.lock_files]),
+        Input(files=lambda job: job.pass_files(BUILD_POINTS)),
+        LOCK,
     ),
     outputs=(
         Output("chosen/module.json", paths.VARIANT, "module", "The chosen layout's Relax module to write (JSON)."),
@@ -207,7 +209,6 @@ STAGE = Stage(
     request_model=ChooseLayoutRequest,
     request=choose_layout_request,
     exists=lambda job: job.chooses_layout,
-    takes_lock=True,
     subject=lambda given: given["module"].parent,
     reads=lambda given: [file.with_name(name) for file in given["candidates"] for name in (PARAMS, SIGNATURE)],
     report=lambda choice: (f"layout: {choice.summary}",),
@@ -217,5 +218,6 @@ STAGE = Stage(
     minutes=60,
     more_seconds=lambda job: SECONDS_PER_TRIAL * job.tuning.layout_trials * LAYOUT_KERNELS,
     is_on_device=True,
+    is_timing=True,
     server="tuner",
 )

@@ -10,7 +10,7 @@ from tvmake.artifact import paths
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import obstacle
 from tvmake.quantize.precision import USUAL_CHOICE
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 from tvmake.stages.package.build import build_request
 from tvmake.stages.results.validate import metric_files
 from tvmake.storage.temporary import kept_directory, temporary_directory
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tvmake.benchmark.precision_choice import PrecisionChoice
+    from tvmake.stages.context import JobContext
 
 
 def choose_precision(
@@ -126,9 +127,8 @@ STAGE = Stage(
         Input("model.params", "imported_params"),
         Input("signature.json", "imported_signature"),
         Input("reference.npz", "reference"),
-        Input(
-            files=lambda job: [*job.pass_files((*TRANSFORM_POINTS, *BUILD_POINTS)), *metric_files(job), *job.lock_files]
-        ),
+        Input(files=lambda job: [*job.pass_files((*TRANSFORM_POINTS, *BUILD_POINTS)), *metric_files(job)]),
+        LOCK,
         Input(
             "calibration.json",
             "calibration",
@@ -149,7 +149,6 @@ STAGE = Stage(
     request_model=ChoosePrecisionRequest,
     request=choose_precision_request,
     exists=lambda job: job.chooses_precision,
-    takes_lock=True,
     subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"].build),
     report=_lines,
     is_goal=True,
@@ -157,5 +156,6 @@ STAGE = Stage(
     memory_mb=3000,
     minutes=120,
     is_on_device=True,
+    is_timing=True,
     is_alone=True,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.calibrating import CalibrateRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.transform.options import FLOAT_POINTS
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tvmake.artifact.calibration import Calibration
     from tvmake.artifact.signature import Signature
+    from tvmake.stages.context import JobContext
 
 
 def calibrate(module: Path, params: Path, signature: Path, request: CalibrateRequest, calibration: Path) -> Calibration:

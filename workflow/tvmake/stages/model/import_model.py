@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.frontend.options import ImportOptions
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 if TYPE_CHECKING:
     from tvmake.frontend.imported import ImportedModel
+    from tvmake.stages.context import JobContext
 
 
 def import_model(request: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.artifact.dims import sample_sizes
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.source import SourceRecord
+    from tvmake.stages.context import JobContext
     from tvmake.validate.reference.stored import ReferenceSetInfo
 
 

@@ -1,11 +1,17 @@
 """Transform: fold, bind, change layout and precision, run user passes; independent of the target."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.transform.options import TRANSFORM_POINTS, TransformRequest
+
+if TYPE_CHECKING:
+    from tvmake.stages.context import JobContext
 
 
 def transform_model(

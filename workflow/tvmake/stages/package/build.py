@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.transform.options import BUILD_POINTS
+
+if TYPE_CHECKING:
+    from tvmake.stages.context import JobContext
 
 
 def build(

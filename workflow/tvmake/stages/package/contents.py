@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.validation import Goals, default_goals
-from tvmake.stages.descriptor import JobContext
+
+if TYPE_CHECKING:
+    from tvmake.stages.context import JobContext
 
 
 def export_request(job: JobContext) -> ExportRequest:

@@ -13,7 +13,7 @@ from tvmake.artifact import paths
 from tvmake.artifact.dims import sample_sizes
 from tvmake.config.export import SelfTest
 from tvmake.config.requests.referencing import SelfTestRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.stages.model.reference import runtime_modules
 from tvmake.stages.package.contents import sample_files
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tvmake.artifact.signature import Signature
+    from tvmake.stages.context import JobContext
     from tvmake.validate.dataset import Sample
     from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo
     from tvmake.validate.runtime import Runtime

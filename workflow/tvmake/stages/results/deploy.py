@@ -1,6 +1,9 @@
 """Deploy: bring a package to its device, by digest."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,7 +11,10 @@ from tvmake.artifact import paths
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.requests.running import DeployRequest
 from tvmake.device.interface import Deployment
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from tvmake.stages.context import JobContext
 
 
 class Receipt(BaseModel):

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
-from tvmake.stages.descriptor import Files, Input, JobContext
+from tvmake.stages.descriptor import Input
 
 if TYPE_CHECKING:
     from tvmake.report.results import PathOf
+    from tvmake.stages.context import JobContext
 
 
 def path_in(results: str) -> PathOf:
@@ -32,7 +33,7 @@ def gathering_request(job: JobContext) -> ReportRequest:
             target=variant.target,
             device=variant.device_name,
             is_tuned=variant.is_tuned,
-            is_calibrated=_is_calibrated(variant),
+            is_calibrated=variant.precision_config.is_calibrated,
             is_precision_chosen=variant.chooses_precision,
             layout=variant.layout_choice,
             goals=variant.goals.performance,
@@ -42,28 +43,21 @@ def gathering_request(job: JobContext) -> ReportRequest:
     return ReportRequest(results=job.config.results, variants=rows)
 
 
-def _is_calibrated(variant: JobContext) -> bool:
-    return variant.precision_config.is_calibrated
-
-
-def _of(artifact: str, has: Callable[[JobContext], bool] = lambda _: True) -> Input:
+def _of(artifact: str) -> Input:
     """One file of every variant that has it."""
-    files: Files = lambda job: list(  # noqa: E731
-        dict.fromkeys(variant.file(artifact) for variant in job.variants if has(variant))
-    )
+
+    def files(job: JobContext) -> list[str]:
+        from tvmake.stages import registry
+
+        return registry.files_of_variants(artifact, job.variants)
+
     return Input(artifact, files=files)
 
 
-RESULTS = (
-    _of("package.tar"),
-    _of("mod.json"),
-    _of("best.json", lambda variant: variant.is_tuned),
-    _of("calibration.json", _is_calibrated),
-    _of("layout.json", lambda variant: variant.chooses_layout),
-    _of("precision.json", lambda variant: variant.chooses_precision),
-    _of("numerics.json", lambda variant: variant.device_name is not None),
-    _of("latency.json", lambda variant: variant.device_name is not None),
-)
+FIGURES = ("best", "calibration", "layout", "precision", "numerics", "latency")
+"""What is known of a package besides its manifest, where it was found out."""
+
+RESULTS = tuple(map(_of, ("package.tar", "mod.json", *(f"{name}.json" for name in FIGURES))))
 """The files that a variant is reported by."""
 
 

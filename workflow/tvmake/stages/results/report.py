@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.config.requests.reporting import ReportRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.stages.results.gathering import RESULTS, files_of, gathering_request, path_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tvmake.report.rows import Summary, SummaryRow
+    from tvmake.stages.context import JobContext
 
 
 def report(request: ReportRequest, selection: Path, summary: Path, table: Path, page: Path) -> Summary:

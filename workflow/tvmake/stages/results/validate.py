@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.frontend.model_files import python_file
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.storage.temporary import temporary_directory
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tvmake.artifact.signature import TensorSpec
     from tvmake.config.validation import Goals, Metric
     from tvmake.device.interface import Deployment, Device
+    from tvmake.stages.context import JobContext
     from tvmake.validate.metrics import MetricFigure
     from tvmake.validate.numerics import NumericsReport
     from tvmake.validate.reference.stored import ReferenceSet

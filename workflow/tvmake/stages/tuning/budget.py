@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.config.requests.tuning import BudgetRequest, ModelBudget
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 if TYPE_CHECKING:
     from tvmake.artifact.tasks import Budget
+    from tvmake.stages.context import JobContext
 
 
 def spread_trials(
@@ -84,6 +85,7 @@ STAGE = Stage(
             is_many=True,
             is_optional=True,
             is_of_earlier_round=True,
+            round=lambda job: int(job.number) - 1,
         ),
     ),
     outputs=(

@@ -9,12 +9,13 @@ from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.codegen.options import PassOptions
 from tvmake.config.requests.tuning import ExtractRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.transform.options import BUILD_POINTS
 
 if TYPE_CHECKING:
     from tvmake.artifact.tasks import Task, TaskList
     from tvmake.records.workload import Workload
+    from tvmake.stages.context import JobContext
 
 
 def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path, workloads: Path) -> TaskList:

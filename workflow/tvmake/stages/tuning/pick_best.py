@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tvmake.artifact import paths
 from tvmake.config.requests.tuning import PickBestRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 
 if TYPE_CHECKING:
     from tvmake.artifact.tasks import Task
     from tvmake.records.best import BestKernel, BestSet
     from tvmake.records.record import Comparison, TuningContext
     from tvmake.records.store import RecordStore, StoredRecord
+    from tvmake.stages.context import JobContext
     from tvmake.tune.verify.check import Checker
 
 MOST_WRONG = 20
@@ -156,7 +157,9 @@ STAGE = Stage(
     function=pick_best,
     inputs=(
         Input("tasks.json", "tasks"),
-        Input("workloads", "workloads", help="The kernels, as extract wrote them.", is_directory=True),
+        Input(
+            "workloads", "workloads", help="The kernels, as extract wrote them.", is_directory=True, has_no_time=True
+        ),
         Input(
             "{workload}.json",
             "receipts",
@@ -164,15 +167,15 @@ STAGE = Stage(
             "What the tuning of the kernels left.",
             is_many=True,
             is_optional=True,
+            round=lambda job: job.rounds,
         ),
-        Input(files=lambda job: job.lock_files),
+        LOCK,
     ),
     outputs=(Output("best.json", paths.VARIANT, "best", "Best records to write (JSON).", has_parts=True),),
     logs=(Log("logs/{model}/{precision}/{target}/pick_best.log"),),
     request_model=PickBestRequest,
     request=pick_best_request,
     exists=lambda job: job.is_tuned,
-    takes_lock=True,
     is_goal=True,
     is_hermetic=True,
     memory_mb=1500,

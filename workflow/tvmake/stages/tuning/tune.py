@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.config.requests.tuning import SearchOptions, TuneRequest
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Parameter, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Parameter, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tvmake.records.record import TuningContext
     from tvmake.records.store import RecordStore
     from tvmake.records.workload import Workload
+    from tvmake.stages.context import JobContext
     from tvmake.tune.receipts import Receipt
     from tvmake.tune.search.search import Search
 
@@ -151,7 +152,7 @@ STAGE = Stage(
     name="tune",
     summary="Search for one kernel until it has its budget; what is measured goes to the records store.",
     function=tune,
-    inputs=(Input("workloads/{workload}.json", "kernel"),),
+    inputs=(Input("workloads/{workload}.json", "kernel", round=lambda job: int(job.number)),),
     outputs=(Output("{workload}.json", paths.ROUND, "receipt", "Receipt to write (JSON)."),),
     logs=(
         Log("logs/tuning/{target}/round{number}/{workload}.log"),
@@ -165,15 +166,19 @@ STAGE = Stage(
     request=_round_request,
     exists=lambda job: job.is_tuned,
     parameters=(
-        Parameter("name", str, "What to call the kernel.", lambda job: job.kernel_name),
-        Parameter("trials", int, "Candidates to have in the store when it ends.", lambda job: job.trials, minimum=1),
+        Parameter("name", str, "What to call the kernel.", lambda job: job.kernel.name),
+        Parameter(
+            "trials", int, "Candidates to have in the store when it ends.", lambda job: job.kernel.trials, minimum=1
+        ),
     ),
     subject=lambda given: given["name"],
     report=_line,
     memory_mb=2000,
     minutes=30,
+    more_seconds=lambda job: SECONDS_PER_TRIAL * job.kernel.trials,
     holds_weights=False,
     is_on_device=True,
+    is_timing=True,
     server="tuner",
     preload=("tvmake.tune.preload",),
 )

@@ -1,0 +1,326 @@
+"""What a stage sees of the config: the options of one job, and where its files are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from tvmake.artifact.tasks import KernelBudget
+from tvmake.codegen.options import BuildOptions
+from tvmake.config import dataset_files
+from tvmake.config.benchmark import BenchmarkOptions
+from tvmake.config.device import DeviceConfig
+from tvmake.config.export import ExportOptions
+from tvmake.config.root import Config, ModelConfig, overridden
+from tvmake.config.target import TargetConfig
+from tvmake.config.tuning import TuningOptions
+from tvmake.config.validation import Goals, ValidationOptions, goals_for
+from tvmake.errors import InputError
+from tvmake.frontend.model_files import model_files, python_file
+from tvmake.frontend.options import ImportOptions
+from tvmake.quantize.precision import PrecisionConfig
+from tvmake.stages.budgets import Budgets, Round
+from tvmake.targets.cpu.identity import cpu_identity
+from tvmake.transform.options import Layout, TransformOptions, UserPass
+
+WILDCARDS = ("model", "precision", "target", "number", "layout", "workload")
+"""What distinguishes the jobs of a stage."""
+
+CHOSEN = {file: f"chosen/{file}" for file in ("module.json", "module.params", "signature.json")}
+ASSIGNED = {file: f"assigned/{file}" for file in CHOSEN}
+OF_PRECISION = {
+    "module.json": "module.json", "module.params": "module.params", "signature.json": "transformed/signature.json",
+}  # fmt: skip
+
+Value = TypeVar("Value")
+
+
+class JobContext:
+    """One job of a stage, and what the config holds for it.
+
+    Wildcards that the job does not have are empty. Options are those of the job's model and target, over the general ones.
+    What has been worked out from the config is kept, and shared by the contexts that are derived from one.
+
+    Args:
+        config: the whole config.
+        patterns: the path of each artifact, with its wildcards left in.
+    """
+
+    __slots__ = ("_known", "budgets", "config", "patterns", *WILDCARDS)
+
+    model: str
+    precision: str
+    target: str
+    number: str
+    """The round of tuning, from 1."""
+    layout: str
+    """The data layout of a candidate."""
+    workload: str
+
+    def __init__(self, config: Config, patterns: Mapping[str, str]):
+        self.config = config
+        self.patterns = patterns
+        self.budgets = Budgets()
+        self._known: dict[tuple[str, ...], Any] = {}
+        self._set({})
+
+    def _set(self, wildcards: Mapping[str, str]) -> None:
+        for name in WILDCARDS:
+            setattr(self, name, wildcards.get(name, ""))
+
+    # --- wildcards ------------------------------------------------------------------------------------------------
+
+    @property
+    def wildcards(self) -> dict[str, str]:
+        """The wildcards that the job has."""
+        return {name: value for name in WILDCARDS if (value := getattr(self, name))}
+
+    def at(self, wildcards: Any) -> JobContext:
+        """The context of a job.
+
+        Args:
+            wildcards: its wildcards by name, or an object that has them as attributes, such as a variant.
+        """
+        if isinstance(wildcards, JobContext):
+            return wildcards
+        if not isinstance(wildcards, Mapping):
+            wildcards = {name: str(getattr(wildcards, name, "")) for name in WILDCARDS}
+        context = JobContext.__new__(JobContext)
+        context.config, context.patterns = self.config, self.patterns
+        context.budgets, context._known = self.budgets, self._known
+        context._set(wildcards)
+        return context
+
+    def with_wildcards(self, **wildcards: str) -> JobContext:
+        """The job with further wildcards."""
+        return self.at({**self.wildcards, **wildcards})
+
+    def with_only(self, names: Iterable[str]) -> JobContext:
+        """The job without the wildcards that are not named."""
+        return self.at({name: getattr(self, name) for name in names})
+
+    @property
+    def variants(self) -> Sequence[JobContext]:
+        """All variants, or those of the job's target if it has one; in config order."""
+        return self._once(
+            ("variants", self.target),
+            lambda: tuple(
+                self.at({"model": model, "precision": precision, "target": target})
+                for model, precision, target in self.config.combinations()
+                if self.target in ("", target)
+            ),
+        )
+
+    # --- the model ------------------------------------------------------------------------------------------------
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """The model's section of the config."""
+        return self.config.models[self.model]
+
+    @property
+    def import_options(self) -> ImportOptions:
+        """What the import stage reads of the model."""
+        return self._once(("import", self.model), self.model_config.import_options)
+
+    @property
+    def transform(self) -> TransformOptions:
+        """The model's graph rewrites."""
+        return self._of_model("transform", lambda: overridden(self.config.transform, self.model_config.transform))
+
+    @property
+    def build(self) -> BuildOptions:
+        """The model's build options."""
+        return self._of_model("build", lambda: overridden(self.config.build, self.model_config.build))
+
+    @property
+    def export(self) -> ExportOptions:
+        """What goes into the model's packages."""
+        return self._of_model("export", lambda: overridden(self.config.export, self.model_config.export))
+
+    @property
+    def validation(self) -> ValidationOptions:
+        """How the model's numerics are checked."""
+        return self._of_model("validation", lambda: overridden(self.config.validation, self.model_config.validation))
+
+    @property
+    def benchmark(self) -> BenchmarkOptions:
+        """How the model's packages are timed."""
+        return self._of_model("benchmark", lambda: overridden(self.config.benchmark, self.model_config.benchmark))
+
+    @property
+    def model_files(self) -> list[str]:
+        """The model's files, as they are now."""
+        return model_files(self.model_config)
+
+    @property
+    def dataset_files(self) -> list[str]:
+        """The files of the model's dataset, as they are now.
+
+        Raises:
+            InputError: it is a list that cannot be read.
+        """
+        try:
+            return dataset_files.dataset_files(self.model_config.dataset)
+        except InputError as error:
+            key = f"models.{self.model}.dataset.path"
+            raise InputError(key, f"{error.where}: {error.problem}", error.remedy) from None
+
+    def user_passes(self, points: Sequence[str]) -> list[UserPass]:
+        """The model's user passes at these points of the pipeline."""
+        return [user_pass for user_pass in self.transform.passes if user_pass.at in points]
+
+    def pass_files(self, points: Sequence[str]) -> list[str]:
+        """The Python files that those passes come from."""
+        return list(dict.fromkeys(python_file(user_pass.use) for user_pass in self.user_passes(points)))
+
+    # --- the precision --------------------------------------------------------------------------------------------
+
+    @property
+    def precision_config(self) -> PrecisionConfig:
+        """The precision's section of the config."""
+        return self.config.precisions[self.precision]
+
+    @property
+    def chooses_precision(self) -> bool:
+        """Whether the precision of each of the variant's layers is chosen by measuring."""
+        return self.precision_config.is_chosen
+
+    @property
+    def goals(self) -> Goals:
+        """What the variant must reach, defaults applied."""
+        return goals_for(self.precision_config.base, self.validation.goals, self.model_config.goals)
+
+    @property
+    def quantized_goals(self) -> Goals | None:
+        """The same if the source turns out to be quantised; None if they do not differ."""
+        levels = (self.validation.goals, self.model_config.goals)
+        goals = goals_for(self.precision_config.base, *levels, is_quantized=True)
+        return None if goals == self.goals else goals
+
+    # --- the target -----------------------------------------------------------------------------------------------
+
+    @property
+    def target_config(self) -> TargetConfig:
+        """The target's section of the config."""
+        return self.config.targets[self.target]
+
+    @property
+    def target_fields(self) -> dict[str, Any]:
+        """``target_name``, ``target`` and ``cpu``: what code for the target depends on, not where it runs or how it is tuned."""
+        return self._once(
+            ("target fields", self.target),
+            lambda: {
+                "target_name": self.target,
+                "target": self.target_config.options(),
+                "cpu": cpu_identity() if self.target_config.is_native else None,
+            },
+        )
+
+    @property
+    def device_name(self) -> str | None:
+        """The device that packages of the target run on; None for a target without one."""
+        return self.target_config.runs_on
+
+    @property
+    def device(self) -> DeviceConfig:
+        """That device; this machine for a target without one."""
+        return self.config.device(self.device_name or "local")
+
+    @property
+    def device_fields(self) -> dict[str, Any]:
+        """``device_name`` and ``device``: where the target's packages run."""
+        return self._once(
+            ("device fields", self.target),
+            # Where a cluster has the device does not change what is done with it.
+            lambda: {
+                "device_name": self.device_name or "local",
+                "device": self.device.model_copy(update={"gres": None}),
+            },
+        )
+
+    # --- tuning ---------------------------------------------------------------------------------------------------
+
+    @property
+    def tuning(self) -> TuningOptions:
+        """The tuning options of the target, or of the model on it."""
+        override = self.model_config.tuning if self.model else None
+        if override is None:
+            return self._target_tuning
+        values = override.model_dump(exclude_none=True)
+        return self._once(("tuning", self.target, self.model), lambda: self._target_tuning.model_copy(update=values))
+
+    @property
+    def _target_tuning(self) -> TuningOptions:
+        return self._once(("tuning", self.target), lambda: overridden(self.config.tuning, self.target_config.tuning))
+
+    @property
+    def lock_files(self) -> list[str]:
+        """The lock that gives the target's records, if there is one."""
+        lock = self._target_tuning.frozen
+        return [lock] if lock else []
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds in which the target's trials are spent; 0 if a lock gives the records."""
+        return 0 if self.lock_files else self._target_tuning.rounds
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the variant's kernels are tuned: trials are wanted, and there is a device to measure them on."""
+        key = ("is tuned", self.target, self.model)
+        return self._once(key, lambda: self.tuning.is_wanted and self.device_name is not None)
+
+    @property
+    def chooses_layout(self) -> bool:
+        """Whether the variant's data layout is chosen by measuring: it is ``auto``, its kernels are tuned, and its precision is
+        not chosen, too."""
+        return self.transform.layout == "auto" and self.is_tuned and not self.chooses_precision
+
+    @property
+    def layout_choice(self) -> Layout | Literal["auto"]:
+        """The data layout that the variant asks for; ``auto`` only if it is chosen by measuring."""
+        layout = self.transform.layout
+        return "keep" if layout == "auto" and not self.chooses_layout else layout
+
+    @property
+    def planned_rounds(self) -> tuple[Round | None, ...]:
+        """What each round of the target's tuning plans; None for one whose budget does not exist."""
+        return tuple(
+            self.budgets.known(self.file("budget.json", number=number)) for number in range(1, self.rounds + 1)
+        )
+
+    @property
+    def kernel(self) -> KernelBudget:
+        """What the budget plans for the job's workload."""
+        return self.budgets.kernels(self.file("budget.json"))[self.workload]
+
+    def receipts(self, number: int, user: str | None = None) -> list[str]:
+        """The receipts of a round of tuning, or of the kernels of one variant (``model/precision``) in it; none while the round
+        has no budget."""
+        if number == 0 or (known := self.budgets.known(self.file("budget.json", number=number))) is None:
+            return []
+        return [self.file("{workload}.json", number=number, workload=workload) for workload in known.workloads(user)]
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def file(self, artifact: str, **wildcards: str | int) -> str:
+        """The path of an artifact with the job's wildcards."""
+        return self.patterns[artifact].format(results=self.config.results, **{**self.wildcards, **wildcards})
+
+    def network_file(self, part: str) -> str:
+        """``module.json``, ``module.params`` or ``signature.json`` of the network that the variant is built from."""
+        if self.chooses_precision:
+            return self.file(ASSIGNED[part])
+        return self.file((CHOSEN if self.chooses_layout else OF_PRECISION)[part])
+
+    # --- what is kept ---------------------------------------------------------------------------------------------
+
+    def _of_model(self, section: str, make: Callable[[], Value]) -> Value:
+        return self._once((section, self.model), make)
+
+    def _once(self, key: tuple[str, ...], make: Callable[[], Value]) -> Value:
+        if key not in self._known:
+            self._known[key] = make()
+        value: Value = self._known[key]
+        return value
