@@ -1,5 +1,5 @@
 rule attest:
-    """Say beside a package where it came from and what it consists of.
+    """Write provenance and component list beside a package.
     INPUTS   results/{model}/{precision}/{target}/package.tar, results/{model}/source.json
     OUTPUTS  results/{model}/{precision}/{target}/package.provenance.json, package.cdx.json
     """

@@ -1,7 +1,7 @@
 rule benchmark:
     """Time the deployed package, alone on its device.
-    INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz; source.json where
-             the model's own framework is measured beside the package, which has to read the files that were imported
+    INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz; source.json if
+             the model's own framework is timed, too
     OUTPUTS  results/{model}/{precision}/{target}/latency.json
     """
     input:

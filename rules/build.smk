@@ -1,7 +1,7 @@
 rule build:
     """Lower the transformed module for a target, generate and link its kernels.
-    INPUTS   results/{model}/{precision}/module.json, module.params, signature.json (those in {target}/ where a layout was
-             chosen), best.json of a variant that is tuned
+    INPUTS   results/{model}/{precision}/module.json, module.params, signature.json (in {target}/ if the layout was
+             chosen), best.json of a tuned variant
     OUTPUTS  results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, sources/
     """
     input:

@@ -1,5 +1,5 @@
 rule calibrate:
-    """Run the float network on the model's data, and write down the ranges of what int8 holds in 8 bits.
+    """Run the float network on the model's data, and write the ranges of the tensors that int8 quantises.
     INPUTS   results/{model}/model.json, model.params, signature.json, the model's dataset
     OUTPUTS  results/{model}/{precision}/calibration.json
     """

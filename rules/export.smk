@@ -1,5 +1,5 @@
 rule export:
-    """Pack library, manifest and weights into one package, with a few samples by which it can test itself.
+    """Pack library, manifest and weights into one package, with a few samples for its self-test.
     INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, results/{model}/self_test.npz
     OUTPUTS  results/{model}/{precision}/{target}/package.tar
     """

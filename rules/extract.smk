@@ -1,6 +1,6 @@
 rule extract:
-    """Name the kernels of a variant that is tuned, and which of them are worth it.
-    INPUTS   results/{model}/{precision}/module.json, signature.json; those in {target}/ where a layout was chosen
+    """List the kernels of a tuned variant, and those of them that are worth tuning.
+    INPUTS   results/{model}/{precision}/module.json, signature.json (in {target}/ if the layout was chosen)
     OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
     """
     input:

@@ -1,5 +1,5 @@
 rule pick_best:
-    """The fastest record of each of a variant's kernels whose output is right.
+    """Take the fastest record of each kernel of a variant whose output is correct.
     INPUTS   results/{model}/{precision}/{target}/tasks.json, results/tuning/{target}/round{last}/{workload}.json, the records store
     OUTPUTS  results/{model}/{precision}/{target}/best.json
     """

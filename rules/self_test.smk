@@ -1,6 +1,6 @@
 rule self_test:
-    """Run the original model on the few samples that its packages test themselves by.
-    INPUTS   the model's files, results/{model}/signature.json, source.json, the dataset where samples are to be its
+    """Run the original model on the samples of its packages' self-test.
+    INPUTS   the model's files, results/{model}/signature.json, source.json, the dataset if the samples come from it
     OUTPUTS  results/{model}/self_test.npz (inputs, outputs)
     """
     input:

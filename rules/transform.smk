@@ -1,7 +1,7 @@
 rule transform:
     """Fold, bind dimensions, choose layout and precision, run user passes.
-    INPUTS   results/{model}/model.json, model.params, signature.json; for int8 {precision}/calibration.json
-    OUTPUTS  results/{model}/{precision}/module.json, module.params, signature.json, or, where the layout is still to be
+    INPUTS   results/{model}/model.json, model.params, signature.json; {precision}/calibration.json for int8
+    OUTPUTS  results/{model}/{precision}/module.json, module.params, signature.json, or, if the layout is to be
              chosen, the same in results/{model}/{precision}/layouts/{layout}/
     """
     input:

@@ -1,7 +1,7 @@
 rule validate:
     """Run the deployed package on the reference's inputs and compare outputs.
     INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz, the modules of metrics
-    OUTPUTS  results/{model}/{precision}/{target}/numerics.json (also when goals are missed: the report says so)
+    OUTPUTS  results/{model}/{precision}/{target}/numerics.json (also if goals are missed)
     """
     input:
         **plan.inputs("validate"),

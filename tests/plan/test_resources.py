@@ -152,3 +152,10 @@ def test_a_devices_token_changes_nothing_that_a_stage_is_asked(stage: str):
 @pytest.mark.parametrize("gres", ["phone", "phone:1", "gpu:a100:2"])
 def test_tokens_are_written_as_slurm_has_them(gres: str):
     assert needs(f"devices: {{phone: {{gres: '{gres}'}}}}").gres(job(target="board")) == gres
+
+
+def test_stages_on_a_device_ask_for_it_and_those_that_time_for_a_node_of_their_own():
+    asked = {stage: needs().of(stage).keys() - {"mem_mb", "runtime"} for stage in stages()}
+    timing = {"tune", "choose_layout", "choose_precision", "benchmark"}
+    assert {stage for stage in asked if "slurm_extra" in asked[stage]} == timing
+    assert {stage for stage in asked if "gres" in asked[stage]} == timing | {"pick_best", "deploy", "validate"}
