@@ -5,8 +5,8 @@
 
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
 a plan before anything is made, with ``tvmake make`` and with plain ``snakemake``, a plan after one model was changed, or an
-option of every build, and a run with nothing to do: with ``tvmake make`` and its notes that there was nothing to do, without
-those notes, both also without the records by which contents are checked, and with plain ``snakemake``. Making a project takes about 25 ms a job, a round of measuring it about 10 ms a job: two
+option of every build, and a run with nothing to do: with ``tvmake make`` and its answer that there was nothing to do, without
+that answer, without the stamps in it, and with plain ``snakemake``. Making a project takes about 25 ms a job, a round of measuring it about 10 ms a job: two
 to three minutes for 1,000 and 10,000 jobs together, ten to twenty more for 50,000.
 
 The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
@@ -152,29 +152,27 @@ SNAKEMAKE = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yam
 SUBJECTS: dict[str, tuple[str, list[str]]] = {
     "plan, nothing made": ("fresh", ["tvmake", "make", "--dry-run"]),
     "plan, nothing made, snakemake": ("fresh", ["snakemake", *SNAKEMAKE, "--cores", "2", "--dry-run"]),
-    "nothing to do, no notes": ("made", ["tvmake", "make"]),
+    "nothing to do, no answer": ("made", ["tvmake", "make"]),
     "nothing to do": ("made", ["tvmake", "make"]),
-    "nothing to do, no notes, no job records": ("made", ["tvmake", "make"]),
-    "nothing to do, no job records": ("made", ["tvmake", "make"]),
+    "nothing to do, by the records": ("made", ["tvmake", "make"]),
     "plan, one model changed": ("made", ["tvmake", "make", "--dry-run"]),
     "plan, builds changed": ("made", ["tvmake", "make", "--dry-run", "--set", "build.opt_level=2"]),
     "nothing to do, snakemake": ("made", ["snakemake", *SNAKEMAKE, "--cores", "2"]),
 }
-"""Commands, and the project they run in. Without records of jobs no content is checked: the difference is what that costs."""
+"""Commands, and the project they run in."""
 
 CHANGED_MODEL = "model0.onnx"
 
 EXPECTED = {
     "plan, nothing made, snakemake": "This was a dry-run",
-    "nothing to do, no notes": "results:",
+    "nothing to do, no answer": "results:",
     "nothing to do": "results:",
-    "nothing to do, no notes, no job records": "results:",
-    "nothing to do, no job records": "results:",
+    "nothing to do, by the records": "results:",
     "nothing to do, snakemake": "Nothing to be done",
 }
 """What they say; the others say what would run."""
 
-NOTES = ".snakemake/tvmake-up-to-date.json"
+ANSWER = ".snakemake/tvmake-up-to-date.json"
 
 PLANNED = re.compile(r"(\d+) jobs would run")
 
@@ -211,23 +209,20 @@ def subject(name: str, place: Path) -> dict[str, float]:
     """Measure one command, and see that it did what it is named after."""
     project, command = SUBJECTS[name]
     directory, log = place / project, place / "log.txt"
-    notes, changed = directory / NOTES, directory / CHANGED_MODEL
-    if "no notes" in name:
-        notes.unlink(missing_ok=True)
+    answer, changed = directory / ANSWER, directory / CHANGED_MODEL
+    if name.endswith("no answer"):
+        answer.unlink(missing_ok=True)
         time.sleep(SETTLED_S)
-    elif name.startswith("nothing to do") and not name.endswith("snakemake") and not notes.is_file():
-        sys.exit("there are no notes that nothing was to do: had everything settled?")
+    elif name.startswith("nothing to do") and not name.endswith("snakemake") and not answer.is_file():
+        sys.exit("there is no answer that nothing was to do")
+    if name.endswith("by the records"):
+        os.utime(directory / "results/summary.json")
     before = changed.read_bytes()
     if name == "plan, one model changed":
         changed.write_bytes(before + b"changed")
-    records = directory / stand_in.JOB_RECORDS
-    if name.endswith("no job records"):
-        records.rename(place / "aside")
     try:
         found = measured(command, directory, log)
     finally:
-        if not records.exists() and project == "made":
-            (place / "aside").rename(records)
         if changed.read_bytes() != before:
             changed.write_bytes(before)
     output = log.read_text()
@@ -243,7 +238,7 @@ def subject(name: str, place: Path) -> dict[str, float]:
 def jobs_of_changed_model(project: Path) -> "list[Job]":
     """What depends on the model that is changed."""
     from tvmake.config.reading.load import load
-    from tvmake.engine.up_to_date.altered import jobs_of
+    from tvmake.engine.up_to_date.scope import jobs_of
     from tvmake.plan.plan import Plan
 
     with chdir(project):

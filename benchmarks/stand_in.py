@@ -33,9 +33,6 @@ while test $# -gt 0; do
 done
 """
 
-JOB_RECORDS = ".snakemake/tvmake-jobs"
-"""Where the records of jobs lie in a project."""
-
 
 def prepare(project: Path) -> Path:
     """Put the program, and a summary that it gives out, into a project; returns the directory of what it gives out."""
@@ -89,13 +86,16 @@ def make(project: Path, cores: int, seconds: Mapping[str, float]) -> tuple[int, 
 def add_job_records(project: Path) -> None:
     """Write the records that the real steps leave: what each job read and made."""
     from tvmake.config.reading.load import load
-    from tvmake.engine.up_to_date.altered import jobs_of
+    from tvmake.engine.up_to_date.scope import jobs_of
     from tvmake.plan.plan import Plan
-    from tvmake.storage.notes.job_records import recorded
+    from tvmake.storage.notes.job_records import Invocation, recorded
 
     # Nobody needs them after a power cut, and thousands of flushes to a disk take minutes.
     with chdir(project), patch("os.fsync"):
         plan = Plan(load([Path("tvmake.yaml")]))
         for job in jobs_of(plan, plan.variants):
-            with recorded(map(Path, job.inputs), map(Path, job.outputs)):
+            read = [Path(name) for name in job.inputs if name not in job.untimed]
+            parameters = {name: str(value) for name, value in job.parameters.items()}
+            invocation = Invocation(job.options, parameters, plan.roots(job.stage, job.wildcards))
+            with recorded(read, map(Path, job.outputs), invocation):
                 pass

@@ -1,6 +1,8 @@
-"""What is neither file nor directory among a run's notes is removed, and nothing that it leads to."""
+"""What is neither file nor directory among a run's notes is refused with a command, and stays."""
 
 import os
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from tvmake.engine.run_mutex import is_at_work, only_run
 from tvmake.engine.state_directory import DIRECTORIES, LOCK, LOCKS, MARK, STATE
+from tvmake.errors import MachineError
 
 
 @pytest.fixture(autouse=True)
@@ -44,26 +47,36 @@ def directory(path: Path) -> None:
 OTHERS = (os.mkfifo, link_to_a_file, link_to_a_directory, link_to_nothing, link_to_itself)
 
 
-@pytest.mark.parametrize("other", [*OTHERS, directory])
-@pytest.mark.parametrize("place", [LOCK, MARK, LOCKS / "0.input.lock"])
-def test_a_run_waits_for_nothing_and_writes_nowhere_else(place: Path, other: Callable, outside: Path):
-    place.parent.mkdir(parents=True)
-    other(place)
-    assert not is_at_work()
+def assert_refused_until_removed(path: Path, outside: Path) -> None:
+    """A run names the entry and leaves it alone; the command of its remedy is all that is needed."""
+    with pytest.raises(MachineError) as refusal, only_run():
+        pass
+    assert refusal.value.where == str(path)
+    assert os.path.lexists(path)
+    command = str(refusal.value.remedy).partition("`")[2].rstrip("`")
+    subprocess.run(shlex.split(command), check=True)
+    assert not os.path.lexists(path)
     with only_run():
         assert is_at_work()
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"mine": "mine"}
 
 
+@pytest.mark.parametrize("other", [*OTHERS, directory])
+@pytest.mark.parametrize("place", [LOCK, MARK, LOCKS / "0.input.lock"])
+def test_what_is_no_file_in_the_place_of_a_lock_is_refused(place: Path, other: Callable, outside: Path):
+    place.parent.mkdir(parents=True)
+    other(place)
+    assert not is_at_work()
+    assert_refused_until_removed(place, outside)
+
+
 @pytest.mark.parametrize("other", [*OTHERS, Path.touch])
-def test_directories_of_notes_are_not_elsewhere(other: Callable, outside: Path):
+@pytest.mark.parametrize("name", ["metadata", "tvmake-jobs"])
+def test_what_is_no_directory_in_the_place_of_one_is_refused(name: str, other: Callable, outside: Path):
+    assert name in DIRECTORIES
     STATE.mkdir()
-    for name in DIRECTORIES:
-        other(STATE / name)
-    with only_run():
-        pass
-    assert all((STATE / name).is_dir() or not os.path.lexists(STATE / name) for name in DIRECTORIES)
-    assert [path.name for path in outside.iterdir()] == ["mine"]
+    other(STATE / name)
+    assert_refused_until_removed(STATE / name, outside)
 
 
 def test_the_notes_of_a_project_may_lie_elsewhere_as_a_whole(outside: Path):

@@ -1,6 +1,7 @@
-"""Damage in Snakemake's own notes costs the jobs that they stand for, and nothing more."""
+"""Damage in Snakemake's own notes costs nothing, and damage in the records of jobs the jobs that they stand for."""
 
 import base64
+import shlex
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tvmake.storage.notes.job_records import record_file
 LATENCY = "results/digits/float32/cpu/latency.json"
 
 
-def test_a_project_with_damaged_records_is_made_again(demo: Project):
+def test_damaged_records_of_snakemake_are_removed_and_a_change_is_seen(demo: Project):
     records = [path for path in (demo.directory / ".snakemake" / "metadata").rglob("*") if path.is_file()]
     for number, path in enumerate(sorted(records)):
         content = bytearray(path.read_bytes())
@@ -22,33 +23,45 @@ def test_a_project_with_damaged_records_is_made_again(demo: Project):
     demo.edit("benchmark.repeat", 4)
     done = demo.make()
     assert done.returncode == 0, done.stderr
-    assert f"{len(records)} records that cannot be read" in done.stderr
+    assert f"note: {len(records)} records of Snakemake's cannot be read, and are removed" in done.stderr
     assert len(demo.result(LATENCY)["report"]["samples_ms"]) == 4
     assert demo.make("--dry-run").stderr.count("nothing to do") == 1
 
 
-def test_a_change_is_seen_where_the_records_of_what_it_concerns_are_gone(demo: Project):
-    for path in (demo.directory / ".snakemake" / "metadata").iterdir():
-        path.unlink()
-    demo.edit("benchmark.repeat", 4)
+def test_without_the_records_of_jobs_everything_is_made_again(demo: Project):
+    shutil.rmtree(demo.directory / ".snakemake" / "tvmake-jobs")
+    planned = demo.planned_rules()
+    assert {"import_model", "build", "report"} <= planned.keys() or {"import", "build", "report"} <= planned.keys()
     done = demo.make()
     assert done.returncode == 0, done.stderr
-    assert len(demo.result(LATENCY)["report"]["samples_ms"]) == 4
+    assert "note: nothing is known of how" in done.stderr
+    assert demo.make("--dry-run").stderr.count("nothing to do") == 1
 
 
-def test_directories_and_links_in_the_place_of_records_cost_what_they_stand_for(demo: Project, tmp_path: Path):
+@pytest.mark.parametrize(
+    "place", [record_file(LATENCY), SNAKEMAKE_STATE / "metadata" / base64.urlsafe_b64encode(LATENCY.encode()).decode()]
+)
+@pytest.mark.parametrize("kind", ["directory", "link"])
+def test_a_directory_or_link_in_the_place_of_a_record_is_refused_and_stays(
+    demo: Project, tmp_path: Path, place: Path, kind: str
+):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "file").touch()
-    for place in (
-        record_file(LATENCY),
-        SNAKEMAKE_STATE / "metadata" / base64.urlsafe_b64encode(LATENCY.encode()).decode(),
-    ):
-        path = demo.directory / place
-        path.unlink()
+    path = demo.directory / place
+    path.unlink()
+    if kind == "link":
+        path.symlink_to(mine)
+    else:
         path.mkdir()
         (path / "link").symlink_to(mine)
     demo.edit("benchmark.repeat", 4)
+    done = demo.make()
+    assert done.returncode == 3, done.stderr
+    assert f"{place}: is a {kind}" in done.stderr
+    assert path.is_symlink() if kind == "link" else (path / "link").is_symlink()
+    command = done.stderr[done.stderr.index("or `") :].partition("`")[2].partition("`")[0]
+    assert demo.run(*shlex.split(command)).returncode == 0
     done = demo.make()
     assert done.returncode == 0, done.stderr
     assert len(demo.result(LATENCY)["report"]["samples_ms"]) == 4

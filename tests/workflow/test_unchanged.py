@@ -11,7 +11,7 @@ from tests.workflow import test_reruns
 from tests.workflow.project import Project
 from tvmake.config.reading.load import load_layers
 from tvmake.engine.up_to_date import noop
-from tvmake.engine.up_to_date.question import Question, question
+from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint, run_fingerprint
 from tvmake.plan.plan import Plan
 from tvmake.storage.notes.known_digests import SETTLED_NS
 
@@ -36,7 +36,7 @@ def with_a_note(finished: Project, place: Path) -> Project:
     time.sleep(1.1 * SETTLED_NS / 1e9)
     done = project.make()
     assert done.returncode == 0, done.stderr
-    assert (project.directory / noop.NOTES).is_file()
+    assert (project.directory / noop.ANSWER).is_file()
     return project
 
 
@@ -55,23 +55,23 @@ def asks_snakemake(project: Project, *arguments: str) -> bool:
     return False
 
 
-def asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> Question | None:
+def asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> RunFingerprint | None:
     """What a run goes by."""
     monkeypatch.chdir(project.directory)
     files = [Path("tvmake.yaml")]
-    return question(Plan(load_layers(files, {})), files, project.environ())
+    return run_fingerprint(Plan(load_layers(files, {})), files, project.environ())
 
 
 def test_the_quick_answer_is_snakemakes(noted: Project):
-    text = (noted.directory / noop.NOTES).read_text()
+    text = (noted.directory / noop.ANSWER).read_text()
     before = noted.files("results/**/*")
     quick = noted.make()
     assert not asks_snakemake(noted)
-    (noted.directory / noop.NOTES).unlink()
+    (noted.directory / noop.ANSWER).unlink()
     planned = noted.make()
     assert (quick.returncode, quick.stdout, quick.stderr) == (planned.returncode, planned.stdout, planned.stderr)
     assert noted.files("results/**/*") == before
-    assert (noted.directory / noop.NOTES).read_text() == text
+    assert (noted.directory / noop.ANSWER).read_text() == text
 
 
 def test_of_a_file_that_is_up_to_date_it_is_said(noted: Project):
@@ -113,9 +113,9 @@ def test_a_config_change_reruns_what_it_reruns_without_notes(
     planned = noted.planned_rules()
     noted.write_config(kept)
     assert planned == expected
-    assert after is not None and after.whole != before.whole
+    assert after is not None and after.digest != before.digest
     again = asked(noted, monkeypatch)
-    assert again is not None and again.whole == before.whole
+    assert again is not None and again.digest == before.digest
 
 
 def test_what_is_removed_or_changed_is_made_again(finished: Project, tmp_path: Path):

@@ -4,9 +4,10 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from tvmake.engine.up_to_date.altered import note_altered
 from tvmake.engine.up_to_date.early_cutoff import first_round, make_in_rounds
+from tvmake.engine.up_to_date.outdated import note_outdated
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob
+from tvmake.storage.notes.job_records import recorded
 
 
 def job(rule: str, inputs: str, outputs: str) -> PlannedJob:
@@ -134,9 +135,12 @@ def test_a_result_that_stays_altered_is_made_again_once():
 
 
 def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Path, capsys, monkeypatch):
-    first, second = str(tmp_path / "module.json"), str(tmp_path / "mod.so")
-    monkeypatch.setattr("tvmake.engine.up_to_date.altered.recorded_outputs", lambda: {"model.json", first, second})
-    Path(first).touch(), Path(second).touch()
+    monkeypatch.chdir(tmp_path)
+    first, second = "module.json", "mod.so"
+    for name in (first, second):
+        with recorded([], [Path(name)]):
+            Path(name).touch()
+        Path(name).write_text("altered")
     altered = {first, second}
     make = lambda part: not altered.difference_update(part.targets)  # noqa: E731
     chain = [job("transform", "model.json", first), job("build", first, second)]
@@ -148,14 +152,16 @@ def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Pa
 
 
 def test_results_that_a_stopped_run_took_no_note_of_are_not_called_altered(tmp_path: Path, capsys, monkeypatch):
-    monkeypatch.setattr("tvmake.engine.up_to_date.altered.recorded_outputs", lambda: {"model.json"})
-    names = [str(tmp_path / name) for name in ("module.json", "mod.so")]
+    monkeypatch.chdir(tmp_path)
+    with recorded([], [Path("model.json")]):
+        Path("model.json").touch()
+    names = ["module.json", "mod.so"]
     for name in names:
         Path(name).touch()
-    note_altered(names)
+    note_outdated(names)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
-        f"note: nothing is known of how 2 results came about, such as {names[0]}: made again; as where a run was stopped"
+        f"note: nothing is known of how 2 results came about, such as {names[0]}: made again; as after a run that was stopped"
     )
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from snakemake.persistence import MetadataRecord
 from snakemake.persistence.file import FilePersistence
 
-from tvmake.engine.up_to_date.metadata import KINDS, recorded_outputs, remove_damaged_records
+from tvmake.engine.up_to_date.metadata import ESSENTIAL, recorded_outputs, remove_damaged_records
+from tvmake.errors import MachineError
 
 RECORD = {
     "rule": "build", "input": ["a", "b"], "log": ["l"], "shellcmd": "true", "params": ["'1'"], "code": "true",
@@ -45,8 +47,8 @@ def snakemake_reads(content: bytes) -> bool:
         return False
 
 
-def test_the_table_of_kinds_is_snakemakes():
-    assert KINDS.keys() == MetadataRecord.model_fields.keys() == RECORD.keys()
+def test_the_essential_values_are_snakemakes():
+    assert set(ESSENTIAL) < MetadataRecord.model_fields.keys() == RECORD.keys()
 
 
 def test_a_record_as_snakemake_writes_it_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -70,7 +72,7 @@ def test_a_record_that_snakemake_would_not_decide_by_is_removed(tmp_path: Path, 
     assert not file.exists()
 
 
-@pytest.mark.parametrize("missing", sorted(RECORD))
+@pytest.mark.parametrize("missing", sorted({*ESSENTIAL} - {"record_format_version", "input_checksums"}))
 def test_a_record_without_one_of_its_values_is_removed(tmp_path: Path, missing: str):
     (file,) = state(tmp_path, json.dumps({name: value for name, value in RECORD.items() if name != missing}).encode())
     remove_damaged_records(tmp_path)
@@ -85,7 +87,7 @@ def test_a_records_place_names_its_result(tmp_path: Path, name: str):
 
 
 @given(st.integers(0, len(json.dumps(RECORD)) * 8 - 1) | st.binary(max_size=40) | st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda below: st.lists(below) | st.dictionaries(st.sampled_from(sorted(KINDS)), below)
+    st.none() | st.booleans() | st.integers() | st.text(), lambda below: st.lists(below) | st.dictionaries(st.sampled_from(sorted(RECORD)), below)
 ))  # fmt: skip
 def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
     content = bytearray(json.dumps(RECORD).encode())
@@ -99,9 +101,13 @@ def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
 
 
 @pytest.mark.parametrize("place", ["metadata", "incomplete"])
-def test_a_record_that_is_no_file_is_removed_and_not_waited_for(tmp_path: Path, place: str):
+@pytest.mark.parametrize("other", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_record_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, place: str, other: Callable):
     (file,) = state(tmp_path, b"{}", place=place)
     file.unlink()
-    os.mkfifo(file)
-    remove_damaged_records(tmp_path)
-    assert not file.exists()
+    other(file)
+    with pytest.raises(
+        MachineError, match=r"nothing that tvmake or Snakemake has put there\n  move it elsewhere, or `rm "
+    ):
+        remove_damaged_records(tmp_path)
+    assert os.path.lexists(file)

@@ -1,4 +1,4 @@
-"""What is remembered to be up to date: what the notes must notice, whom a change concerns, and when nothing is noted."""
+"""What is known to be up to date without Snakemake: whom a change concerns, and when the answer is kept."""
 
 import os
 import shutil
@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from tvmake.config.reading.load import load_layers
-from tvmake.engine.up_to_date import noop, question
-from tvmake.engine.up_to_date.noop import note, up_to_date
-from tvmake.engine.up_to_date.question import Question
-from tvmake.engine.up_to_date.scope import UpToDate, read_by_others
+from tvmake.engine.up_to_date import noop
+from tvmake.engine.up_to_date.noop import keep_answer, up_to_date
+from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint, run_fingerprint
+from tvmake.engine.up_to_date.scope import jobs_of
 from tvmake.plan.plan import Plan, Variant
+from tvmake.storage.notes.job_records import Invocation, record_file, recorded
+from tvmake.storage.notes.known_digests import DIGESTS
 
 LATER_NS = 10_000_000_000
 """As if Snakemake had begun to plan ten seconds from now, when all that is there has settled."""
@@ -30,10 +32,10 @@ OF_ONE = {variant for variant in EVERYTHING if variant.model == "one"}
 NOTHING: set[Variant] = set()
 
 
-def ask(environment: dict[str, str] | None = None) -> Question:
-    """What a run here goes by."""
+def ask(environment: dict[str, str] | None = None) -> RunFingerprint:
+    """The fingerprint of a run here."""
     files = [Path("tvmake.yaml")]
-    found = question.question(Plan(load_layers(files, {})), files, environment or {})
+    found = run_fingerprint(Plan(load_layers(files, {})), files, environment or {})
     assert found is not None
     return found
 
@@ -43,26 +45,27 @@ def later_ns() -> int:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Question:
-    """A project with all results, and notes on them."""
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFingerprint:
+    """A project with all results and their records, and the answer that nothing is to do."""
     monkeypatch.chdir(tmp_path)
     Path("tvmake.yaml").write_text(yaml.safe_dump(CONFIG))
     for name in ("one", "two"):
         Path(f"{name}.onnx").write_bytes(b"net" + name.encode())
     plan = Plan(load_layers([Path("tvmake.yaml")], {}))
-    for job in (*(job for variant in plan.variants for job in plan.jobs(variant)), *plan.run_jobs()):
-        for name in job.outputs:
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            if name.endswith("sources"):
-                Path(name).mkdir(exist_ok=True)
-                Path(name, "kernel.cl").write_text("content")
-            else:
-                Path(name).write_text("content")
-    for name in ("metadata", "incomplete"):
-        Path(".snakemake", name).mkdir(parents=True)
-    Path(".snakemake/metadata/of-a-result").touch()
+    for job in jobs_of(plan, plan.variants):
+        read = [Path(name) for name in job.inputs if name not in job.untimed]
+        roots = plan.roots(job.stage, job.wildcards)
+        with recorded(read, map(Path, job.outputs), Invocation(options=job.options, roots=roots)):
+            for name in job.outputs:
+                Path(name).parent.mkdir(parents=True, exist_ok=True)
+                if name.endswith(("sources", "best")):
+                    Path(name).mkdir(exist_ok=True)
+                    Path(name, "kernel.cl").write_text("content")
+                else:
+                    Path(name).write_text(f"content of {name}")
+    Path(".snakemake/incomplete").mkdir()
     asked = ask()
-    note(asked, UpToDate(), later_ns())
+    keep_answer(asked, later_ns())
     return asked
 
 
@@ -98,7 +101,7 @@ def a_lock() -> None:
     Path(".snakemake/locks/0.output.lock").touch()
 
 
-def test_where_nothing_has_changed_everything_is_left_out(made: Question):
+def test_where_nothing_has_changed_everything_is_left_out(made: RunFingerprint):
     assert known() == (EVERYTHING, True)
     assert up_to_date(made).is_everything(made.plan)
     assert known() == (EVERYTHING, True)
@@ -109,11 +112,13 @@ ONE = {Variant("one", "float32", "cpu")}
 
 CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
     "source: same size and time": (lambda: other_content_of_the_same_size_and_time("one.onnx"), OF_ONE),
-    "source: moved in with its time": (lambda: a_copy_with_its_times("one.onnx"), OF_ONE),
-    "source: touched": (lambda: os.utime("one.onnx"), OF_ONE),
+    "source: moved in with its time": (lambda: a_copy_with_its_times("one.onnx"), NOTHING),
+    "source: touched": (lambda: os.utime("one.onnx"), NOTHING),
     "a side file of a source appears": (lambda: Path("one.onnx.data").touch(), OF_ONE),
     "package: gone": (lambda: Path(PACKAGE).unlink(), ONE),
     "package: replaced, same size and time": (lambda: other_content_of_the_same_size_and_time(PACKAGE), ONE),
+    "package: touched": (lambda: os.utime(PACKAGE), NOTHING),
+    "package: its record is gone": (lambda: record_file(PACKAGE).unlink(), ONE),
     "output directory: gone": (lambda: shutil.rmtree("results/one/float32/cpu/sources"), ONE),
     "output directory: another file in it": (
         lambda: other_content_of_the_same_size_and_time("results/one/float32/cpu/sources/kernel.cl"),
@@ -130,26 +135,26 @@ CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
     "another target": (lambda: edited("targets.generic", {"kind": "llvm"}), NOTHING),
     "a target less": (lambda: edited("precisions", ["float32"]), NOTHING),
     "an incomplete result": (lambda: Path(".snakemake/incomplete/of-model").touch(), EVERYTHING),
-    "Snakemake's records: all gone": (lambda: shutil.rmtree(".snakemake/metadata"), EVERYTHING),
-    "a plain snakemake at work": (a_lock, EVERYTHING),
-    "the notes: gone": (lambda: noop.NOTES.unlink(), EVERYTHING),
-    "the notes: cut off": (lambda: noop.NOTES.write_text(noop.NOTES.read_text()[:-20]), EVERYTHING),
-    "the notes: of another form": (
-        lambda: noop.NOTES.write_text(noop.NOTES.read_text().replace(f'"form": {noop.FORM}', '"form": 2')),
+    "a plain snakemake is running": (a_lock, EVERYTHING),
+    "the answer: gone": (lambda: noop.ANSWER.unlink(), EVERYTHING),
+    "the answer: cut off": (lambda: noop.ANSWER.write_text(noop.ANSWER.read_text()[:-20]), EVERYTHING),
+    "the answer: of another form": (
+        lambda: noop.ANSWER.write_text(noop.ANSWER.read_text().replace(f'"form": {noop.FORM}', '"form": 2')),
         EVERYTHING,
     ),
+    "the known digests: gone": (lambda: DIGESTS.unlink(missing_ok=True), NOTHING),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_snakemake_is_asked_about_the_variants_that_a_change_concerns_and_no_others(made: Question, change: str):
+def test_snakemake_is_asked_about_the_variants_that_a_change_concerns_and_no_others(made: RunFingerprint, change: str):
     make_change, concerned = CHANGES[change]
     make_change()
     variants, _ = known()
     assert variants == {variant for variant in ask().plan.variants if variant in EVERYTHING} - concerned
 
 
-def test_a_variant_that_is_new_or_gone_concerns_the_report(made: Question):
+def test_a_variant_that_is_new_or_gone_concerns_the_report(made: RunFingerprint):
     edited("targets.generic", {"kind": "llvm"})
     assert known() == (EVERYTHING, False)
     edited("targets", CONFIG["targets"])
@@ -158,65 +163,49 @@ def test_a_variant_that_is_new_or_gone_concerns_the_report(made: Question):
     assert known()[1] is False
 
 
-def test_a_report_that_is_gone_is_made_without_the_variants(made: Question):
+def test_a_report_that_is_gone_is_made_without_the_variants(made: RunFingerprint):
     Path("results/index.html").unlink()
     assert known() == (EVERYTHING, False)
 
 
-def test_a_file_that_no_job_knows_changes_nothing(made: Question):
+def test_a_file_that_no_job_knows_changes_nothing(made: RunFingerprint):
     Path("results/notes.txt").touch()
     assert known() == (EVERYTHING, True)
 
 
-def test_a_comment_in_the_config_changes_nothing(made: Question):
+def test_a_comment_in_the_config_changes_nothing(made: RunFingerprint):
     Path("tvmake.yaml").write_text("# a comment\n" + Path("tvmake.yaml").read_text())
     assert known() == (EVERYTHING, True)
 
 
-def test_nothing_is_noted_of_files_that_may_have_changed_while_snakemake_planned(made: Question):
+def test_other_rules_or_profiles_have_snakemake_plan_everything(made: RunFingerprint):
+    Path("profiles/default").mkdir(parents=True)
+    Path("profiles/default/config.yaml").write_text("forceall: true\n")
+    assert known() == (NOTHING, False)
+
+
+def test_the_records_are_read_where_files_may_have_changed_while_the_answer_was_found(made: RunFingerprint):
+    keep_answer(made, time.time_ns())
+    assert known() == (EVERYTHING, True)
     Path(PACKAGE).write_text("new")
-    left_out = up_to_date(ask())
-    note(ask(), left_out, time.time_ns())
     assert known()[0] == EVERYTHING - ONE
-    note(ask(), left_out, later_ns())
-    assert known() == (EVERYTHING, True)
 
 
-def test_notes_on_what_was_left_out_are_kept(made: Question):
-    edited("build.opt_level", 2)
-    edited("precisions", ["float32"])
-    note(ask(), UpToDate(), later_ns())
-    edited("precisions", ["float32", "float16"])
-    left_out = up_to_date(ask())
-    assert set(left_out.variants) == {variant for variant in EVERYTHING if variant.precision == "float32"}
-    note(ask(), left_out, later_ns())
-    assert known() == (EVERYTHING, True)
-
-
-def test_an_intermediate_file_that_was_gone_already_is_noted_as_gone(made: Question):
+def test_an_intermediate_file_that_was_gone_already_is_noted_as_gone(made: RunFingerprint):
     """Snakemake needs no file between two that are there."""
     between = Path("results/one/float32/module.json")
     between.unlink()
     assert known()[0] == EVERYTHING - ONE
-    note(ask(), up_to_date(ask()), later_ns())
+    keep_answer(ask(), later_ns())
     assert known() == (EVERYTHING, True)
     between.touch()
     assert known()[0] == EVERYTHING - ONE
 
 
-def test_what_a_variant_promises_is_never_noted_as_gone(made: Question):
-    for name in read_by_others(made.plan, Variant("one", "float32", "cpu")):
-        kept = Path(name).read_bytes()
-        Path(name).unlink()
-        note(ask(), up_to_date(ask()), later_ns())
-        assert Variant("one", "float32", "cpu") not in known()[0], name
-        Path(name).write_bytes(kept)
-
-
 @pytest.mark.parametrize("place", [".snakemake/incomplete/of-model", ".snakemake/locks/0.output.lock"])
-def test_nothing_is_noted_beside_a_plain_snakemake(made: Question, place: str):
-    noop.NOTES.unlink()
+def test_no_answer_is_kept_beside_a_plain_snakemake(made: RunFingerprint, place: str):
+    noop.ANSWER.unlink()
     Path(place).parent.mkdir(exist_ok=True)
     Path(place).touch()
-    note(ask(), UpToDate(), later_ns())
-    assert not noop.NOTES.exists()
+    keep_answer(ask(), later_ns())
+    assert not noop.ANSWER.exists()

@@ -21,7 +21,7 @@ from tvmake.storage.directories import SNAKEMAKE_STATE
 
 if TYPE_CHECKING:
     from tvmake.config.reading.load import Layers
-    from tvmake.engine.up_to_date.question import Question
+    from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
     from tvmake.plan.plan import Plan
     from tvmake.report.rows import Summary, SummaryRow
 
@@ -135,10 +135,10 @@ def make(
     arguments += ["--dry-run"] if dry_run else []
     partly = bool(wanted) and not wanted[0].startswith("-")
 
-    def read_question(plan: Plan | None) -> Question | None:
-        from tvmake.engine.up_to_date.question import question
+    def read_fingerprint(plan: Plan | None) -> RunFingerprint | None:
+        from tvmake.engine.up_to_date.run_fingerprint import run_fingerprint
 
-        return question(plan or _plan(_layers(given, layer)), given, started_with)
+        return run_fingerprint(plan or _plan(_layers(given, layer)), given, started_with)
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
     is_whole = not wanted
@@ -162,7 +162,7 @@ def make(
         # What another run left in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
         raise typer.Exit(rebuild.make(plan, lambda: _run(plan, options, lambda _: None), dry_run))
-    raise typer.Exit(_run(plan, options, read_question if is_whole else lambda _: None))
+    raise typer.Exit(_run(plan, options, read_fingerprint if is_whole else lambda _: None))
 
 
 def _given_as(text: str) -> dict[str, str]:
@@ -205,7 +205,7 @@ class _Options:
     """Which option of another command gave a key, by the key as it is written with dots."""
 
 
-def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Question | None]) -> int:
+def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None], RunFingerprint | None]) -> int:
     import logging
     from contextlib import nullcontext
 
@@ -230,8 +230,8 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
     with nullcontext() if options.dry_run else only_run():
         if not options.dry_run:
             _sweep_config_copies()
-        question = read_question(plan)
-        left_out = up_to_date(question) if question else UpToDate()
+        fingerprint = read_fingerprint(plan)
+        left_out = up_to_date(fingerprint) if fingerprint else UpToDate()
         if left_out.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
         with naming_lines(options.files):
@@ -250,7 +250,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
         with _config_files(options) as config_files:
             code = run(
                 Request(
-                    plan=question.plan if question else plan,
+                    plan=fingerprint.plan if fingerprint else plan,
                     config_files=options.files,
                     arguments=[*options.arguments, "--configfile", *map(str, config_files)],
                     quiet=options.quiet,
@@ -258,9 +258,9 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
                     warm=options.warm,
                     stop_early=options.stop_early,
                     has_results=Path(plan.file("summary.json")).parent.is_dir(),
-                    question=question,
+                    fingerprint=fingerprint,
                     left_out=left_out,
-                    read_question=lambda: read_question(None),
+                    read_fingerprint=lambda: read_fingerprint(None),
                     missing_inputs=lambda: missing_inputs(plan),
                     obstacle=lambda args: check_cluster(args, plan),
                     seen_from=options.seen_from,

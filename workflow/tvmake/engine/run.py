@@ -22,14 +22,14 @@ from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.job_log import note_stopped
 from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
-from tvmake.engine.state_directory import repair_state_dir
-from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, needed_for, was_made
+from tvmake.engine.state_directory import check_state_dir
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
-from tvmake.engine.up_to_date.noop import note, up_to_date
+from tvmake.engine.up_to_date.noop import keep_answer, up_to_date_by_records
+from tvmake.engine.up_to_date.outdated import outdated, was_made
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob, planned_jobs
-from tvmake.engine.up_to_date.question import Question
-from tvmake.engine.up_to_date.scope import UpToDate, leaving_out
+from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
+from tvmake.engine.up_to_date.scope import UpToDate, jobs_of, leaving_out, needed_for
 from tvmake.engine.up_to_date.source_changes import SourceChangeMonitor
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.errors import DeviceError, TvmakeError
@@ -37,7 +37,6 @@ from tvmake.plan.plan import Plan
 from tvmake.process.forkserver.pool import no_warm_servers
 from tvmake.process.stopping import stop
 from tvmake.stages.preload import warm_steps
-from tvmake.storage.notes.known_digests import SETTLED_NS
 
 INSTEAD_OF_RUNNING = (
     "lint", "list_rules", "list_target_rules", "print_compilation", "dag", "rulegraph", "filegraph", "d3dag", "unlock",
@@ -49,10 +48,6 @@ INSTEAD_OF_RUNNING = (
 
 READY_JOBS = 500
 """So many ready jobs are put to the scheduler at once: Snakemake asks for the sizes of all their inputs each time."""
-
-LONG_S = 60.0
-SHARE = 20
-"""A run that took longer than both of these is worth one more look: ``LONG_S``, and ``SHARE`` times what a look takes."""
 
 MOST_SCOPES = 5
 """How often a run may find that what it made concerns variants that were left out (a budget that they share)."""
@@ -80,12 +75,12 @@ class Request:
     """Whether no more jobs start after the first failure, where profiles say that independent ones do."""
     has_results: bool
     """Whether there are files of an earlier run."""
-    question: Question | None
-    """What a run for everything goes by; None where that cannot be said, or not everything is asked for."""
+    fingerprint: RunFingerprint | None
+    """Of a run for everything; None where that cannot be said, or not everything is asked for."""
     left_out: UpToDate
     """What of it is known to be up to date."""
-    read_question: Callable[[], Question | None]
-    """Reads the question anew."""
+    read_fingerprint: Callable[[], RunFingerprint | None]
+    """Reads it as it is now."""
     missing_inputs: Callable[[], TvmakeError | None]
     """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
     named: Callable[[TvmakeError], TvmakeError]
@@ -126,7 +121,7 @@ def run(request: Request) -> int:
     Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
     if Run.made and (error := request.obstacle(args)):
         raise error
-    repair_state_dir()
+    check_state_dir()
     remove_damaged_records()
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")
@@ -192,40 +187,38 @@ class _Maker:
     ):
         self._request, self._args, self._parser = request, args, parser
         self._is_told_to_end = is_told_to_end
-        self._began = time.monotonic()
-        self._look_s = 0.0
-        self._meanwhile = SourceChangeMonitor(request.config_files)
-        self._nothing_to_do_ns: int | None = None
-        """When the last look began, if it found nothing to do and nothing has been made since."""
+        self._source_changes = SourceChangeMonitor(request.config_files)
+        self._nothing_to_do_ns = 0
+        """When the last look began (ns since 1970), if it found nothing to do and nothing has been made since; else 0."""
 
     def make(self, local: bool) -> bool:
         """Make everything that is asked for, or show what Snakemake was asked to show; returns whether that succeeded."""
-        plan, question, left_out = self._request.plan, self._request.question, self._request.left_out
+        plan, left_out = self._request.plan, self._request.left_out
         if not Run.made:
             return self._show(plan, left_out)
         try:
-            return self._make_scopes(plan, question, left_out, local)
+            return self._make_scopes(plan, left_out, local)
         finally:
-            for name in self._meanwhile.changed():
+            for name in self._source_changes.changed():
                 text = f"{name} has changed while this run was at work: results may be of how it was"
                 print(f"note: {text}; `tvmake make` again makes those anew", file=sys.stderr)
 
-    def _make_scopes(self, plan: Plan, question: Question | None, left_out: UpToDate, local: bool) -> bool:
+    def _make_scopes(self, plan: Plan, left_out: UpToDate, local: bool) -> bool:
+        fingerprint = self._request.fingerprint
         for _ in range(MOST_SCOPES):
             with leaving_out(left_out):
                 if not self._make_scope(plan, left_out):
                     return False
-                if question is None or not local or self._is_told_to_end():
+                if fingerprint is None or not local or self._is_told_to_end():
                     return True
-                self._confirm()
-            question = self._remembered(question, left_out)
-            if question is None:
+            fingerprint = self._unchanged(fingerprint)
+            if fingerprint is None:
                 return True
-            known = up_to_date(question)
-            concerned = left_out.variants - known.variants
+            plan = fingerprint.plan
+            concerned = left_out.variants and left_out.variants - up_to_date_by_records(plan).variants
             if not concerned:
+                keep_answer(fingerprint, self._nothing_to_do_ns)
                 return True
-            plan = question.plan
             left_out = UpToDate(frozenset(plan.variants) - concerned)
         return True
 
@@ -234,9 +227,8 @@ class _Maker:
             plan.write_resolved_config()
             discard_unfinished_report(plan)
         variants = [variant for variant in plan.variants if variant not in left_out.variants]
-        for name in mend_times_of_sources(jobs_of(plan, variants)):
-            print(f"note: {name} has a time in the future, and is given the present one", file=sys.stderr)
-        self._meanwhile.watch(jobs_of(plan, variants))
+        self._source_changes.watch(jobs_of(plan, variants))
+        known_digests().save()  # jobs need not read large files again for their digests
         return make_in_rounds(
             self._args,
             self._request.has_results,
@@ -244,7 +236,7 @@ class _Maker:
             self._run,
             was_made,
             # Which jobs there are depends on files that may have been among those that were made again.
-            lambda: altered(needed_for(self._args.targets, jobs_of(plan, variants))),
+            lambda: outdated(needed_for(self._args.targets, jobs_of(plan, variants))),
             self._is_told_to_end,
         )
 
@@ -253,35 +245,24 @@ class _Maker:
         if args.dryrun and not args.forcerun:
             args = copy(args)
             variants = [variant for variant in plan.variants if variant not in left_out.variants]
-            args.forcerun = altered(needed_for(args.targets, jobs_of(plan, variants))) or args.forcerun
+            args.forcerun = outdated(needed_for(args.targets, jobs_of(plan, variants))) or args.forcerun
         with leaving_out(left_out):
             return bool(args_to_api(args, self._parser))
 
     def _look(self, args: argparse.Namespace) -> Sequence[PlannedJob] | None:
-        began, began_ns = time.monotonic(), time.time_ns()
+        began_ns = time.time_ns()
         jobs = planned_jobs(args, self._parser)
-        self._look_s = time.monotonic() - began
-        self._nothing_to_do_ns = began_ns if jobs is not None and not jobs else None
+        self._nothing_to_do_ns = began_ns if jobs is not None and not jobs else 0
         return jobs
 
     def _run(self, args: argparse.Namespace) -> bool:
-        self._nothing_to_do_ns = None
+        self._nothing_to_do_ns = 0
         return bool(args_to_api(args, self._parser))
 
-    def _confirm(self) -> None:
-        """After a long run, look once more, so that the next one need not."""
-        if self._nothing_to_do_ns is None and time.monotonic() - self._began > max(LONG_S, SHARE * self._look_s):
-            time.sleep(1.1 * SETTLED_NS / 1e9)  # what was made last must be older than that
-            self._look(self._args)
-
-    def _remembered(self, question: Question, left_out: UpToDate) -> Question | None:
-        """Note what Snakemake found; returns the question as it is now, None where it has changed meanwhile."""
+    def _unchanged(self, fingerprint: RunFingerprint) -> RunFingerprint | None:
+        """The fingerprint as it is now; None if it has changed during the run."""
         try:
-            after = self._request.read_question()
+            after = self._request.read_fingerprint()
         except TvmakeError:  # what is wrong with it now is for the next run to say
             return None
-        if after is None or after.whole != question.whole:
-            return None
-        if self._nothing_to_do_ns is not None:
-            note(after, left_out, self._nothing_to_do_ns)
-        return after
+        return after if after and after.digest == fingerprint.digest else None

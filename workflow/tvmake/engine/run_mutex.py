@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tvmake.engine.state_directory import LOCK, LOCKS, MARK, STATE, at_work, repair_state_dir
+from tvmake.engine.state_directory import LOCK, LOCKS, MARK, STATE, check_state_dir, running_process
 from tvmake.errors import MachineError
 from tvmake.storage.files import write_text, writing
 
@@ -31,7 +31,7 @@ def only_run() -> Iterator[None]:
     lock = FileLock(LOCK, timeout=0)
     with writing(STATE):
         STATE.mkdir(exist_ok=True)
-        repair_state_dir()
+        check_state_dir()
         try:
             lock.acquire()
         except Timeout:
@@ -54,7 +54,7 @@ def only_run() -> Iterator[None]:
 
 def is_at_work() -> bool:
     """Whether a `tvmake make` of this machine is at work here."""
-    process = at_work()
+    process = running_process()
     if process is None:
         return False
     try:
@@ -67,7 +67,7 @@ def is_at_work() -> bool:
 
 
 def _process() -> str:
-    process = at_work()
+    process = running_process()
     return "" if process is None else f" (process {process})"
 
 

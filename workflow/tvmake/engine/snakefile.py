@@ -7,23 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from snakemake.io import ancient
-
 from tvmake.cache import settings as cache
 from tvmake.config import device_variables
 from tvmake.engine import shared_stores
 from tvmake.engine.release import check_release
 from tvmake.engine.rule_plan import RulePlan
-from tvmake.engine.up_to_date.altered import jobs_of, mend_times, undone, with_records
-from tvmake.engine.up_to_date.scope import Scope, scope_of
-from tvmake.engine.up_to_date.sources import Sources
+from tvmake.engine.up_to_date.outdated import undone
+from tvmake.engine.up_to_date.result_times import set_result_times
+from tvmake.engine.up_to_date.scope import Scope, jobs_of, scope_of
+from tvmake.engine.up_to_date.sources import Sources, known_digests
 from tvmake.errors import ErrorList
 from tvmake.plan.plan import Plan
 from tvmake.plan.preconditions import missing_inputs
 from tvmake.plan.resources import JobResources
 from tvmake.process.python import protect_children
-from tvmake.storage.code_fingerprint import parts
-from tvmake.storage.notes.listings import is_kept, keep_listing
 from tvmake.storage.resources import put_tvmake_on_path, snakefile
 
 
@@ -33,7 +30,6 @@ class Workflow:
 
     plan: Plan
     scope: Scope
-    sources: Sources
     rules: RulePlan
     undone: list[str]
     """What is missing because its job has failed, and Snakemake takes for done."""
@@ -43,11 +39,8 @@ class Workflow:
         return [*self.scope.goals(), *self.undone]
 
     def keep(self) -> None:
-        """Keep what was read, sources and code, for later runs to compare with."""
-        self.sources.keep()
-        for fingerprint, job in {job.fingerprint: job for job in jobs_of(self.plan, self.scope.variants)}.items():
-            if not is_kept(fingerprint):
-                keep_listing(fingerprint, parts(*self.plan.roots(job.stage, job.wildcards)))
+        """Keep the digests that were read for later runs."""
+        known_digests().save()
 
 
 def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) -> Workflow:
@@ -73,14 +66,13 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
     is_main = Path(workflow.main_snakefile).resolve() == snakefile().resolve()
     if not is_main and not workflow.remote_exec:
         _note_missing(plan)
-    sources = Sources(ancient if is_main else None)
-    recorded = [] if workflow.remote_exec else with_records(jobs_of(plan, scope.variants))
-    mend_times(recorded)
+    jobs = [] if workflow.remote_exec else jobs_of(plan, scope.variants)
+    set_result_times(jobs)
     cores = workflow.resource_settings.cores or os.cpu_count()
     # How jobs are run, Snakemake decides only after it has read the rules.
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
-    rules = RulePlan(plan, sources, resources, checkpoints)
-    return Workflow(plan, scope, sources, rules, undone(recorded))
+    rules = RulePlan(plan, Sources(may_be_made=not is_main), resources, checkpoints)
+    return Workflow(plan, scope, rules, undone(jobs))
 
 
 def _note_missing(plan: Plan) -> None:

@@ -40,6 +40,8 @@ class Job:
     """All files and directories that it reads, sources included."""
     sources: tuple[str, ...]
     """Those that no stage makes."""
+    untimed: tuple[str, ...]
+    """Those that rerun no job by themselves (:attr:`tvmake.stages.descriptor.Input.has_no_time`)."""
     outputs: tuple[str, ...]
     log: str
     """Where its command's words go."""
@@ -122,6 +124,7 @@ class Jobs:
             fingerprint=self._requests.fingerprint(stage.name, context),
             inputs=tuple(path for _, paths in read for path in paths),
             sources=tuple(path for entry, paths in read if entry.is_source for path in paths),
+            untimed=tuple(path for entry, paths in read if entry.has_no_time for path in paths),
             outputs=tuple(context.file(output.artifact) for output in kind.outputs),
             log=kind.logs[0].path.format(**context.wildcards),
             parameters={parameter.name: parameter.value(context) for parameter in stage.parameters},

@@ -1,8 +1,10 @@
 """What must be there before a plan's jobs can run."""
 
+import errno
 import os
 import platform
 import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -192,8 +194,8 @@ def _tuning_key(plan: Plan, target: str, key: str) -> str:
 
 
 def check_places(plan: Plan, variants: Iterable[Variant]) -> None:
-    """Refuse directories where results and logs are to be files, files where their directories are to be, and names of which both
-    would be made.
+    """Refuse directories, and links that lead to themselves, where results and logs are to be files, files where their directories
+    are to be, and names of which both would be made.
 
     What lies in such a directory is nothing that tvmake made, so it is not removed; an empty one is, when its file is made.
 
@@ -298,11 +300,22 @@ def _chain(directory: str) -> list[Path]:
 
 def _no_files(files: Iterable[str], results: str) -> Iterator[InputError]:
     for name in files:
+        if os.path.islink(name) and _leads_to_itself(name):  # noqa: PTH114  # of tens of thousands
+            problem = "is a link that leads to itself, where a file is to be made"
+            yield InputError(name, problem, f"remove it: rm {shlex.quote(name)}")
         if not os.path.isdir(name) or not os.listdir(name):  # noqa: PTH112, PTH208  # of tens of thousands
             continue
         known = recognise(name, results)
         if known is None or name.startswith(f"{LOGS}/") or known.artifact not in directories():
             yield InputError(name, "is a directory, where a file is to be made", "move it elsewhere")
+
+
+def _leads_to_itself(link: str) -> bool:
+    try:
+        os.stat(link)  # noqa: PTH116
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:

@@ -151,7 +151,7 @@ class Stage:
     report: Callable[[Any], Iterable[str]] = lambda _: ()
     """Lines to print of what the function returned."""
     reads: Callable[[Mapping[str, Any]], Iterable[Path]] = lambda _: ()
-    """Results that it reads and no parameter names, given the function's arguments."""
+    """Files that its jobs depend on and that no parameter names, given the function's arguments: the user's files, and results."""
     code: Callable[[Any], Sequence[str]] | None = None
     """Modules that a request has loaded by name, as dotted names: code of the stage too."""
     rules: tuple[str, ...] = ()

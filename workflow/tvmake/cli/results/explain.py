@@ -15,7 +15,7 @@ from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.engine.up_to_date.explanation import Explanation
-    from tvmake.engine.up_to_date.states import JobState
+    from tvmake.engine.up_to_date.job_states import JobState
 
 CHANGES_SHOWN = 12
 """For each job."""
@@ -36,18 +36,18 @@ def explain(
 ) -> None:
     """Say what made a file, when and of what; whether it is up to date; and what differs where it is not.
 
-    Nothing is made, and Snakemake is not asked: this compares what stands in its records, and in those of tvmake's jobs, with
-    config, sources, code and files as they are now.
+    Nothing is made, and Snakemake is not asked: this compares the records of jobs with config, sources, code and files as they
+    are now.
     """
     import os
 
     from tvmake.cli.configs import plan_in
-    from tvmake.engine.up_to_date.explanation import explained
+    from tvmake.engine.up_to_date.explanation import explain_file
     from tvmake.process.output import printable
 
     typed = Path.cwd() / file
     plan = plan_in(directory, config, settings)
-    found = explained(plan, file, os.path.relpath(typed))
+    found = explain_file(plan, file, os.path.relpath(typed))
     if as_json:
         print_json(_values(found))
         return
@@ -60,12 +60,12 @@ def _lines(found: Explanation) -> Iterator[str]:
     facts: list[tuple[str, str]] = []
     if found.sha256 is not None:
         facts.append(("content", f"{found.bytes} bytes, sha256 {found.sha256[:12]}"))
-    job, noted = found.state.job, found.noted
+    job, record = found.state.job, found.record
     facts.append(("stage", " ".join((job.stage, *(f"{name}={value}" for name, value in job.wildcards.items())))))
-    if noted is not None:
+    if record is not None:
         how = ", from the cache" if found.is_from_cache else ""
-        facts.append(("made", f"{_moment(noted.began)}, in {noted.ended - noted.began:.1f} s{how}"))
-        facts.append(("command", noted.command))
+        facts.append(("made", f"{_moment(record.began)}, in {record.ended - record.began:.1f} s{how}"))
+        facts.append(("command", record.command))
     if Path(job.log).is_file():
         facts.append(("log", job.log))
     for number, (name, digest) in enumerate(found.inputs.items()):
@@ -92,7 +92,7 @@ def _moment(seconds: float) -> str:
 
 
 def _values(found: Explanation) -> dict[str, Any]:
-    noted, state = found.noted, found.state
+    record, state = found.record, found.state
     return {
         "file": found.file,
         "sha256": found.sha256,
@@ -101,9 +101,9 @@ def _values(found: Explanation) -> dict[str, Any]:
         "wildcards": dict(state.job.wildcards),
         "state": state.state,
         "verdict": found.verdict(),
-        "command": noted and noted.command,
-        "began": noted and noted.began,
-        "seconds": noted and round(noted.ended - noted.began, 3),
+        "command": record and record.command,
+        "began": record and record.began,
+        "seconds": record and round(record.ended - record.began, 3),
         "from_cache": found.is_from_cache,
         "log": state.job.log,
         "inputs": dict(found.inputs),

@@ -25,8 +25,8 @@ def report(
     from tvmake.cli.terminal import print_json
     from tvmake.engine.failure_report import report_failures
     from tvmake.engine.run_mutex import only_run
-    from tvmake.engine.up_to_date.altered import jobs_of
-    from tvmake.engine.up_to_date.states import job_states
+    from tvmake.engine.up_to_date.job_states import job_states
+    from tvmake.engine.up_to_date.scope import jobs_of
     from tvmake.errors import InputError, MachineError
     from tvmake.process.output import printable
 

@@ -15,7 +15,7 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from tvmake.engine.up_to_date.states import JobState, State
+    from tvmake.engine.up_to_date.job_states import JobState, State
     from tvmake.plan.plan import Plan
 
 STYLES = {"made": "green", "failed": "bold red", "outdated": "yellow", "missing": "yellow", "running": "cyan"}
@@ -37,8 +37,8 @@ def status(
     """
 
     from tvmake.cli.configs import plan_in
-    from tvmake.engine.up_to_date.altered import jobs_of
-    from tvmake.engine.up_to_date.states import STATES, job_states
+    from tvmake.engine.up_to_date.job_states import STATES, job_states
+    from tvmake.engine.up_to_date.scope import jobs_of
 
     plan = plan_in(directory, config, settings)
     states = job_states(jobs_of(plan, plan.variants))

@@ -1,5 +1,6 @@
 """What every ``tvmake step`` command does with what it is given."""
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,15 +21,13 @@ Request = TypeVar("Request", bound="BaseModel")
 
 
 def request_of(kind: type[Request], text: str) -> Request:
-    """The stage's options, from JSON or, for ``-``, from standard input.
+    """The stage's options, from JSON.
 
     Raises:
         UsageError: they are not what the stage takes.
     """
     from pydantic import ValidationError
 
-    if text == "-":
-        text = sys.stdin.read()
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
@@ -49,8 +48,11 @@ def run_stage(stage: Stage, given: dict[str, Any]) -> None:
         UsageError: the options are not what the stage takes.
     """
     arguments = dict(given)
+    options = ""
     if stage.request_model:
-        arguments["request"] = request_of(stage.request_model, arguments.pop("options"))
+        options = arguments.pop("options")
+        options = sys.stdin.read() if options == "-" else options
+        arguments["request"] = request_of(stage.request_model, options)
     for entry in stage.inputs:
         if entry.parameter and entry.is_many:
             arguments[entry.parameter] = arguments[entry.parameter] or []
@@ -59,7 +61,7 @@ def run_stage(stage: Stage, given: dict[str, Any]) -> None:
         for line in stage.report(stage.function(**arguments)):
             typer.echo(line)
 
-    raise typer.Exit(run_guarded(title(stage, arguments), lambda: _recorded(stage, arguments, run)))
+    raise typer.Exit(run_guarded(title(stage, arguments), lambda: _recorded(stage, arguments, options, run)))
 
 
 def title(stage: Stage, arguments: Mapping[str, Any]) -> str:
@@ -82,14 +84,21 @@ def work_of(stage: Stage, arguments: Mapping[str, Any]) -> "Work":
     return Work(stage.name, stage.recipe, stage.roots(request), request, files, outputs)
 
 
-def _recorded(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
+def _recorded(stage: Stage, arguments: Mapping[str, Any], options: str, run: Callable[[], None]) -> None:
     """Record what is read and made, so that a later run can tell what has changed since."""
-    from tvmake.storage.notes.job_records import recorded
+    from tvmake.storage.notes.job_records import Invocation, recorded
 
-    inputs = [path for entry in stage.inputs if entry.parameter for path in _paths(arguments.get(entry.parameter))]
+    named = [entry.parameter for entry in stage.inputs if entry.parameter and not entry.has_no_time]
+    inputs = [path for name in (*named, "frozen") for path in _paths(arguments.get(name))]
     inputs += stage.reads(arguments)
     outputs = [arguments[name] for name in dict.fromkeys(output.parameter for output in stage.outputs)]
-    with recorded(inputs, outputs):
+    invocation = Invocation(
+        options=options,
+        parameters={value.name: str(arguments[value.name]) for value in stage.parameters},
+        roots=stage.roots(arguments.get("request")),
+        command=shlex.join(["tvmake", *sys.argv[1:]]),
+    )
+    with recorded(inputs, outputs, invocation):
         _cached(stage, arguments, run)
 
 

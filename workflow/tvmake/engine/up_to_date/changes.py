@@ -1,29 +1,22 @@
-"""Why a job would run again: what differs from what its results were made of, with the values before and after.
+"""Why a job would run again: what differs from the record of when it ran, with the values before and after.
 
-Snakemake compares a job's parameters, its inputs and its rule with what it noted when the job ran. The same is compared here, by the
-same notes, and taken apart: a digest of code into modules and library versions, one of sources into files, options into keys.
+A digest of code is taken apart into modules and library versions, options into keys of the config.
 """
 
-import ast
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from tvmake.engine.up_to_date.metadata import FinishedJob, finished_job
-from tvmake.engine.up_to_date.shortened import shortened
-from tvmake.engine.up_to_date.sources import Sources, known_digests
+from tvmake.engine.up_to_date.format_change import format_change
+from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job
 from tvmake.stages.registry import stage_named
-from tvmake.storage.notes.job_records import has_job_records, record_file, record_of
-from tvmake.storage.notes.listings import listing_of
-from tvmake.storage.resources import snakefile
+from tvmake.storage.notes.job_records import JobRecord, code_listing, record_file, record_of
 
-Kind = Literal["missing", "altered", "option", "code", "source", "input", "rule", "unknown"]
+Kind = Literal["missing", "altered", "option", "code", "source", "input", "unknown"]
 
 SHORT = 12
 """Characters of a digest that are shown."""
@@ -59,7 +52,7 @@ class Change:
             return self.what
         if self.kind == "input" and None in (self.before, self.after):
             return f"{'reads' if self.before is None else 'no longer reads'} {self.what}"
-        return shortened(self.what, self.before, self.after)
+        return format_change(self.what, self.before, self.after)
 
 
 def changes(job: Job) -> list[Change]:
@@ -67,32 +60,23 @@ def changes(job: Job) -> list[Change]:
 
     Whether the jobs before it would make another input is not looked at.
     """
-    digests = known_digests()
     if gone := [name for name in job.outputs if not os.path.exists(name)]:  # noqa: PTH110  # of thousands
         return [Change("missing", name, before="there" if record_file(name).exists() else None) for name in gone]
-    record, noted = record_of(job.outputs), finished_job(job.outputs[0])
-    if noted is None or (record is None and has_job_records()):
+    record = record_of(job.outputs)
+    if record is None:
         return [Change("unknown", "nothing is known of how it was made")]
-    found = [
-        Change("altered", name, short(digest), _present(name))
-        for name, digest in (record.outputs if record else {}).items()
-        if not digests.has(name, digest)
+    found = [Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered(record)]
+    return [*found, *_of_code(job, record), *_of_options(job, record), *_of_inputs(job, record)]
+
+
+def altered(record: JobRecord) -> list[str]:
+    """The outputs of a job that are there, and are not as it left them."""
+    digests = known_digests()
+    return [
+        name
+        for name, digest in record.outputs.items()
+        if os.path.exists(name) and not digests.has(name, digest)  # noqa: PTH110  # of tens of thousands
     ]
-    found += _of_rule(job, noted)
-    found += _of_parameters(job, noted)
-    before = {**noted.digests, **(record.inputs if record else {})}
-    for name in job.inputs:
-        if (
-            name not in job.sources
-            and before.get(name)
-            and os.path.exists(name)  # noqa: PTH110  # of thousands
-            and not digests.has(name, before[name])
-        ):
-            found.append(Change("input", name, short(before[name]), _present(name)))
-    known = {change.what for change in found}
-    found += [Change("input", name, None, "there") for name in job.inputs if name not in (*noted.inputs, *known)]
-    found += [Change("input", name, "there", None) for name in noted.inputs if name not in (*job.inputs, *known)]
-    return found
 
 
 def _present(name: str) -> str:
@@ -108,34 +92,23 @@ def short(digest: str) -> str:
     return digest[:SHORT]
 
 
-def _of_rule(job: Job, noted: FinishedJob) -> Iterator[Change]:
-    command = _rule_commands().get(job.rule)
-    if command is not None and command != noted.code:
-        yield Change("rule", f"rule {job.rule}", "another command", "that of the rule as it is now")
-
-
-def _of_parameters(job: Job, noted: FinishedJob) -> Iterator[Change]:
-    """What differs in the values that the rule gives its job: options, digest of its code, digest of its sources, and others."""
-    sources = Sources(None).digest(job.sources)
-    present = [job.options, job.fingerprint, *job.parameters.values(), *([sources] if job.sources else [])]
-    former = [value for value in noted.parameters if value not in present]
-    added = [value for value in present if value not in noted.parameters]
-    # Of those that are gone, which one stood for what: options are JSON, digests have their listings.
-    digests = [value for value in former if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value)]
-    listings = {value: listing for value in digests if (listing := listing_of(value)) is not None}
-    if job.fingerprint in added:
-        before = next((value for value in digests if _is_code(listings.get(value))), None)
-        yield from _of_listing("code", listings.get(before or ""), listing_now(job), "tvmake's code or its libraries")
-    if sources in added:
-        before = next((value for value in digests if value in listings and not _is_code(listings[value])), None)
-        now = {name: known_digests().digest(name) for name in job.sources if Path(name).exists()}
-        yield from _of_listing("source", listings.get(before or ""), now, f"one of {', '.join(job.sources)}")
-    if job.options and job.options in added:
-        yield from _of_options(job, next((text for text in former if isinstance(text, str) and text[:1] == "{"), "{}"))
-    others = [(name, value) for name, value in job.parameters.items() if value in added]
-    plain = [value for value in former if value not in digests and str(value)[:1] not in ("{", "[")]
-    for (name, value), before in zip(others, [*plain, *[None] * len(others)], strict=False):
-        yield Change("option", name, None if before is None else str(before), str(value))
+def _of_inputs(job: Job, record: JobRecord) -> Iterator[Change]:
+    digests = known_digests()
+    names = {name if name in record.inputs else str(Path(name)): name for name in job.inputs}
+    for known, name in names.items():
+        if name in job.untimed:
+            continue
+        kind: Kind = "source" if name in job.sources else "input"
+        if known not in record.inputs:
+            yield Change(kind, name, None, "there")
+        elif not os.path.lexists(name):
+            if kind == "source":
+                yield Change(kind, name, short(record.inputs[known]), None)
+        elif not digests.has(name, record.inputs[known]):
+            yield Change(kind, name, short(record.inputs[known]), _present(name))
+    for known in record.inputs:
+        if known not in names:
+            yield Change("input", known, "there", None)
 
 
 def listing_now(job: Job) -> dict[str, str]:
@@ -147,24 +120,29 @@ def listing_now(job: Job) -> dict[str, str]:
     return parts(*stage.roots(request))
 
 
-def _is_code(listing: Mapping[str, str] | None) -> bool:
-    return listing is not None and any(name.startswith("tvmake.") for name in listing)
-
-
-def _of_listing(
-    kind: Literal["code", "source"], before: Mapping[str, str] | None, now: Mapping[str, str], otherwise: str
-) -> Iterator[Change]:
-    if before is None:
-        yield Change(kind, f"{otherwise} changed; what it was before is not known")
+def _of_code(job: Job, record: JobRecord) -> Iterator[Change]:
+    if job.fingerprint == record.code:
         return
-    for name in sorted({*before, *now}, key=str):
+    before = code_listing(record.code)
+    if before is None:
+        yield Change("code", "tvmake's code or its libraries changed; what it was before is not known")
+        return
+    now = listing_now(job)
+    for name in sorted({*before, *now}):
         old, new = before.get(name), now.get(name)
         if old != new:
-            yield Change(kind, name, old and short(old), new and short(new))
+            yield Change("code", name, old and short(old), new and short(new))
 
 
-def _of_options(job: Job, before: str) -> Iterator[Change]:
+def _of_options(job: Job, record: JobRecord) -> Iterator[Change]:
     """The keys whose values differ, as the config calls them."""
+    for name in sorted({*job.parameters, *record.parameters}):
+        value = job.parameters.get(name)
+        before, now = record.parameters.get(name), None if value is None else str(value)
+        if before != now:
+            yield Change("option", name, before, now)
+    if job.options == record.options:
+        return
     stage = stage_named(job.stage)
 
     def full(text: str) -> dict[str, Any]:
@@ -173,10 +151,10 @@ def _of_options(job: Job, before: str) -> Iterator[Change]:
             assert stage.request_model is not None
             values = stage.request_model.model_validate_json(text).model_dump(mode="json")
         except (ValueError, AssertionError):
-            values = json.loads(text)
+            values = json.loads(text or "{}")
         return values if isinstance(values, dict) else {}
 
-    old, new = full(before), full(job.options)
+    old, new = full(record.options), full(job.options)
     names = {**new, "model": job.wildcards.get("model"), "precision": job.wildcards.get("precision")}
     for path, (was, is_now) in sorted(_differences(old, new).items()):
         yield Change("option", config_key(job.stage, path, names), _text(was), _text(is_now))
@@ -220,16 +198,3 @@ def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> dict[tuple[s
 
 def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _rule_commands() -> Mapping[str, str]:
-    """The command of each rule, with the names of its inputs and parameters left in."""
-    found: dict[str, str] = {}
-    for file in sorted((snakefile().parent / "rules").glob("*.smk")):
-        for name, body in re.findall(
-            r"^(?:rule|checkpoint) (\w+):\n((?:[ \t].*\n|\n)+)", file.read_text(), re.MULTILINE
-        ):
-            if shell := re.search(r"^    shell:\n((?: {8}.*\n?)+)", body, re.MULTILINE):
-                found[name] = ast.literal_eval(f"({shell[1]})")
-    return found

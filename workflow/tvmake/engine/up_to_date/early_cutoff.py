@@ -11,7 +11,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from tvmake.engine.up_to_date.altered import note_altered
+from tvmake.engine.up_to_date.outdated import note_outdated
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob
 
 MOST = 20
@@ -33,7 +33,7 @@ def make_in_rounds(
     plan: Plan,
     make: Make,
     was_made: Callable[[str], bool],
-    altered: Callable[[], Sequence[str]] = list,
+    outdated: Callable[[], Sequence[str]] = list,
     is_told_to_end: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Make what Snakemake's arguments ask for, and nothing because of a file that was made again and is as before.
@@ -41,8 +41,8 @@ def make_in_rounds(
     Args:
         has_results: whether there are files of an earlier run.
         was_made: whether a file was made before, even if it is not there any more.
-        altered: names files that are there and do not count, and those that are missing since their job failed; they are made
-            first.
+        outdated: names results that Snakemake does not see to be outdated, and those that are missing since their job failed; they
+            are made first.
         is_told_to_end: whether no more jobs are to start.
 
     Returns:
@@ -62,14 +62,14 @@ def make_in_rounds(
             return not is_told_to_end()
         if args.keep_going and not is_told_to_end():
             rest = copy(args)
-            rest.omit_from = [file for file in {*files, *altered()} if not Path(file).exists()]
+            rest.omit_from = [file for file in {*files, *outdated()} if not Path(file).exists()]
             make(rest)
         return False
 
     known: set[str] = set()
-    noted: set[str] = set()  # one that waits for another is altered in the next round, too
-    while files := [file for file in altered() if file not in known]:
-        note_altered([file for file in files if file not in noted])
+    noted: set[str] = set()  # one that waits for another is outdated in the next round, too
+    while files := [file for file in outdated() if file not in known]:
+        note_outdated([file for file in files if file not in noted])
         noted.update(files)
         forced = copy(args)
         forced.targets = forced.forcerun = files

@@ -6,18 +6,16 @@ from pathlib import Path
 
 from tvmake.cache.line import read_lines
 from tvmake.engine.progress.job_log import telling_lines
-from tvmake.engine.up_to_date.altered import jobs_of
-from tvmake.engine.up_to_date.metadata import FinishedJob, finished_job
+from tvmake.engine.up_to_date.job_states import JobState, job_states
+from tvmake.engine.up_to_date.scope import jobs_of
 from tvmake.engine.up_to_date.sources import known_digests
-from tvmake.engine.up_to_date.states import JobState, job_states
 from tvmake.errors import InputError
 from tvmake.plan.outputs import Recognised, recognise
-from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.plan.plan import Plan, Variant
 from tvmake.report.history import DIRECTORY as HISTORY
 from tvmake.stages.registry import RESOLVED_CONFIG
 from tvmake.stages.registry import path as artifact_path
-from tvmake.storage.notes.job_records import record_of
-from tvmake.storage.notes.listings import listing_of
+from tvmake.storage.notes.job_records import JobRecord, record_of
 
 PACKAGE = "package.tar"
 
@@ -32,10 +30,10 @@ class Explanation:
     bytes: int
     state: JobState
     """Of the job that makes it."""
-    noted: FinishedJob | None
+    record: JobRecord | None
     """Of the run that made it; None where nothing is known."""
     inputs: Mapping[str, str | None]
-    """What the job read, with the digests of then; None for one that was not recorded."""
+    """What the job read, with the digests of then; None for one that changed meanwhile, and for all where nothing is known."""
     is_from_cache: bool
     failure: tuple[str, ...]
     """What the log of a failed job says."""
@@ -54,7 +52,7 @@ class Explanation:
         return "`tvmake make` makes it again if its inputs change: these come first"
 
 
-def explained(plan: Plan, typed: str, path: str) -> Explanation:
+def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     """Explain a file.
 
     Args:
@@ -87,14 +85,16 @@ def explained(plan: Plan, typed: str, path: str) -> Explanation:
         raise InputError(typed, _why_unknown(plan, found), "`tvmake check --files` lists what the config asks for")
     state = next(state for state in job_states(jobs) if state.job is job)
     file = Path(path)
-    noted = finished_job(job.outputs[0]) if state.state != "failed" else None
+    record = record_of(job.outputs)
     return Explanation(
         file=path,
         sha256=_digest(file),
         bytes=file.stat().st_size if file.is_file() else 0,
         state=state,
-        noted=noted,
-        inputs=_inputs(job, noted),
+        record=record,
+        inputs={name: digest or None for name, digest in record.inputs.items()}
+        if record
+        else dict.fromkeys(job.inputs),
         is_from_cache=_is_from_cache(Path(job.log)),
         failure=tuple(telling_lines(Path(job.log))) if state.state == "failed" else (),
     )
@@ -135,17 +135,6 @@ def _why_unknown(plan: Plan, found: Recognised) -> str:
         if name is not None and name not in names:
             return f"the config has no {kind} '{name}'"
     return "the config does not ask for it"
-
-
-def _inputs(job: Job, noted: FinishedJob | None) -> dict[str, str | None]:
-    if noted is None:
-        return dict.fromkeys(job.inputs)
-    record = record_of(job.outputs)
-    known = {**noted.digests, **(record.inputs if record else {})}
-    for value in noted.parameters:
-        if isinstance(value, str) and (listing := listing_of(value)):
-            known |= {name: digest for name, digest in listing.items() if name in noted.inputs}
-    return {name: known.get(name) for name in noted.inputs}
 
 
 def _digest(file: Path) -> str | None:

@@ -1,152 +1,104 @@
-"""What is known to be up to date, remembered so that Snakemake is not asked again.
+"""What is known to be up to date, so that Snakemake is not asked about it.
 
-Snakemake plans every job to find that none has to run: seconds for thousands of jobs. Where it found so, a note is kept for each
-variant, and for the report, of all that the answer depends on: the question (options and code of its jobs) and how its files
-are. As long as both are the same, so is the answer, and a run asks Snakemake only about the other variants.
+Snakemake plans every job to find that none has to run: seconds for thousands of jobs. Once a whole run has succeeded, the records of
+jobs tell the same. That answer is kept, with the fingerprint of the run and the stamps of its files: as long as both are the same, not
+even the records are read.
 
-In any doubt there is no note, or it is not used, and Snakemake plans.
+In any doubt the answer is not used, and Snakemake plans.
 """
 
 import os
+import time
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
 
-from tvmake.engine.up_to_date.question import Question
-from tvmake.engine.up_to_date.scope import UpToDate, read_by_others
-from tvmake.engine.up_to_date.sources import has_records
-from tvmake.engine.up_to_date.stamps import Stamps
+from tvmake.engine.up_to_date.changes import changes
+from tvmake.engine.up_to_date.file_stamps import file_stamps
+from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
+from tvmake.engine.up_to_date.scope import UpToDate, jobs_of
+from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.errors import MachineError
-from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.plan.plan import Job, Plan
 from tvmake.storage.directories import SNAKEMAKE_STATE
+from tvmake.storage.notes.job_records import RECORDS
 from tvmake.storage.notes.known_digests import SETTLED_NS
 from tvmake.storage.notes.state_file import read_state, write_state
 
-STATE = SNAKEMAKE_STATE
-NOTES = STATE / "tvmake-up-to-date.json"
-FORM = 4
-"""Of the notes; another one is not read."""
+ANSWER = SNAKEMAKE_STATE / "tvmake-up-to-date.json"
+FORM = 5
+"""Of the answer; another one is not read."""
 
-INCOMPLETE = STATE / "incomplete"
+INCOMPLETE = SNAKEMAKE_STATE / "incomplete"
 """Where Snakemake marks results that are not complete."""
 
-LOCKS = STATE / "locks"
-"""There while a plain ``snakemake`` is at work."""
-
-REPORT = "report"
-"""The report's name among the notes; a variant's has two slashes."""
-
-Note = dict[str, Any]
+LOCKS = SNAKEMAKE_STATE / "locks"
+"""There while a plain ``snakemake`` is running."""
 
 
-def up_to_date(question: Question) -> UpToDate:
-    """The variants, and whether the report, of which nothing has changed since Snakemake found them up to date."""
-    notes = _read()
-    if not notes or _is_uncertain():
+def up_to_date(fingerprint: RunFingerprint) -> UpToDate:
+    """The variants that are up to date, and whether the report is, as far as that is known without Snakemake."""
+    began_ns = time.time_ns()
+    kept = read_state(ANSWER, FORM)
+    # Rules and profiles may have Snakemake run what the records know nothing of.
+    if not isinstance(kept, dict) or kept.get("workflow") != fingerprint.workflow or _is_uncertain():
         return UpToDate()
-    files, stamps = notes["files"], Stamps()
-    is_same_run = notes["question"] == question.whole
-    plan = question.plan
+    plan = fingerprint.plan
+    is_same_run = kept.get("run") == fingerprint.digest and kept.get("stamps")
+    if is_same_run and kept["stamps"] == _stamps(plan)[0]:
+        return UpToDate(frozenset(plan.variants), report=True)
+    found = up_to_date_by_records(plan)
+    if found.is_everything(plan):
+        keep_answer(fingerprint, began_ns)
+    return found
 
-    def holds(note: Note | None, fingerprint: str | None) -> bool:
-        if note is None or (fingerprint is not None and note["question"] != fingerprint):
-            return False
-        try:
-            named = [files[index] for index in note["files"]]
-            return bool(stamps.digest(named, (files[index] for index in note["trees"]))[0] == note["stamps"])
-        except (OSError, IndexError):
-            return False
 
-    kept = notes["notes"]
-    variants = frozenset(
-        variant
-        for variant in plan.variants
-        if holds(kept.get(str(variant)), None if is_same_run else question.variants.get(variant))
-        # Of the same run, they were there when it was noted.
-        and (is_same_run or _is_there_for_others(plan, variant))
+def up_to_date_by_records(plan: Plan) -> UpToDate:
+    """The variants whose results are all there and as their jobs would make them now, and whether the report is."""
+    known: dict[tuple[str, ...], bool] = {}
+
+    def are_made(jobs: Iterable[Job]) -> bool:
+        for job in jobs:
+            if job.outputs not in known:
+                known[job.outputs] = not changes(job)
+            if not known[job.outputs]:
+                return False
+        return True
+
+    found = UpToDate(
+        frozenset(variant for variant in plan.variants if are_made(plan.jobs(variant))), are_made(plan.run_jobs())
     )
-    report = holds(kept.get(REPORT), None if is_same_run else question.report)
-    return UpToDate(variants, report)
+    known_digests().save()
+    return found
 
 
-def note(question: Question, left_out: UpToDate, began_ns: int) -> None:
-    """Note that Snakemake found nothing to do, where nothing may have changed since it began to plan.
+def keep_answer(fingerprint: RunFingerprint, began_ns: int) -> None:
+    """Keep that everything is up to date; without the stamps of files that may have changed since that was asked.
 
-    A directory that cannot be written only costs planning again.
+    A directory that cannot be written only costs asking again.
 
     Args:
-        question: from after the plan, the same as before it.
-        left_out: what Snakemake was not asked about; its notes are kept.
-        began_ns: when Snakemake began to plan (ns since 1970).
+        fingerprint: from after the question, the same as before it.
+        began_ns: when it was asked (ns since 1970).
     """
-    settled_ns = began_ns - SETTLED_NS
-    if question.newest_ns >= settled_ns or _is_uncertain():
+    if _is_uncertain():
         return
-    plan, stamps = question.plan, Stamps()
-    writer = _Writer(_read())
+    stamps, newest_ns = _stamps(fingerprint.plan)
+    is_settled = max(newest_ns, fingerprint.newest_ns) < began_ns - SETTLED_NS
+    answer = {"run": fingerprint.digest, "workflow": fingerprint.workflow, "stamps": stamps if is_settled else ""}
+    with suppress(OSError, MachineError):
+        write_state(ANSWER, FORM, answer)
+
+
+def _stamps(plan: Plan) -> tuple[str, int]:
+    """Of all files of a run's jobs, and of the directory of records; empty where they cannot be read."""
+    names = sorted({name for job in jobs_of(plan, plan.variants) for name in (*job.inputs, *job.outputs)})
+    trees = [name for name in names if os.path.isdir(name)]  # noqa: PTH112  # of thousands
     try:
-        for variant in plan.variants:
-            if variant in left_out.variants:
-                writer.keep(str(variant), question.variants[variant])
-            elif _is_there_for_others(plan, variant):
-                writer.add(str(variant), question.variants[variant], plan.jobs(variant), stamps, settled_ns)
-        if left_out.report:
-            writer.keep(REPORT, question.report)
-        else:
-            writer.add(REPORT, question.report, plan.run_jobs(), stamps, settled_ns)
-        write_state(NOTES, FORM, {"question": question.whole, "files": writer.names, "notes": writer.notes})
-    except (OSError, MachineError):
-        return
-
-
-def _is_there_for_others(plan: Plan, variant: Variant) -> bool:
-    """Whether the files of a variant that jobs outside it read are there: it is not asked about when those run."""
-    return all(os.path.exists(name) for name in read_by_others(plan, variant))  # noqa: PTH110  # of thousands
-
-
-class _Writer:
-    """Notes with their files by number: most files are those of several variants."""
-
-    def __init__(self, before: dict[str, Any] | None):
-        self.names: list[str] = []
-        self.notes: dict[str, Note] = {}
-        self._before = before or {"files": [], "notes": {}}
-        self._numbers: dict[str, int] = {}
-
-    def keep(self, name: str, question: str) -> None:
-        """Keep a note of before, if there is one."""
-        kept = self._before["notes"].get(name)
-        if kept is None:
-            return
-        named = {key: [self._number(self._before["files"][index]) for index in kept[key]] for key in ("files", "trees")}
-        self.notes[name] = {**kept, **named, "question": question}
-
-    def add(self, name: str, question: str, jobs: Iterable[Job], stamps: Stamps, settled_ns: int) -> None:
-        """Add a note on jobs, unless one of their files changed after ``settled_ns``."""
-        jobs = tuple(jobs)
-        named = {file for job in jobs for file in (*job.inputs, *job.outputs)}
-        trees = sorted(file for file in named if os.path.isdir(file))  # noqa: PTH112  # of thousands
-        files = sorted(named.difference(trees))
-        digest, newest_ns = stamps.digest(files, trees)
-        if newest_ns < settled_ns:
-            self.notes[name] = {
-                "question": question,
-                "files": [self._number(file) for file in files],
-                "trees": [self._number(file) for file in trees],
-                "stamps": digest,
-            }
-
-    def _number(self, name: str) -> int:
-        if name not in self._numbers:
-            self._numbers[name] = len(self.names)
-            self.names.append(name)
-        return self._numbers[name]
-
-
-def _read() -> dict[str, Any] | None:
-    notes = read_state(NOTES, FORM)
-    return notes if isinstance(notes, dict) and notes.keys() == {"question", "files", "notes"} else None
+        return file_stamps([*names, str(RECORDS)], trees)
+    except OSError:
+        return "", 0
 
 
 def _is_uncertain() -> bool:
-    """Whether something is at work here, or was killed, or Snakemake's own records are gone."""
-    return any(place.is_dir() and any(place.iterdir()) for place in (LOCKS, INCOMPLETE)) or not has_records()
+    """Whether a plain ``snakemake`` is running here, or a run was killed."""
+    return any(place.is_dir() and any(place.iterdir()) for place in (LOCKS, INCOMPLETE))

@@ -4,15 +4,15 @@ The Snakefile reads this when it is loaded. Files of variants that are left out 
 because the rules' wildcards do not match their names.
 """
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 
-from tvmake.plan.plan import Plan, Variant
-from tvmake.stages.registry import stages
+from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.plan.wanted import EVERYTHING
 
 NOTHING = r"(?!)"
 """A pattern that no name matches."""
@@ -79,12 +79,26 @@ def scope_of(plan: Plan) -> Scope:
     return Scope(plan, _LEFT_OUT.get())
 
 
-def read_by_others(plan: Plan, variant: Variant) -> list[str]:
-    """The files of a variant that jobs of no single model read: the report, and the budget of its target."""
-    return [path for path, output in plan.outputs_of(variant).items() if output.artifact in _artifacts_read_by_others()]
+def jobs_of(plan: Plan, variants: Iterable[Variant]) -> list[Job]:
+    """The jobs of variants and the report, each once, in the order in which data flows."""
+    jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
+    return list({job.outputs: job for job in jobs}.values())
 
 
-@cache
-def _artifacts_read_by_others() -> frozenset[str]:
-    readers = [stage for stage in stages().values() if not any("model" in kind.wildcards for kind in stage.kinds)]
-    return frozenset(name for stage in readers for entry in stage.inputs for name in entry.names)
+def needed_for(wanted: Iterable[str], jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that files or rules need, in the order given; all jobs where nothing is named, or the rule that gathers them.
+
+    Args:
+        jobs: of whole variants, those before others included.
+    """
+    pending = [os.path.normpath(word) for word in wanted]
+    if not pending or EVERYTHING in pending:
+        return list(jobs)
+    makers = {name: job for job in jobs for name in (job.rule, *job.outputs)}
+    found: set[tuple[str, ...]] = set()
+    while pending:
+        job = makers.get(pending.pop())
+        if job and job.outputs not in found:
+            found.add(job.outputs)
+            pending += job.inputs
+    return [job for job in jobs if job.outputs in found]

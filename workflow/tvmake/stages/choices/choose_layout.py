@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmake.artifact import paths
 from tvmake.config.requests.tuning import ChooseLayoutRequest
 from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 from tvmake.stages.tuning.extract import extract_request, kernels_of
 from tvmake.stages.tuning.tune import SECONDS_PER_TRIAL, tune, tune_request
+from tvmake.stages.user_files import user_files
 from tvmake.storage.temporary import temporary_directory
 from tvmake.transform.options import BUILD_POINTS, CANDIDATES
 
@@ -174,6 +175,12 @@ def choose_layout_request(job: JobContext) -> ChooseLayoutRequest:
     )
 
 
+def _files(given: Mapping[str, Any]) -> list[Path]:
+    """What the candidates consist of besides their modules, and the user's passes."""
+    networks = [file.with_name(name) for file in given["candidates"] for name in (PARAMS, SIGNATURE)]
+    return [*networks, *user_files(passes=given["request"].extract.passes)]
+
+
 def _candidates(artifact: str, parameter: str = "") -> Input:
     """An artifact in every layout."""
     return Input(
@@ -210,7 +217,7 @@ STAGE = Stage(
     request=choose_layout_request,
     exists=lambda job: job.chooses_layout,
     subject=lambda given: given["module"].parent,
-    reads=lambda given: [file.with_name(name) for file in given["candidates"] for name in (PARAMS, SIGNATURE)],
+    reads=_files,
     report=lambda choice: (f"layout: {choice.summary}",),
     is_goal=True,
     is_hermetic=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmake.artifact import paths
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
@@ -13,11 +13,12 @@ from tvmake.quantize.precision import USUAL_CHOICE
 from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 from tvmake.stages.package.build import build_request
 from tvmake.stages.results.validate import metric_files
+from tvmake.stages.user_files import user_files
 from tvmake.storage.temporary import kept_directory, temporary_directory
 from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tvmake.benchmark.precision_choice import PrecisionChoice
     from tvmake.stages.context import JobContext
@@ -118,6 +119,12 @@ def _lines(choice: PrecisionChoice) -> Iterator[str]:
     yield from (f"warning: precision: {warning}" for warning in choice.warnings)
 
 
+def _files(given: Mapping[str, Any]) -> list[Path]:
+    """The user's passes and metrics."""
+    request: ChoosePrecisionRequest = given["request"]
+    return user_files(passes=[*request.transform.passes, *request.build.passes], goals=request.goals)
+
+
 STAGE = Stage(
     name="choose_precision",
     summary="Take the fastest assignment of precisions to layers that meets the goals.",
@@ -151,6 +158,7 @@ STAGE = Stage(
     exists=lambda job: job.chooses_precision,
     subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"].build),
     report=_lines,
+    reads=_files,
     is_goal=True,
     is_hermetic=True,
     memory_mb=3000,

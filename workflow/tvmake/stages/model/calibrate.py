@@ -9,6 +9,7 @@ from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 from tvmake.transform.options import FLOAT_POINTS
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ STAGE = Stage(
         found.coverage(),
         f"{len(found.ranges)} ranges from {found.samples} {'samples' if found.data == 'dataset' else 'random inputs'}",
     ),
+    reads=lambda given: user_files(dataset=given["request"].dataset, passes=given["request"].transform.passes),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.transform.passes,

@@ -9,6 +9,7 @@ from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.frontend.options import ImportOptions
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
     from tvmake.frontend.imported import ImportedModel
@@ -111,6 +112,7 @@ STAGE = Stage(
     request=import_request,
     subject=lambda given: given["request"].source,
     code=frontend_modules,
+    reads=lambda given: user_files(model=given["request"]),
     rules=("import_model",),
     is_hermetic=True,
     recipe=Recipe(refusal=_refusal, files=_model_files),

@@ -9,6 +9,7 @@ from tvmake.artifact import paths
 from tvmake.artifact.dims import sample_sizes
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,6 +98,7 @@ STAGE = Stage(
     request=reference_request,
     subject=lambda given: given["request"].model.source,
     code=runtime_modules,
+    reads=lambda given: user_files(model=given["request"].model, dataset=given["request"].dataset),
     memory_mb=1500,
     minutes=60,
     server="model",

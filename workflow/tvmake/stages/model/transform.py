@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 from tvmake.transform.options import TRANSFORM_POINTS, TransformRequest
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ STAGE = Stage(
         if coverage
         else ()
     ),
+    reads=lambda given: user_files(passes=given["request"].transform.passes),
     is_hermetic=True,
     recipe=Recipe(user_passes=lambda request: request.transform.passes),
     memory_mb=1500,

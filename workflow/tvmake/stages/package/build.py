@@ -9,6 +9,7 @@ from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 from tvmake.transform.options import BUILD_POINTS
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ STAGE = Stage(
     request=build_request,
     subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"]),
     report=lambda lines: lines,
+    reads=lambda given: user_files(passes=given["request"].passes),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.passes,

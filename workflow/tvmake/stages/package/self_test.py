@@ -16,6 +16,7 @@ from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.stages.model.reference import runtime_modules
 from tvmake.stages.package.contents import sample_files
+from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,6 +135,7 @@ STAGE = Stage(
     request=self_test_request,
     subject=lambda given: given["request"].model.source,
     code=runtime_modules,
+    reads=lambda given: user_files(model=given["request"].model, dataset=given["request"].dataset),
     exists=lambda job: bool(sample_files(job)),
     memory_mb=1500,
     minutes=60,

@@ -153,6 +153,7 @@ STAGE = Stage(
     exists=lambda job: job.device_name is not None,
     report=_lines,
     code=framework_modules,
+    reads=lambda given: [given["package"].with_name("receipt.json")],
     is_goal=True,
     memory_mb=2500,
     minutes=30,

@@ -9,6 +9,7 @@ from tvmake.artifact import paths
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.frontend.model_files import python_file
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 from tvmake.storage.temporary import temporary_directory
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ STAGE = Stage(
     request=validate_request,
     exists=lambda job: job.device_name is not None,
     report=_lines,
+    reads=lambda given: [given["package"].with_name("receipt.json"), *user_files(goals=given["request"].goals)],
     is_goal=True,
     memory_mb=1200,
     minutes=30,

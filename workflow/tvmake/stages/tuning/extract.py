@@ -10,6 +10,7 @@ from tvmake.cache.recipe import Recipe
 from tvmake.codegen.options import PassOptions
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.user_files import user_files
 from tvmake.transform.options import BUILD_POINTS
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ STAGE = Stage(
     request_model=ExtractRequest,
     request=extract_request,
     exists=lambda job: job.is_tuned,
+    reads=lambda given: user_files(passes=given["request"].passes),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.passes, target=lambda request: (request.target_name, request.target)

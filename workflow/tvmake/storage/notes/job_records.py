@@ -1,43 +1,71 @@
-"""What a finished job read and made, by content: a record for each of its outputs, written when the job has succeeded.
+"""The store of facts about results: what each finished job read and made, by content, and how it was run.
 
-A job that runs again loses its records first, so one that fails leaves nothing that makes it look done. By its record, a result
-that was altered since, or made of something that has changed since, is told from one that is as it was made, whatever the files'
-times say. A job reads no result that is not as it was made.
+A job's record is kept under each of its outputs, and written when the job has succeeded. A job that runs again loses its records
+first, so one that fails leaves nothing that makes it look done. By its record, a result is known to be up to date, whatever the times
+of files say. A job reads no result that is not as it was made.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tvmake.errors import InputError
+from tvmake.errors import InputError, MachineError
+from tvmake.storage.code_fingerprint import fingerprint, parts
 from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.files import digest_bytes
-from tvmake.storage.notes.known_digests import digest_of, stamp_of
-from tvmake.storage.notes.state_file import read_note, remove_note, state_in, write_state
+from tvmake.storage.files import digest_bytes, digest_file
+from tvmake.storage.notes.known_digests import KnownDigests, digest_of, stamp_of
+from tvmake.storage.notes.state_file import read_note, read_state, remove_note, state_in, write_state
 from tvmake.storage.permissions import unreadable
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
-FORM = 1
+FORM = 2
 """Of the records; another one is not read."""
+
+LARGE_BYTES = 256 << 20
+"""Inputs that have more together are not read again where their digests are known."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How a job is run."""
+
+    options: str = ""
+    """The request as JSON; empty for a stage that takes none."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Values besides the options, by name."""
+    roots: tuple[str, ...] = ()
+    """The modules that its code begins with."""
+    command: str = ""
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What a job read and made: sha256 by path, as the job was given it; of a directory, over names and contents of its files."""
+    """What is known of a finished job: sha256 by path, as the job was given it; of a directory, over names and contents of its files."""
 
     inputs: Mapping[str, str]
-    """As they were when the job began; empty for one that changed meanwhile."""
+    """As they were when the job began, the user's files among them; empty for one that changed meanwhile."""
     outputs: Mapping[str, str]
+    options: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    """Digest of the code and the library versions that it used."""
+    command: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    """In seconds since 1970."""
 
 
 @contextmanager
-def recorded(inputs: Iterable[Path], outputs: Iterable[Path]) -> Iterator[None]:
+def recorded(inputs: Iterable[Path], outputs: Iterable[Path], invocation: Invocation = Invocation()) -> Iterator[None]:
     """Record what is read and made inside this block, if it ends without an error.
 
     Args:
         inputs: files and directories that the job reads; those that are results have to be as they were made.
         outputs: files and directories that are made.
+        invocation: how the job is run.
 
     Raises:
         InputError: an input is the result of a job, and is not as that job left it; or it cannot be read.
@@ -45,22 +73,36 @@ def recorded(inputs: Iterable[Path], outputs: Iterable[Path]) -> Iterator[None]:
     """
     read, made = [path for path in inputs if path.exists()], list(outputs)
     forget(map(str, made))
-    before = {path: _state(path) for path in read}
+    began, code = time.time(), _code(invocation.roots)
+    of_file = _digests(read)
+    before = {path: _state(path, of_file) for path in read}
     for path, (_, digest) in before.items():
         _check(path, digest)
     yield
     record = JobRecord(
-        {str(path): digest if stamp_of(path) == stamp else "" for path, (stamp, digest) in before.items()},
-        {str(path): digest_of(path) for path in made if path.exists()},
+        inputs={str(path): digest if stamp_of(path) == stamp else "" for path, (stamp, digest) in before.items()},
+        outputs={str(path): digest_of(path) for path in made if path.exists()},
+        options=invocation.options,
+        parameters=dict(invocation.parameters),
+        code=code,
+        command=invocation.command,
+        began=began,
+        ended=time.time(),
     )
     for path in made:
         # Aside: every writer lists the directory that it writes in, and there are thousands of records.
         write_state(record_file(str(path)), FORM, asdict(record), aside=SNAKEMAKE_STATE)
 
 
-def _state(path: Path) -> tuple[str, str]:
+def _digests(files: Iterable[Path]) -> Callable[[Path | str], str]:
+    """What gives the digest of a file: the digests that are known, where the files are so large that it pays to read those."""
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    return KnownDigests().digest if size > LARGE_BYTES else digest_file
+
+
+def _state(path: Path, of_file: Callable[[Path | str], str]) -> tuple[str, str]:
     try:
-        return stamp_of(path), digest_of(path)
+        return stamp_of(path), digest_of(path, of_file)
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -83,7 +125,7 @@ def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | Non
         project: the directory that the job ran in.
     """
     records = str(project / RECORDS)
-    notes = {read_note(_place(name, records)) for name in outputs}
+    notes = {read_note(_file(name, records)) for name in outputs}
     return _record(notes.pop()) if len(notes) == 1 else None
 
 
@@ -100,18 +142,43 @@ def has_job_records(project: Path = Path()) -> bool:
 
 def record_file(output: str) -> Path:
     """Where the record of the job that makes ``output`` is kept."""
-    return Path(_place(output))
+    return Path(_file(output))
 
 
-def _place(output: str, records: str = str(RECORDS)) -> str:
+def code_listing(code: str) -> dict[str, str] | None:
+    """The modules and library versions behind a record's digest of code; None where that is not known."""
+    listing = read_state(_listing_file(code), FORM)
+    return {str(name): str(value) for name, value in listing.items()} if isinstance(listing, dict) else None
+
+
+def _code(roots: tuple[str, ...]) -> str:
+    """The digest of a job's code. What it is a digest of is kept beside the records, once for all jobs with the same code."""
+    if not roots:
+        return ""
+    code = fingerprint(*roots)
+    listing = _listing_file(code)
+    if not listing.exists():
+        with suppress(MachineError, OSError):  # it only makes a message more precise
+            write_state(listing, FORM, parts(*roots), aside=SNAKEMAKE_STATE)
+    return code
+
+
+def _listing_file(code: str) -> Path:
+    return RECORDS / f"code-{code}.json"
+
+
+def _file(output: str, records: str = str(RECORDS)) -> str:
     return f"{records}/{digest_bytes(output.encode(errors='surrogateescape'))}.json"
 
 
 def _record(note: str) -> JobRecord | None:
     kept = state_in(note, FORM)
     try:
-        return JobRecord(
-            *({str(name): str(digest) for name, digest in kept[key].items()} for key in ("inputs", "outputs"))
-        )
-    except (TypeError, KeyError, AttributeError):
+        values: dict[str, Any] = {
+            name: {str(key): str(value) for key, value in kept[name].items()}
+            for name in ("inputs", "outputs", "parameters")
+        }
+        values |= {name: str(kept[name]) for name in ("options", "code", "command")}
+        return JobRecord(**values, began=float(kept["began"]), ended=float(kept["ended"]))
+    except (TypeError, KeyError, AttributeError, ValueError):
         return None

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tvmake.errors import MachineError
+from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
 from tvmake.storage.notes.state_file import read_state, write_state
 
 SETTLED_NS = 2_000_000_000
 """A file that changed more recently may change again within one tick of its file system's clock (FAT's has two seconds)."""
+
+DIGESTS = SNAKEMAKE_STATE / "tvmake-digests.json"
 
 FORM = 1
 """Of the file of known digests; another one is not read."""
@@ -29,7 +32,7 @@ class KnownDigests:
         file: where they are kept from one run to the next; what is damaged there is not used.
     """
 
-    def __init__(self, file: Path):
+    def __init__(self, file: Path = DIGESTS):
         self.file = file
         self._kept = _read(file)
         self._known = dict(self._kept)

@@ -4,12 +4,14 @@ What is damaged, altered or of another form is not read: everything in these not
 """
 
 import json
-import shutil
+import shlex
+import stat
 from pathlib import Path
 from typing import Any
 
+from tvmake.errors import MachineError
 from tvmake.storage.files import digest_bytes, write_text
-from tvmake.storage.plain_files import open_plain
+from tvmake.storage.plain_files import KINDS, open_plain
 
 
 def write_state(path: Path, form: int, content: Any, *, aside: Path | None = None) -> None:
@@ -21,20 +23,46 @@ def write_state(path: Path, form: int, content: Any, *, aside: Path | None = Non
         aside: where it is written before it is put in place (:func:`tvmake.storage.files.atomic_path`).
 
     Raises:
-        MachineError: it cannot be written.
+        MachineError: it cannot be written, or something else than a file is in its place.
         OSError: its directory cannot be made.
     """
-    if path.is_dir():
-        remove_note(path)
+    _check(path)
     write_text(path, _sealed(form, json.dumps(content)), aside=aside)
 
 
 def remove_note(path: Path) -> None:
-    """Remove what is in a note's place: a directory too, and a link, but not what it leads to."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+    """Remove a note, if it is there.
+
+    Raises:
+        MachineError: something else than a file is in its place.
+    """
+    _check(path)
+    path.unlink(missing_ok=True)
+
+
+def not_a_note(path: Path) -> MachineError:
+    """The error for something that tvmake has not put in the place of a note; nothing of it is removed."""
+    if path.is_symlink():
+        what = f"is a link, to {path.readlink()}"
     else:
-        path.unlink(missing_ok=True)
+        mode = stat.S_IFMT(path.stat().st_mode)
+        what = f"is {'a directory' if stat.S_ISDIR(mode) else KINDS.get(mode, 'a file')}"
+    command = (
+        f"rm -r {shlex.quote(str(path))}" if path.is_dir() and not path.is_symlink() else f"rm {shlex.quote(str(path))}"
+    )
+    return MachineError(
+        str(path), f"{what}, and nothing that tvmake or Snakemake has put there", f"move it elsewhere, or `{command}`"
+    )
+
+
+def _check(path: Path) -> None:
+    """Refuse what is no file, and is there."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise not_a_note(path)
 
 
 def read_state(path: Path | str, form: int) -> Any:

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from tvmake.config.reading.load import load_layers
-from tvmake.engine.up_to_date import question as questions
-from tvmake.engine.up_to_date.question import Question, question
+from tvmake.engine.up_to_date import run_fingerprint as fingerprints
+from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint, run_fingerprint
 from tvmake.plan.plan import Plan
 from tvmake.storage import resources
 from tvmake.storage.code_fingerprint import DISTRIBUTIONS
@@ -25,26 +25,26 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ask(environment: dict[str, str] | None = None) -> Question | None:
+def ask(environment: dict[str, str] | None = None) -> RunFingerprint | None:
     """What a run here goes by."""
     files = [Path("tvmake.yaml")]
-    return question(Plan(load_layers(files, {})), files, environment or {})
+    return run_fingerprint(Plan(load_layers(files, {})), files, environment or {})
 
 
 def whole(environment: dict[str, str] | None = None) -> str | None:
     found = ask(environment)
-    return found and found.whole
+    return found and found.digest
 
 
-def of_variants(environment: dict[str, str] | None = None) -> list[str]:
+def workflow(environment: dict[str, str] | None = None) -> str:
     found = ask(environment)
     assert found is not None
-    return list(found.variants.values())
+    return found.workflow
 
 
 @pytest.mark.parametrize("variable", ["TVMAKE_HOME", "TVMAKE_CACHE", "SNAKEMAKE_OUTPUT_CACHE"])
-def test_variables_that_may_count_are_part_of_every_question(variable: str):
-    for digest in (whole, of_variants):
+def test_variables_that_may_count_are_part_of_every_fingerprint(variable: str):
+    for digest in (whole, workflow):
         assert digest({variable: "here"}) != digest({variable: "there"}) != digest({})
         assert digest({"SSH_CLIENT": "here"}) == digest({"SSH_CLIENT": "there"})
 
@@ -54,15 +54,15 @@ def test_a_profile_that_the_environment_names_makes_snakemake_plan():
 
 
 @pytest.mark.parametrize("place", ["profiles/default/config.yaml", "profiles/default/profile.v9+.yaml", "default"])
-def test_a_profile_of_the_user_is_part_of_every_question(place: str):
-    before, of_variants_before = whole(), of_variants()
+def test_a_profile_of_the_user_is_part_of_every_fingerprint(place: str):
+    before, workflow_before = whole(), workflow()
     Path(place).parent.mkdir(parents=True, exist_ok=True)
     Path(place).write_text("forceall: true\n")
     assert whole() != before
-    assert of_variants() != of_variants_before
+    assert workflow() != workflow_before
 
 
-def test_a_directory_where_snakemake_would_look_for_a_profile_is_part_of_the_question():
+def test_a_directory_where_snakemake_would_look_for_a_profile_is_part_of_the_fingerprint():
     before = whole()
     Path("default").mkdir()
     assert whole() != before
@@ -74,21 +74,20 @@ def test_a_profile_that_is_a_program_makes_snakemake_plan():
     assert ask() is None
 
 
-def test_a_side_file_of_a_model_that_appears_is_part_of_every_question():
-    before, of_variants_before = whole(), of_variants()
+def test_a_side_file_of_a_model_that_appears_is_part_of_the_fingerprint():
+    before = whole()
     Path("net.onnx.data").touch()
     assert whole() != before
-    assert of_variants() != of_variants_before
 
 
-def test_another_processor_is_part_of_the_question_where_code_is_for_this_one(monkeypatch: pytest.MonkeyPatch):
+def test_another_processor_is_part_of_the_fingerprint_where_code_is_for_this_one(monkeypatch: pytest.MonkeyPatch):
     before = whole()
-    monkeypatch.setattr(questions, "cpu_identity", lambda: "another")
+    monkeypatch.setattr(fingerprints, "cpu_identity", lambda: "another")
     assert whole() != before
 
 
 @pytest.mark.parametrize("distribution", sorted({name for names in DISTRIBUTIONS.values() for name in names}))
-def test_another_version_of_a_library_is_part_of_the_question(
+def test_another_version_of_a_library_is_part_of_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, distribution: str
 ):
     before = whole()
@@ -99,7 +98,7 @@ def test_another_version_of_a_library_is_part_of_the_question(
 
 
 @pytest.mark.parametrize("file", ["frontend/onnx/importer.py", "cli/make.py", "resources/Snakefile", "new.py"])
-def test_every_file_of_the_package_is_part_of_the_question(
+def test_every_file_of_the_package_is_part_of_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, file: str
 ):
     package = tmp_path_factory.mktemp("site") / "tvmake"
@@ -116,14 +115,14 @@ def test_every_file_of_the_package_is_part_of_the_question(
     assert whole() == changed
 
 
-def test_a_rule_that_changes_is_part_of_every_question(
+def test_a_rule_that_changes_is_part_of_every_fingerprint(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ):
     root = tmp_path_factory.mktemp("workflow")
     (root / "rules").mkdir()
     for name in ("Snakefile", "rules/build.smk"):
         (root / name).write_text("text")
-    monkeypatch.setattr(questions.resources, "snakefile", lambda: root / "Snakefile")
-    before = of_variants()
+    monkeypatch.setattr(fingerprints.resources, "snakefile", lambda: root / "Snakefile")
+    before = workflow()
     (root / "rules/build.smk").write_text("other")
-    assert of_variants() != before
+    assert workflow() != before

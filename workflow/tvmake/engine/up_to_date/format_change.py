@@ -22,7 +22,7 @@ AXES = ("model", "precision", "target")
 NOTHING = "not there"
 
 
-def shortened(what: str, before: str | None, after: str | None) -> str:
+def format_change(what: str, before: str | None, after: str | None) -> str:
     """A key with its values before and after; of long lists the items that differ, of other long values a part."""
     whole = f"{what}: {before or NOTHING} → {after or NOTHING}"
     if len(whole) <= LINE:

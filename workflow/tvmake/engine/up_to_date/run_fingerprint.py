@@ -1,14 +1,9 @@
-"""What the answer "nothing to do" depends on, besides the files of the jobs: for a whole run, and for each variant.
-
-A whole run's question is asked first, because it costs little: it holds the config and all code. Where it is another one, each
-variant's own question tells whether the difference concerns it: the options and the code of its jobs.
-"""
+"""What the answer "nothing to do" depends on, besides the files of the jobs: config, code, rules, profiles, environment."""
 
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +11,7 @@ import platformdirs
 
 from tvmake.config.device_variables import VARIABLE as DEVICE_VARIABLES
 from tvmake.engine.profiles import VARIABLE as PROFILE_VARIABLE
-from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.plan.plan import Plan
 from tvmake.process.forkserver.client import DIRECTORY as WARM_SERVERS
 from tvmake.storage import resources
 from tvmake.storage.code_fingerprint import DISTRIBUTIONS, version
@@ -34,34 +29,20 @@ CHANGING = ("$", "__use_yte__")
 
 
 @dataclass(frozen=True)
-class Question:
-    """A run of the whole plan, as far as its answer does not depend on the files of its jobs."""
+class RunFingerprint:
+    """What a run of a whole plan depends on, besides the files of its jobs."""
 
     plan: Plan
-    whole: str
-    """Digest of all that it goes by."""
+    digest: str
+    """Of all of it."""
     workflow: str
-    """Digest of what concerns every job: rules, profiles, environment, the versions of Python and Snakemake."""
+    """Digest of what no job's record holds: rules, profiles, environment, the versions of Python and Snakemake."""
     newest_ns: int
     """When the newest of the files that it was read from was changed."""
 
-    @cached_property
-    def variants(self) -> dict[Variant, str]:
-        """Each variant's own question."""
-        return {variant: self._digest(self.plan.jobs(variant)) for variant in self.plan.variants}
 
-    @cached_property
-    def report(self) -> str:
-        """The report's own question."""
-        return self._digest(self.plan.run_jobs())
-
-    def _digest(self, jobs: Iterable[Job]) -> str:
-        known = [[job.stage, job.options, job.fingerprint, job.inputs, job.outputs] for job in jobs]
-        return digest_bytes(canonical_json([self.workflow, known]).encode())
-
-
-def question(plan: Plan, config_files: Iterable[Path], environment: Mapping[str, str]) -> Question | None:
-    """What a run of the whole plan goes by; None where that cannot be said.
+def run_fingerprint(plan: Plan, config_files: Iterable[Path], environment: Mapping[str, str]) -> RunFingerprint | None:
+    """What a run of the whole plan depends on; None if that cannot be determined.
 
     Args:
         config_files: the files that the plan was read from.
@@ -75,7 +56,7 @@ def question(plan: Plan, config_files: Iterable[Path], environment: Mapping[str,
             return None
         rules, package = _files_of_workflow(), _files_of_package()
         workflow = _digest(_concerning_all(rules, profiles, environment))
-        whole = _digest(
+        digest = _digest(
             {
                 "workflow": workflow,
                 "config": plan.resolved_config(),
@@ -89,7 +70,7 @@ def question(plan: Plan, config_files: Iterable[Path], environment: Mapping[str,
             }
         )
         read = [*rules, *package, *profiles, *config_files]
-        return Question(plan, whole, workflow, max(path.stat().st_ctime_ns for path in read))
+        return RunFingerprint(plan, digest, workflow, max(path.stat().st_ctime_ns for path in read))
     except (OSError, ValueError):
         return None
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tvmake.engine.up_to_date.changes import Change
-from tvmake.engine.up_to_date.shortened import shortened
+from tvmake.engine.up_to_date.format_change import format_change
 
 ROW = {"device": "local", "goals": {f"goal{number}": None for number in range(20)}}
 
@@ -19,8 +19,10 @@ def texts(*values: object) -> list[str]:
 
 
 def test_short_values_stand_whole():
-    assert shortened("build.opt_level", "3", None) == "build.opt_level: 3 → not there"
-    assert shortened("models.a.inputs.x.shape", *texts([1, 3], [1, 4])) == "models.a.inputs.x.shape: [1, 3] → [1, 4]"
+    assert format_change("build.opt_level", "3", None) == "build.opt_level: 3 → not there"
+    assert (
+        format_change("models.a.inputs.x.shape", *texts([1, 3], [1, 4])) == "models.a.inputs.x.shape: [1, 3] → [1, 4]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,9 +44,9 @@ def test_of_long_lists_the_items_that_differ_are_named(before: list[object], aft
 
 
 def test_of_other_long_values_the_part_that_differs_is_shown():
-    text = shortened("title", f"{'a' * 200}one", f"{'a' * 200}two")
+    text = format_change("title", f"{'a' * 200}one", f"{'a' * 200}two")
     assert len(text) <= 100 and "one → " in text and text.endswith("two")
-    assert shortened("title", None, "b" * 300) == f"title: not there → {'b' * 36}…"
+    assert format_change("title", None, "b" * 300) == f"title: not there → {'b' * 36}…"
 
 
 def test_an_input_that_is_no_longer_one_is_not_said_to_be_gone():
