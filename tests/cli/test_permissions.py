@@ -50,17 +50,23 @@ def test_results_that_may_be_read_alone_are_shown_and_not_made(tmp_path: Path):
     assert made.stderr.startswith("error: results/digits: the directory may not be written\n")
 
 
-@pytest.mark.parametrize("command", ["status", "make -n", "make", "explain results/digits/source.json"])
-def test_notes_of_snakemake_that_may_not_be_read_are_not_missing(tmp_path: Path, command: str):
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        ("metadata", "make"), ("metadata", "make -n"), ("tvmake-jobs", "make -n"), ("tvmake-jobs", "status"),
+        ("tvmake-jobs", "explain results/digits/source.json"),
+    ],
+)  # fmt: skip
+def test_records_that_may_not_be_read_are_not_missing(tmp_path: Path, place: str, command: str):
     (tmp_path / "tvmake.yaml").write_text(CONFIG)
     assert as_a_user(tmp_path, "tvmake make --quiet results/digits/source.json").returncode == 0
-    notes = list((tmp_path / ".snakemake/metadata").iterdir())
+    notes = list((tmp_path / ".snakemake" / place).iterdir())
     for note in notes:
         note.chmod(0)
     done = as_a_user(tmp_path, f"tvmake {command}")
     assert (done.returncode, "outdated" in done.stdout) == (3, False), done.stderr
-    assert re.match(r"error: \.snakemake/metadata/\S+: may not be read", done.stderr)
-    assert "chmod u+rw .snakemake/metadata/" in done.stderr
+    assert re.search(rf"error: \.snakemake/{place}/\S+: may not be read", done.stderr)
+    assert f" .snakemake/{place}/" in done.stderr[done.stderr.index("chmod u+r") :]
     assert notes and all(note.exists() for note in notes)
 
 

@@ -133,9 +133,10 @@ def test_there_are_the_same_jobs(rules):
     assert {job.stage for job in of_plan(plan())} == set(stages())
 
 
-def test_they_read_the_same_files(rules):
+def test_they_read_the_same_results(rules):
+    """The user's files are no inputs of rules, which take their times into account."""
     for job in of_plan(plan()):
-        assert sorted(job.inputs) == sorted(rules[job.outputs]["inputs"]), job.rule
+        assert sorted(set(job.inputs).difference(job.sources)) == sorted(rules[job.outputs]["inputs"]), job.rule
 
 
 def test_they_are_given_the_same_options_and_fingerprints(rules):

@@ -5,6 +5,7 @@ first, so one that fails leaves nothing that makes it look done. By its record, 
 of files say. A job reads no result that is not as it was made.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +19,7 @@ from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import digest_bytes, digest_file
 from tvmake.storage.notes.known_digests import KnownDigests, digest_of, stamp_of
 from tvmake.storage.notes.state_file import read_note, read_state, remove_note, state_in, write_state
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import DENIED, how_to_permit, unreadable
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
 FORM = 2
@@ -123,9 +124,12 @@ def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | Non
     Args:
         outputs: some or all that the job makes, as it was given them.
         project: the directory that the job ran in.
+
+    Raises:
+        MachineError: a record is there, and may not be read. Everything would look outdated.
     """
     records = str(project / RECORDS)
-    notes = {read_note(_file(name, records)) for name in outputs}
+    notes = {_text(_file(name, records)) for name in outputs}
     return _record(notes.pop()) if len(notes) == 1 else None
 
 
@@ -169,6 +173,20 @@ def _listing_file(code: str) -> Path:
 
 def _file(output: str, records: str = str(RECORDS)) -> str:
     return f"{records}/{digest_bytes(output.encode(errors='surrogateescape'))}.json"
+
+
+def _text(file: str) -> str:
+    text = read_note(file)
+    if not text:
+        try:
+            os.stat(file)  # noqa: PTH116  # of tens of thousands
+            is_denied = not os.access(file, os.R_OK)
+        except OSError as error:
+            is_denied = error.errno in DENIED
+        if is_denied:
+            problem = "may not be read, so that nothing can be told of what is up to date"
+            raise MachineError(file, problem, how_to_permit(Path(file), os.R_OK))
+    return text
 
 
 def _record(note: str) -> JobRecord | None:
