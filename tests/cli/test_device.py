@@ -258,25 +258,6 @@ def test_a_board_is_examined_and_its_ssh_server_named(place: Place, tmp_path: Pa
     assert done.returncode == 3 and f"no ssh server at {sshd.host} (connection refused)" in done.stderr
 
 
-def test_the_environment_for_other_tools(place: Place, tmp_path: Path):
-    place.devices(
-        farm={"via": "rpc", "tracker": "127.0.0.1:9200", "key": "android"}, phone={"via": "adb", "serial": "ONE"}
-    )
-    (tmp_path / "sdk/ndk/9.0.1").mkdir(parents=True)
-    (tmp_path / "sdk/ndk/27.1.2").mkdir()
-    place.environment["ANDROID_HOME"] = str(tmp_path / "sdk")
-    assert place.run("shell-env").stdout.splitlines() == [
-        "export TVM_TRACKER_HOST=127.0.0.1",
-        "export TVM_TRACKER_PORT=9200",
-        "export TVM_RPC_KEY=android",
-        "export ANDROID_SERIAL=ONE",
-        f"export ANDROID_NDK_HOME={tmp_path}/sdk/ndk/27.1.2",
-    ]
-    place.environment |= {"ANDROID_NDK_HOME": "/opt/ndk", "TVM_TRACKER_HOST": "10.0.0.1", "TVM_TRACKER_PORT": "1"}
-    said = place.run("shell-env", "phone").stdout.splitlines()
-    assert "export TVM_TRACKER_HOST=10.0.0.1" in said and "export ANDROID_NDK_HOME=/opt/ndk" in said
-
-
 def test_a_device_that_the_config_lacks(place: Place):
     place.devices(phone={"via": "adb"})
     done = place.run("info", "fone")

@@ -18,6 +18,7 @@ from tvmake.cli.machine.doctor import doctor
 from tvmake.doctor import compilers, devices, examine, libraries
 from tvmake.doctor.check import Check, output_of
 from tvmake.doctor.machine import writable
+from tvmake.native.ndk import find_ndk
 
 from tvm.rpc.server import Server  # isort: skip
 from tvm.rpc.tracker import Tracker  # isort: skip
@@ -174,6 +175,12 @@ def test_the_ndk_is_found_through_its_variable(tmp_path):
     check = compilers.android_ndk({"ANDROID_NDK_HOME": str(tmp_path)})
     assert check.status == "ok"
     assert check.detail.startswith("27.2.12479018, 2 API levels")
+
+
+def test_of_the_ndks_of_an_sdk_the_newest_counts(tmp_path):
+    for version in ("9.0.1", "27.1.2"):
+        (tmp_path / "ndk" / version).mkdir(parents=True)
+    assert find_ndk({"ANDROID_HOME": str(tmp_path)}) == (tmp_path / "ndk/27.1.2", "ANDROID_HOME")
 
 
 @pytest.mark.parametrize(("variables", "status"), [({}, "missing"), ({"ANDROID_NDK_ROOT": "/nowhere"}, "problem")])

@@ -200,19 +200,6 @@ def query_command(
         time.sleep(2)
 
 
-@app.command("shell-env")
-def shell_env_command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A device of the config.")] = None,
-    config: ConfigFiles = None,
-) -> None:
-    """Print exports for TVM's own tools and adb: `eval "$(tvmake device shell-env)"`."""
-    from tvmake.device.survey.environment import exports
-
-    chosen = chosen_device(name, config) if name else None
-    for line in exports(chosen, devices_of(config)):
-        typer.echo(line)
-
-
 def devices_of(config: list[Path] | None) -> "dict[str, DeviceConfig]":
     """The config's devices; none when there is no config here, and none was named.
 
