@@ -102,15 +102,15 @@ def adb(tmp_path: Path, place: Place) -> Iterator[AdbServer]:
 def test_a_tracker_a_server_and_their_table(place: Place, tracker: Tracker, monkeypatch: pytest.MonkeyPatch):
     native.programs()
     place.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # where they are
-    assert place.run("query").stdout == "no servers\n"
     port = free_port()
     server = place.start("serve", "--key", "board", "--port", str(port))
     try:
         eventually(tracker.servers)
         eventually(lambda: tracker.waiting()["board"]["free"] == 1)
-        assert [line.split() for line in place.run("query").stdout.splitlines()] == [
-            ["key", "total", "free", "pending"],
-            ["board", "1", "1", "0"],
+        address = ("--tracker", f"{tracker.host}:{tracker.port}")
+        rows = json.loads(place.run("list", *address, "--json").stdout)
+        assert [(row["address"], row["state"]) for row in rows if row["via"] == "rpc"] == [
+            (f"board at {tracker.host}:{tracker.port}", "1 of 1 free")
         ]
         place.devices(board={"via": "rpc", "key": "board"})
         rows = json.loads(place.run("list", "--json").stdout)
@@ -169,9 +169,9 @@ def test_a_port_that_is_taken(place: Place, tracker: Tracker):
 
 
 def test_no_tracker_answers(place: Place):
-    done = place.run("query", "--tracker", f"{HOST}:{free_port()}")
+    done = place.run("list", "--tracker", f"{HOST}:{free_port()}")
     assert done.returncode == 3 and "connection refused" in done.stderr
-    assert place.run("query", "--tracker", "nowhere").returncode == 2
+    assert place.run("list", "--tracker", "nowhere").returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_every_server_stays_busy(farm: Farm, monkeypatch: pytest.MonkeyPatch, ca
     with holding(farm):
         assert error_of(remote(farm).fingerprint) == [
             f"device 'phone': no server with key 'phone' at tracker {HOST}:{farm.port} came free in 1 s",
-            "find who uses it (`tvmake device query`), restart a server that hangs, or add one",
+            "find who uses it (`tvmake device list`), restart a server that hangs, or add one",
         ]
     assert capsys.readouterr().err.count("every server with key 'phone' is busy; waiting") == 1
 

@@ -1,7 +1,6 @@
 """``tvmake device …``: what devices there are, whether they work, and the servers and the tracker that tuning uses."""
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,12 +40,12 @@ NO_MACHINES = ("cpu", "gpu", "cuda", "opencl", "metal", "vulkan", "rocm", "llvm"
 
 
 @app.command("list")
-def list_command(config: ConfigFiles = None, as_json: AsJson = False) -> None:
-    """List the devices that the config, adb and the tracker know, and what state they are in."""
+def list_command(config: ConfigFiles = None, tracker: AtTracker = None, as_json: AsJson = False) -> None:
+    """List the devices that the config, adb and the tracker know, and their state: free servers, waiting requests."""
     from tvmake.cli.device import tables as device_tables
     from tvmake.device.survey.listing import listed
 
-    rows = listed(devices_of(config))
+    rows = listed(devices_of(config), tracker)
     device_tables.show(rows, as_json, device_tables.LIST)
 
 
@@ -181,23 +180,6 @@ def tracker_command(
         serve(host, port, ready)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
-
-
-@app.command("query")
-def query_command(
-    tracker: AtTracker = None,
-    as_json: AsJson = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Print it again every two seconds.")] = False,
-) -> None:
-    """Print the tracker's table: servers of each key, how many are free, and how many wait for one."""
-    from tvmake.cli.device import tables as device_tables
-    from tvmake.device.survey.listing import tracker_rows
-
-    while True:
-        device_tables.show(tracker_rows(tracker), as_json, device_tables.QUERY, "no servers")
-        if not watch:
-            return
-        time.sleep(2)
 
 
 def devices_of(config: list[Path] | None) -> "dict[str, DeviceConfig]":

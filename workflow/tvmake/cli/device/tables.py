@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 LIST = ("device", "via", "address", "state", "details")
 DOCTOR = ("state", "step", "details", "remedy")
 PUSH = ("device", "location", "sent_bytes", "size_bytes")
-QUERY = ("key", "total", "free", "pending")
 """Columns, as rows name them."""
 
 Row = Mapping[str, object]

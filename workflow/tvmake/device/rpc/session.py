@@ -65,7 +65,7 @@ def take(tracker: Tracker, wait_s: float, busy_wait_s: float = BUSY_WAIT_S) -> O
     raise DeviceError(
         tracker.where,
         f"no server with key '{tracker.key}' at tracker {tracker} came free in {waited:.0f} s",
-        "find who uses it (`tvmake device query`), restart a server that hangs, or add one",
+        "find who uses it (`tvmake device list`), restart a server that hangs, or add one",
     )
 
 

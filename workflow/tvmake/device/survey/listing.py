@@ -24,8 +24,16 @@ NOBODY = ""
 Row = dict[str, object]
 
 
-def listed(devices: Mapping[str, DeviceConfig]) -> list[Row]:
-    """A row a device: those of the config first, then what else adb and the tracker know."""
+def listed(devices: Mapping[str, DeviceConfig], tracker: str | None = None) -> list[Row]:
+    """A row a device: those of the config first, then what else adb and the tracker know.
+
+    Args:
+        tracker: its address; the environment's when None.
+
+    Raises:
+        UsageError: the address is not one.
+        DeviceError: no tracker answers at the address that is given.
+    """
     android = _android(devices)
     rows = [_row("local", "local", "this machine", "here")] if "local" not in devices else []
     for name, config in devices.items():
@@ -41,19 +49,7 @@ def listed(devices: Mapping[str, DeviceConfig]) -> list[Row]:
     over_adb = [config for config in devices.values() if isinstance(config, AdbDeviceConfig)]
     named = {serial for config in over_adb for serial in config.serial or (NOBODY,)}
     rows += [row for serial, row in android.items() if serial not in named]
-    return rows + _other_keys(devices)
-
-
-def tracker_rows(tracker: str | None) -> list[Row]:
-    """The tracker's table, a row a key.
-
-    Raises:
-        UsageError: the address is none.
-        DeviceError: no tracker answers there.
-    """
-    host, port = tracker_address(tracker)
-    table = Tracker(host, port, "", where="tracker").waiting()
-    return [{"key": key, **numbers} for key, numbers in table.items()]
+    return rows + _other_keys(devices, tracker)
 
 
 def tracker_address(text: str | None) -> tuple[str, int]:
@@ -83,9 +79,13 @@ def _behind_tracker(name: str, config: RpcDeviceConfig) -> Row:
         numbers = tracker.waiting().get(tracker.key, {"total": 0, "free": 0, "pending": 0})
     except TvmakeError as error:
         return _row(name, "rpc", f"{config.key} at {config.tracker or 'no tracker'}", "unreachable", error.problem)
+    return _row(name, "rpc", f"{tracker.key} at {tracker}", *_servers(numbers))
+
+
+def _servers(numbers: Mapping[str, int]) -> tuple[str, str]:
+    """The state and the details of a tracker's key."""
     state = f"{numbers['free']} of {numbers['total']} free" if numbers["total"] else "no server"
-    details = f"{numbers['pending']} waiting" if numbers["pending"] else ""
-    return _row(name, "rpc", f"{tracker.key} at {tracker}", state, details)
+    return state, f"{numbers['pending']} waiting" if numbers["pending"] else ""
 
 
 def _health(via: str, member: str) -> tuple[str, str]:
@@ -134,18 +134,28 @@ def _android(devices: Mapping[str, DeviceConfig]) -> dict[str, Row]:
     }
 
 
-def _other_keys(devices: Mapping[str, DeviceConfig]) -> list[Row]:
-    """Keys at the environment's tracker that no device of the config has."""
-    if not any(os.environ.get(variable) for variable in VARIABLES):
+def _other_keys(devices: Mapping[str, DeviceConfig], tracker: str | None) -> list[Row]:
+    """Keys at a tracker that no device of the config has.
+
+    Args:
+        tracker: its address; the environment's when None.
+
+    Raises:
+        UsageError: the address is not one.
+        DeviceError: no tracker answers at the address that is given.
+    """
+    if tracker is None and not any(os.environ.get(variable) for variable in VARIABLES):
         return []
     try:
-        host, port = tracker_address(None)
+        host, port = tracker_address(tracker)
         table = Tracker(host, port, "", where="tracker").waiting()
     except TvmakeError as error:
+        if tracker is not None:
+            raise
         return [_row("", "rpc", "the environment's tracker", "unreachable", error.problem)]
     known = {config.key for config in devices.values() if isinstance(config, RpcDeviceConfig)}
     return [
-        _row("", "rpc", f"{key} at {host}:{port}", f"{numbers['free']} of {numbers['total']} free")
+        _row("", "rpc", f"{key} at {host}:{port}", *_servers(numbers))
         for key, numbers in table.items()
         if key not in known and numbers["total"]
     ]
