@@ -31,7 +31,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from tvmake.cli import run
 sys.exit(run(sys.argv[1:]))
 """
-TVMAKE = [sys.executable, "-c", COMMAND, "device"]
+TVMAKE = [sys.executable, "-c", COMMAND]
 
 
 class Place:
@@ -50,6 +50,9 @@ class Place:
         return {name: value for name, value in os.environ.items() if name not in dropped} | self.environment
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._run("device", *arguments)
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*TVMAKE, *arguments],
             cwd=self.directory,
@@ -59,9 +62,12 @@ class Place:
             timeout=HANG_S,
         )
 
+    def doctor(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._run("doctor", *arguments)
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*TVMAKE, *arguments],
+            [*TVMAKE, "device", *arguments],
             cwd=self.directory,
             env=self.environ(),
             stdout=subprocess.PIPE,
@@ -118,7 +124,7 @@ def test_a_tracker_a_server_and_their_table(place: Place, tracker: Tracker, monk
             ("local", "here"),
             ("board", "1 of 1 free"),
         ]
-        assert "session" in place.run("doctor", "board").stdout
+        assert "session" in place.doctor("board").stdout
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(HANG_S)
@@ -209,12 +215,12 @@ def test_a_phone_is_looked_at_and_examined(place: Place, adb: AdbServer):
     place.devices(phone={"via": "adb", "programs": str(native.programs())})
     told = json.loads(place.run("info", "phone", "--json").stdout)
     assert told["fingerprint"]["soc"] == "QTI SM8550" and told["fingerprint"]["details"]["gpu"] == "Adreno (TM) 740"
-    steps = json.loads(place.run("doctor", "phone", "--json").stdout)
+    steps = json.loads(place.doctor("phone", "--json").stdout)
     assert {step["step"]: step["state"] for step in steps} == dict.fromkeys(
         ["connection", "space", "device", "programs", "runner", "tunnels", "temperature"], "ok"
     )
     phone.state = "offline"
-    done = place.run("doctor", "phone")
+    done = place.doctor("phone")
     assert done.returncode == 3 and "ONE is offline" in done.stdout
 
 
@@ -251,7 +257,7 @@ def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(
 def test_a_board_is_examined_and_its_ssh_server_named(place: Place, tmp_path: Path):
     sshd = Sshd(tmp_path / "sshd")
     place.devices(board=sshd.config(programs=str(native.programs())))
-    steps = json.loads(place.run("doctor", "board", "--json").stdout)
+    steps = json.loads(place.doctor("board", "--json").stdout)
     assert {step["state"] for step in steps} == {"ok"} and len(steps) == 7
     sshd.stop()
     done = place.run("info", "board")

@@ -73,7 +73,7 @@ def test_an_untuned_kernel_that_a_driver_refuses_gets_fewer_threads_or_is_tuned(
             "mod.so cannot be loaded: failed to map segment",
             "not mounted noexec",
         ),
-        ("ValueError: something else", "something else", "tvmake device doctor"),
+        ("ValueError: something else", "something else", "tvmake doctor"),
         ("", "no message", "job's log"),
     ],
 )

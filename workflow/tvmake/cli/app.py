@@ -61,7 +61,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Devices": {
         "device": "list, test and serve devices; push packages to them",
         "targets": "list what can be compiled for",
-        "doctor": "say what this machine can do, and what is missing",
+        "doctor": "say what this machine or a device can do, and what is missing",
         "completion": "print a shell's completion script",
     },
     "Share": {

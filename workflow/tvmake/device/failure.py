@@ -92,7 +92,7 @@ def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
             return "keep packages on a disk that is not mounted noexec: TVMAKE_HOME here, devices.NAME.directory on a device"
         newer = NEWER_GLIBC.search(line)
         return f"link for an older C library: targets.{target}.glibc, or `toolchain: zig`" if newer else REMEDY
-    return "see all that it wrote, before this error or in the job's log; `tvmake device doctor` tries the device by itself"
+    return "see all that it wrote, before this error or in the job's log; `tvmake doctor` tries the device by itself"
 
 
 def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) -> str:

@@ -177,7 +177,7 @@ class ServerSupervisor(threading.Thread):
                 self.error = Unreachable(
                     self._member.where,
                     f"its server ended with code {finished.code} ({reason})",
-                    f"`tvmake device doctor {self._member.name}` tries each step by itself",
+                    f"`tvmake doctor {self._member.name}` tries each step by itself",
                 )
                 return
             if not steady and time.monotonic() - began > STEADY_S:

@@ -61,18 +61,6 @@ def info_command(name: Name = "local", config: ConfigFiles = None, as_json: AsJs
     device_tables.show_info(name, chosen.via, fingerprint, readings(name, chosen), as_json)
 
 
-@app.command("doctor")
-def doctor_command(name: Name = "local", config: ConfigFiles = None, as_json: AsJson = False) -> None:
-    """Try every step on the way to a device, one by one. A device that passes is no longer set aside."""
-    from tvmake.cli.device import tables as device_tables
-    from tvmake.device.survey.examination import examined
-
-    steps = examined(name, chosen_device(name, config))
-    device_tables.show(steps, as_json, device_tables.DOCTOR)
-    if any(step["state"] == "problem" for step in steps):
-        raise typer.Exit(3)
-
-
 @app.command("selftest")
 def selftest_command(
     name: Name = "local",

@@ -1,9 +1,11 @@
-"""``tvmake doctor``: what this machine can do."""
+"""``tvmake doctor``: what this machine can do, or whether a device works."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tvmake.cli.configs import ConfigFiles
 from tvmake.cli.terminal import open_console
 
 if TYPE_CHECKING:
@@ -13,16 +15,28 @@ MARKS = {"ok": "[green]ok[/green]", "missing": "[yellow]missing[/yellow]", "prob
 
 
 def doctor(
+    device: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DEVICE]", help="A device of the config, or its address: try each step on the way to it."
+        ),
+    ] = None,
+    config: ConfigFiles = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one entry a check.")] = False,
 ) -> None:
-    """Say what this machine can do, and how to get what is missing.
+    """Say what this machine can do, and how to get what is missing; or whether a DEVICE works.
 
-    Looks at the libraries, compiles a kernel with each of TVM's code generators, links and runs one, and looks for
+    Without a device: looks at the libraries, compiles a kernel with each of TVM's code generators, links and runs one, and looks for
     compilers, OpenCL devices, Android devices and an RPC tracker. The exit code is 0 when everything tvmake needs is
     there, and 3 when something is not; what is missing beyond that only narrows what you can target.
+
+    With a device: connects, and tries programs, tunnels and sensors, one by one. A device that passes is no longer set aside.
     """
     import json
 
+    if device is not None:
+        _examine_device(device, config, as_json)
+        return
     from tvmake.doctor.examine import examine
 
     checks = examine()
@@ -32,6 +46,17 @@ def doctor(
     else:
         _print(checks, wrong)
     if wrong:
+        raise typer.Exit(3)
+
+
+def _examine_device(name: str, config: list[Path] | None, as_json: bool) -> None:
+    from tvmake.cli.device import tables
+    from tvmake.cli.device.app import chosen_device
+    from tvmake.device.survey.examination import examined
+
+    steps = examined(name, chosen_device(name, config))
+    tables.show(steps, as_json, tables.DOCTOR)
+    if any(step["state"] == "problem" for step in steps):
         raise typer.Exit(3)
 
 

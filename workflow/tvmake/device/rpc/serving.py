@@ -159,7 +159,7 @@ class Serving:
         raise DeviceError(
             self.where,
             f"no server there has registered within {READY_S:g} s",
-            f"`tvmake device doctor {self.name}` tries each step by itself",
+            f"`tvmake doctor {self.name}` tries each step by itself",
         )
 
 

@@ -94,7 +94,7 @@ def _health(via: str, member: str) -> tuple[str, str]:
         return "set aside", f"{known.failures} failures, the last: {known.why}"
     if known.failures:
         return "failed lately", known.why
-    return "not asked", "`tvmake device doctor` tries it"
+    return "not asked", "`tvmake doctor` tries it"
 
 
 def _over_adb(name: str, config: AdbDeviceConfig, android: Mapping[str, Row]) -> list[Row]:

@@ -27,7 +27,7 @@ NO_DIRECTORY = "mkdir:"
 PLAIN = frozenset(string.ascii_letters + string.digits + " _-+=:,./@")
 """Characters that mean the same to every shell between quotation marks."""
 
-DOCTOR_HINT = "`tvmake device doctor` tries each step by itself"
+DOCTOR_HINT = "`tvmake doctor` tries each step by itself"
 
 
 class Unreachable(DeviceError):
