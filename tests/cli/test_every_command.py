@@ -16,8 +16,8 @@ from tvmake.cli.app import ELSEWHERE, GROUPS, command
 
 TABLES = (
     "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
-    "device list", "device info", "device push", "device selftest", "records list", "records top",
-    "records show", "records prune", "records verify", "records export", "records import", "records merge", "records pull",
+    "device list", "device info", "device push", "device selftest", "records list",
+    "records show", "records prune", "records verify", "records export", "records import", "records pull",
     "records push", "runtime list", "cache verify", "cache prune", "cache clear", "verify", "sign", "lock", "report",
     "bundle export", "bundle import",
 )  # fmt: skip

@@ -42,7 +42,7 @@ def filled(store):
 
 
 def test_nothing_there_is_said_and_no_error(tvmake, store):
-    for command in ("list", "top"):
+    for command in ("list", "show"):
         code, out, _ = tvmake(command)
         assert (code, out.strip()) == (0, f"no records in {store.root}")
         assert json.loads(tvmake(command, "--json")[1]) == []
@@ -61,8 +61,8 @@ def test_list_shows_each_place_with_its_counts(tvmake, filled):
     assert rows[1]["trials"] == {"ok": 3, "run_error": 1, "timeout": 1, "wrong_output": 1}
 
 
-def test_top_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome(tvmake, filled):
-    rows = json.loads(tvmake("top", "--place", PLACE.digest[:8], "--json")[1])
+def test_show_without_a_workload_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome(tvmake, filled):
+    rows = json.loads(tvmake("show", "--place", PLACE.digest[:8], "--json")[1])
     assert [(row["workload"], row["latency_ms"]) for row in rows] == [
         (DENSE, pytest.approx(3)),
         (CONV, pytest.approx(2)),
@@ -70,7 +70,7 @@ def test_top_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome
     assert rows[1]["name"] == "fused_conv2d"
     assert rows[1]["best"] == record(2, ms=2).digest
     assert rows[1]["trials"] == {"ok": 2, "wrong_output": 1, "run_error": 1, "timeout": 1}
-    code, out, _ = tvmake("top")
+    code, out, _ = tvmake("show")
     assert code == 0
     (line,) = [line for line in out.splitlines() if "fused_conv2d" in line]
     assert "1 wrong_output" in line
@@ -78,7 +78,7 @@ def test_top_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome
 
 def test_tables_give_four_digits_dates_in_utc_and_the_trial_that_found_a_record(tvmake, store):
     store.append(PLACE, CONV, [record(1, ms=None), record(2, ms=0.00131, at="2026-03-01T23:30:00-01:00")])
-    (line,) = [line for line in tvmake("top")[1].splitlines() if line.startswith(CONV[:12])]
+    (line,) = [line for line in tvmake("show")[1].splitlines() if line.startswith(CONV[:12])]
     assert line.split()[2:6] == ["0.001310", "2", "1", "2026-03-02"]
     (line,) = [
         line
@@ -98,9 +98,9 @@ def test_tables_give_four_digits_dates_in_utc_and_the_trial_that_found_a_record(
     ]
 
 
-def test_top_takes_prefixes_and_a_generation(tvmake, filled):
-    assert [row["workload"] for row in json.loads(tvmake("top", "CCCCCCCC", "--json")[1])] == [CONV]
-    assert [row["workload"] for row in json.loads(tvmake("top", "--generation", "tvm-0.19.0", "--json")[1])] == [FIXED]
+def test_show_takes_prefixes_and_a_generation(tvmake, filled):
+    assert [row["workload"] for row in json.loads(tvmake("show", "CCCCCCCC", "--json")[1])] == [CONV]
+    assert [row["workload"] for row in json.loads(tvmake("show", "--generation", "tvm-0.19.0", "--json")[1])] == [FIXED]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,10 @@ def test_top_takes_prefixes_and_a_generation(tvmake, filled):
 )
 def test_a_prefix_that_names_no_workload_is_one_clear_error(tvmake, filled, prefix, exit_code, problem):
     filled.append(PLACE, TWIN, [record(8)])
-    for command in ("show", "top"):
-        code, out, err = tvmake(command, prefix)
-        assert (code, out) == (exit_code, "")
-        assert err.startswith(f"error: {prefix}: ")
-        assert problem in err
+    code, out, err = tvmake("show", prefix)
+    assert (code, out) == (exit_code, "")
+    assert err.startswith(f"error: {prefix}: ")
+    assert problem in err
 
 
 def test_show_gives_the_best_records_and_why_others_failed(tvmake, filled):
@@ -153,7 +152,7 @@ def test_show_names_every_place_of_a_workload(tvmake, filled):
 def test_names_and_errors_of_others_do_not_reach_the_terminal_as_commands(tvmake, store):
     store.append(PLACE, CONV, [record(1), record(2, ms=None, error="\x1b]0;title\x07[red]bold[/red]\x1b[2J")])
     store.define(PLACE, CONV, {"name": "\x1b[31m[bold]name"})
-    for command in (["top"], ["show", CONV]):
+    for command in (["show"], ["show", CONV]):
         code, out, _ = tvmake(*command)
         assert code == 0
         assert "\x1b" not in out
@@ -177,7 +176,7 @@ def test_an_import_says_which_lines_it_set_aside_and_which_generations_are_other
 ):
     path = filled.journal(PLACE, CONV).path
     path.write_bytes(path.read_bytes().replace(b"evolutionary", b"revolution!!", 1))
-    code, _, err = tvmake("merge", filled.root, on=another_store)
+    code, _, err = tvmake("import", filled.root, on=another_store)
     assert code == 0
     assert "warning: 1 line set aside: differs from its sha256" in err
     assert f"tvm-0.19.0, tvm-0.27.0; they are kept apart and not used by tvm-{metadata.version('apache-tvm')}" in err
@@ -316,7 +315,7 @@ def test_verify_exits_with_1_and_names_the_line(tvmake, filled):
 def test_what_an_export_and_an_import_did_is_there_for_programs(tvmake, filled, another_store, tmp_path):
     file = tmp_path / "out.jsonl.gz"
     assert json.loads(tvmake("export", file, "--json")[1])["workloads"] == 3
-    for fresh, arguments in ((True, ("import", file)), (False, ("merge", filled.root))):
+    for fresh, arguments in ((True, ("import", file)), (False, ("import", filled.root))):
         code, out, err = tvmake(*arguments, "--json", on=another_store)
         found = json.loads(out)
         assert (code, err, found["source"], found["set_aside"]) == (0, "", str(arguments[1]), [])

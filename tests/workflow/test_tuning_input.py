@@ -87,7 +87,7 @@ def test_imported_records_of_another_target_or_tvm_are_kept_apart_and_change_not
     places = [place.model_copy(update=change) for change in ({"generation": "tvm-0.26.0"}, {"device_class": "a phone"})]
     for one in places:
         other.append(one, key, [good.model_copy(update={"samples_s": (1e-8,)})])
-    done = tuned.run("tvmake", "records", "merge", "other")
+    done = tuned.run("tvmake", "records", "import", "other")
     assert done.returncode == 0, done.stderr
     assert "1 for llvm" in done.stdout and "on a phone" in done.stdout
     assert "note: some are of tvm-0.26.0; they are kept apart and not used by" in done.stderr

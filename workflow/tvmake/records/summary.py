@@ -170,7 +170,7 @@ def _only(prefix: str, digests: set[str], kind: str, store: RecordStore) -> str:
         raise UsageError(prefix[:80], f"does not name a {kind}", f"give {SHORTEST_PREFIX} or more digits of its digest")
     found = sorted(key for key in digests if key.startswith(text))
     if not found:
-        raise InputError(prefix[:80], f"no {kind} in {store.root} begins like this", "`tvmake records top` lists them")
+        raise InputError(prefix[:80], f"no {kind} in {store.root} begins like this", "`tvmake records show` lists them")
     if len(found) > 1:
         raise InputError(prefix, f"{len(found)} {kind}s begin like this", f"give more digits: {found[0]} …")
     return found[0]

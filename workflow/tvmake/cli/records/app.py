@@ -43,42 +43,33 @@ def list_command(store: Store = None, as_json: AsJson = False) -> None:
     _print(record_tables.print_places, rows, as_json, f"no records in {opened.root}")
 
 
-@app.command("top")
-def top_command(
-    workloads: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="Keys, or their first 8 or more digits.")
+@app.command("show")
+def show_command(
+    workload: Annotated[
+        str | None, typer.Argument(metavar="[WORKLOAD]", help="The workload's key, or its first 8 or more digits.")
     ] = None,
     store: Store = None,
     place: InPlace = None,
     generation: Generation = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show each workload's best latency, and what became of its trials; the slowest workloads first."""
-    from tvmake.cli.records import tables as record_tables
-    from tvmake.records.summary import choose, summarise, workload_row
-
-    opened = _store(store)
-    found = [summarise(opened, *key) for key in choose(opened, workloads or (), place, generation)]
-    found.sort(key=lambda summary: -(summary.latency_ms or 0))
-    rows = [workload_row(summary) for summary in found]
-    _print(record_tables.print_workloads, rows, as_json, f"no records in {opened.root}")
-
-
-@app.command("show")
-def show_command(
-    workload: Annotated[str, typer.Argument(help="The workload's key, or its first 8 or more digits.")],
-    store: Store = None,
-    place: InPlace = None,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many of the best records to show.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show one workload: its best records, and why others failed. With --json, their traces too."""
+    """Show one workload: its best records, and why others failed. With --json, their traces too.
+
+    Without a workload: the best latency of each, and its trials by outcome; the slowest workloads first.
+    """
     from tvmake.cli.records import tables as record_tables
-    from tvmake.records.summary import choose, workload_details
+    from tvmake.records.summary import choose, summarise, workload_details, workload_row
 
     opened = _store(store)
-    found = [workload_details(opened, *key, count) for key in choose(opened, [workload], place)]
-    _print(record_tables.print_details, found, as_json, "")
+    if workload is None:
+        found = [summarise(opened, *key) for key in choose(opened, (), place, generation)]
+        found.sort(key=lambda summary: -(summary.latency_ms or 0))
+        rows = [workload_row(summary) for summary in found]
+        _print(record_tables.print_workloads, rows, as_json, f"no records in {opened.root}")
+        return
+    details = [workload_details(opened, *key, count) for key in choose(opened, [workload], place, generation)]
+    _print(record_tables.print_details, details, as_json, "")
 
 
 @app.command("export")
@@ -113,27 +104,19 @@ def export_command(
 
 @app.command("import")
 def import_command(
-    file: Annotated[Path, typer.Argument(help="File that `tvmake records export` wrote.")],
+    source: Annotated[
+        Path, typer.Argument(help="File that `tvmake records export` wrote, or the directory of another store.")
+    ],
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add the records of a file. Each is checked; what cannot be right is set aside with the reason."""
-    from tvmake.records.sharing.exchange import import_records
-
-    _print_ingested(str(file), import_records(_store(store), file), as_json)
-
-
-@app.command("merge")
-def merge_command(
-    other: Annotated[Path, typer.Argument(file_okay=False, help="Directory of another store; it is only read.")],
-    store: Store = None,
-    as_json: AsJson = False,
-) -> None:
-    """Add the records of another store, checked like an import."""
-    from tvmake.records.sharing.exchange import merge
+    """Add the records of a file or of another store. Each is checked; what cannot be right is set aside with the reason."""
+    from tvmake.records.sharing.exchange import import_records, merge
     from tvmake.records.store import RecordStore
 
-    _print_ingested(str(other), merge(_store(store), RecordStore(other)), as_json)
+    opened = _store(store)
+    ingested = merge(opened, RecordStore(source)) if source.is_dir() else import_records(opened, source)
+    _print_ingested(str(source), ingested, as_json)
 
 
 @app.command("pull")

@@ -43,7 +43,7 @@ def print_places(rows: list[dict[str, Any]]) -> None:
 
 
 def print_workloads(rows: list[dict[str, Any]]) -> None:
-    """The table of ``tvmake records top``."""
+    """The table of ``tvmake records show`` without a workload."""
     from rich.table import Table
 
     several = len({row["place"] for row in rows}) > 1
@@ -63,7 +63,7 @@ def print_workloads(rows: list[dict[str, Any]]) -> None:
 
 
 def print_details(found: list[dict[str, Any]]) -> None:
-    """The page of ``tvmake records show``."""
+    """The page of ``tvmake records show`` for one workload."""
     from rich.table import Table
 
     console = open_console()

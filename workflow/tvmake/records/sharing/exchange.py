@@ -58,8 +58,6 @@ def import_records(store: RecordStore, source: Path) -> Ingested:
         InputError: there is no such file, it is of another kind, or nothing in it can be used.
         MachineError: the store cannot be written.
     """
-    if source.is_dir():
-        raise InputError(str(source), "is a directory", "`tvmake records merge` adds another store")
     try:
         with reading(source), open_plain(source) as file:
             ingested = ingest(store, portable.read(file, str(source)), source.name, digest_file(source))
