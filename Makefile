@@ -1,6 +1,7 @@
 # make demo   install into .venv from the lock, run the demo, say where the results are
 # make test   install, and run the tests that a change can break within eight minutes; PYTEST_ARGS=tests/tune runs that room
 # make test-all   all tests, less than an hour on two cores
+# make test-tools   install what some tests need and this machine lacks: Debian packages, Snakemake's plugins, an OpenCL driver
 # make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev
 # make coverage   how much of the package's code the tests ran: make test-all PYTEST_ARGS='--cov --cov-report=' coverage
 # make test-soak   the longest forms of some tests, hours
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 # Whole files go to one process each, the longest first.
 PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-soak test-native coverage lint lint-python lint-workflow docs lock clean
+.PHONY: demo test test-all test-tools test-soak test-native coverage lint lint-python lint-workflow docs lock clean
 
 demo: $(VENV)/.demo
 	$(BIN)/tvmake make
@@ -28,6 +29,9 @@ test-all: $(VENV)/.test
 
 test-soak: $(VENV)/.test
 	$(PYTEST) -m soak $(PYTEST_ARGS)
+
+test-tools: $(VENV)/.test
+	@envs/test-tools.sh "$(VENV)"
 
 test-native: $(VENV)/.test
 	cmake -S native -B build/native -DPython3_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DCMAKE_BUILD_TYPE=Debug \

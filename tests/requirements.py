@@ -1,6 +1,6 @@
 """What tests need of the machine: missing on a user's machine it is a skip, in CI a failure.
 
-At the end of a run each missing component is named once, with the command that installs it. As a program it prints the
+At the end of a run one line names the missing components; ``make test-tools`` installs them. As a program it prints the
 Debian packages that this machine lacks: ``apt-get install $(python3 tests/requirements.py)``.
 """
 
@@ -62,6 +62,10 @@ COMPONENTS = {
 }
 
 
+INSTALLERS = ("apt-get install ", "pip install ", "envs/")
+"""How commands begin whose work ``make test-tools`` does."""
+
+
 def need(*components: str) -> None:
     """Skip the test unless these of :data:`COMPONENTS` are there; with CI=true fail it."""
     for name in components:
@@ -98,14 +102,27 @@ def require(condition: object, needed: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
-    """Say once for each reason how many tests it had skipped."""
-    reasons = Counter(
+    """Say in one line how many tests were skipped, what they lack, and the command that installs it."""
+    reasons = [
         report.longrepr[2].removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())
         if isinstance(report.longrepr, tuple)
-    )
-    for reason, count in sorted(reasons.items()):
-        terminalreporter.write_line(f"skipped {count} {'tests' if count > 1 else 'test'}: {reason}")
+    ]
+    lacking = Counter(name for reason in reasons if (name := _installable(reason)))
+    lines = []
+    if lacking:
+        names = ", ".join(name for name, _ in lacking.most_common())
+        lines.append(f"skipped for lack of tools: {lacking.total()}; `make test-tools` installs {names}")
+    if others := len(reasons) - lacking.total():
+        lines.append(f"not for this machine: {others} (-rs says why)")
+    if lines:
+        terminalreporter.write_line("; ".join(lines))
+
+
+def _installable(reason: str) -> str | None:
+    """The component that a skipped test lacks, if ``make test-tools`` installs it."""
+    name, _, command = reason.removeprefix("needs ").partition(": ")
+    return name if command.startswith(INSTALLERS) else None
 
 
 if __name__ == "__main__":

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Install what some tests need and this machine lacks: test-tools.sh VENV
+#
+# Debian packages (with sudo where the user is not root), Snakemake's plugins for clusters, and on x86-64 Intel's OpenCL
+# for CPUs (275 MB, under Intel's licence; see intel-opencl.sh). VENV has the packages of test.lock already.
+set -eu
+venv=$1
+here=$(dirname "$0")
+
+missing=$(python3 "$here/../tests/requirements.py")
+if [ -n "$missing" ]; then
+    sudo=
+    [ "$(id -u)" = 0 ] || sudo=sudo
+    echo "installing $missing …"
+    $sudo apt-get update -qq
+    # shellcheck disable=SC2086  # several words
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+fi
+"$here/cluster.sh" "$venv/bin/python" "$venv/cluster"
+[ "$(uname -sm)" != "Linux x86_64" ] || "$here/intel-opencl.sh" "$venv/bin/python" "$here/../.venv-intel-opencl"
