@@ -12,7 +12,6 @@ from tests.frontend.torch.running import as_built
 NEAR = [0.0, 1e-30, -1e-12, 3e-8, -1e-6, 4e-5, -1e-3, 0.02, 0.3, -0.45, 0.55, -0.9, 0.99]
 VALUES = torch.tensor([*NEAR, 1.0, 3.0, 50.0])
 FAR = torch.tensor([-3.0, -0.5, 0.0, 0.25, 1.0, 3.9, 4.5, 5.5, 6.5, 8.0, 9.0])
-SHARES = torch.tensor([1e-30, 1e-7, 2e-4, 0.03, 0.4, 0.5, 0.75, 0.999])
 HUGE = torch.tensor([3.0, -4e5, 1e9, 7.0, -0.3, 0.125, 1e30, -3e37, 0.0, math.inf, 1e-30])
 MISSING = torch.tensor([1.0, math.nan, math.nan, 3.0, -2.0, math.nan])
 
@@ -27,25 +26,16 @@ MISSING = torch.tensor([1.0, math.nan, math.nan, 3.0, -2.0, math.nan])
         (functional.elu, -VALUES),
         (functional.selu, -VALUES),
         (torch.erfc, FAR),
-        (torch.special.erfcx, FAR),
-        (torch.special.ndtri, SHARES),
-        (torch.special.spherical_bessel_j0, VALUES),
         (lambda x: torch.hypot(x, x.flip(0)), HUGE),
         (lambda x: torch.remainder(x, x.flip(0)), HUGE[:6]),
         (lambda x: torch.fmax(x, x.flip(0)), MISSING),
     ],
     ids=[
-        "expm1", "log1p", "atanh", "asinh", "elu", "selu", "erfc", "erfcx", "ndtri", "spherical", "hypot", "remainder", "fmax",
+        "expm1", "log1p", "atanh", "asinh", "elu", "selu", "erfc", "hypot", "remainder", "fmax",
     ],
 )  # fmt: skip
 def test_no_digits_are_lost(function, values):
     np.testing.assert_allclose(as_built(function, values), function(values.double()).numpy(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("function", [torch.special.bessel_j0, torch.special.bessel_j1])
-def test_bessel_functions_are_within_rounding(function):
-    values = torch.tensor([-20.0, -3.0, -1e-3, 0.0, 0.5, 2.4, 5.5, 7.9, 8.1, 12.0, 60.0])
-    np.testing.assert_allclose(as_built(function, values), function(values.double()).numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("divisor", [0.1, -0.3, 2.0, torch.tensor([0.1, 0.0, -3.0, 1e-3, 7.0])], ids=str)

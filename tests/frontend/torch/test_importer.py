@@ -5,7 +5,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from tests.frontend.compiled import run_compiled
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Of, outputs
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import importer as torch_export
@@ -431,6 +431,47 @@ def test_all_unsupported_operators_are_listed_with_their_counts():
         torch_export.read(export(Unsupported().eval(), (uniform(4),)), options())
     assert caught.value.problem.endswith("aten.special_bessel_y0.default (2×), aten.special_bessel_y1.default (1×)")
     assert caught.value.problem.startswith("2 operators have no importer")
+
+
+ABSENT = {
+    "singular values": (torch.linalg.svdvals, "iterated until they converge"),
+    "eigenvalues": (lambda x: torch.linalg.eigh(x @ x.mT)[0], "iterated until they converge"),
+    "a pseudoinverse": (torch.linalg.pinv, "iterated until they converge"),
+    "orthogonal factors": (lambda x: torch.linalg.qr(x)[0], "no such factorisation"),
+    "triangular factors": (lambda x: torch.linalg.lu(x)[1], "no such factorisation"),
+    "an exponential of matrices": (torch.linalg.matrix_exp, "no such factorisation"),
+    "gamma": (torch.lgamma, "special function"),
+    "digamma": (torch.digamma, "special function"),
+    "its second derivative": (lambda x: torch.polygamma(2, x), "special function"),
+    "zeta": (lambda x: torch.special.zeta(x, 2.0), "special function"),
+    "Bessel": (torch.special.i0e, "special function"),
+    "mantissas": (lambda x: torch.frexp(x)[0], "no such operator"),
+    "divisors": (lambda x: torch.gcd(x.int(), x.int().T), "no such operator"),
+    "the most frequent value": (lambda x: torch.mode(x)[0], "no such operator"),
+    "a histogram": (lambda x: torch.histc(x, 4, -2, 2), "no such operator"),
+    "gradients of convolutions": (
+        lambda x: torch.ops.aten.convolution_backward(
+            x[None, None], x[None, None], x[None, None, :1, :1], None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, False, False]
+        )[0],
+        "gradients of convolutions",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_an_operator_that_no_published_network_has_is_refused_with_the_reason(name):
+    function, reason = ABSENT[name]
+    with pytest.raises(InputError, match="no importer in TVM") as caught:
+        torch_export.read(export(Of(function).eval(), (uniform(4, 4),)), options())
+    assert reason in caught.value.remedy
+
+
+def test_a_value_of_parameters_alone_may_have_any_operator():
+    weight = uniform(4, 4)
+    imported = torch_export.read(
+        export(Of(lambda x: x @ torch.linalg.qr(weight)[0]).eval(), (uniform(2, 4),)), options()
+    )
+    assert imported.signature.outputs[0].shape == (2, 4)
 
 
 class WithNumber(nn.Module):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from tests.frontend.torch.running import outputs
 from tvmake.errors import InputError
@@ -78,13 +77,10 @@ class Slope(nn.Module):
 @pytest.mark.parametrize(
     "layers",
     [
-        lambda: [nn.Conv2d(3, 6, 3, 2, 1, dilation=2), nn.Conv2d(6, 6, (3, 2), groups=3, padding=(1, 0))],
-        lambda: [nn.ConvTranspose2d(3, 4, 3, 2, 1, output_padding=1), nn.AvgPool2d(2, 2, 1)],
-        lambda: [nn.AvgPool2d((3, 2), 2), nn.MaxPool2d(2)],
-        lambda: [nn.Upsample(scale_factor=2, mode="bilinear"), nn.Upsample(size=(7, 9)), nn.Upsample(scale_factor=2.0)],
+        lambda: [nn.MaxPool2d(2)],
         lambda: [nn.GroupNorm(1, 3), nn.Flatten(1, 2), nn.LayerNorm(8), nn.GRU(8, 4, batch_first=True), First()],
     ],
-    ids=["convolutions", "transposed", "pools", "resizes", "norms"],
+    ids=["maxima", "norms"],
 )
 def test_gradients_of_layers(layers: Callable[[], list[nn.Module]]):
     check(Slope(*layers()), torch.randn(1, 3, 9, 8))
@@ -96,17 +92,15 @@ class First(nn.Module):
 
 
 class Learns(nn.Module):
-    """Steps of learning in each call, a kernel of a convolution and a matrix."""
+    """A step of learning in each call."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernel, self.matrix = nn.Parameter(torch.randn(3, 2, 3, 3)), nn.Parameter(torch.randn(4, 4))
+        self.matrix = nn.Parameter(torch.randn(4, 4))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        kernel = torch.func.grad(lambda kernel: F.conv2d(x, kernel, stride=2, padding=1).relu().sum())(self.kernel)
+    def forward(self, x: Tensor) -> Tensor:
         rows = x[0, :, :, :4].flatten(0, 1)
-        solved = torch.func.grad(lambda one: torch.linalg.solve(one.T @ one + torch.eye(4), rows.T).sum())(self.matrix)
-        return kernel, solved
+        return torch.func.grad(lambda one: torch.linalg.solve(one.T @ one + torch.eye(4), rows.T).sum())(self.matrix)
 
 
 def test_gradients_by_weights():

@@ -16,9 +16,6 @@ from tvmake.frontend.torch.importer import read
 EDGES = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 3e38, -3e38, 1e-40, -1e-45, torch.inf, -torch.inf, torch.nan, 1.1754943508222875e-38, -3.7])  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
-    "frexp": torch.frexp,
-    "neighbours": lambda x: (torch.nextafter(x, torch.tensor(9.0)), torch.nextafter(x, torch.full_like(x, -9))),
-    "neighbours towards zero": lambda x: (torch.nextafter(x, torch.tensor(0.0)),),
     "views": lambda x: ((x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32), x.view(torch.int32) >> 23),
 }
 

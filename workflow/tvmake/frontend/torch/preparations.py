@@ -202,10 +202,12 @@ def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
     if missing:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
         plural = "operator has" if len(missing) == 1 else "operators have"
+        names = [exported.operator_name(node) for node in unknown]
+        reason = next((refusals.WITHOUT_IMPORTER[name] for name in names if name in refusals.WITHOUT_IMPORTER), _REMEDY)
         raise InputError(
             where,
             f"{len(missing)} {plural} no importer in TVM {tvm.__version__}: {listing}",
-            _LOOP_REMEDY if "while_loop" in missing else _REMEDY,
+            _LOOP_REMEDY if "while_loop" in missing else reason,
         )
 
 

@@ -214,3 +214,39 @@ _FIXED_SHAPES = {
     "index": _MASK,
 }
 """What to do instead of an operator, by a part of its name."""
+
+_OUTSIDE = "compute it before or after the network, and hand its value in as an input"
+_ITERATES = (
+    f"singular values and eigenvalues are iterated until they converge, and a package has no such loop: {_OUTSIDE}"
+)
+_FACTORS = (
+    f"TVM has no such factorisation or function of matrices; equations and inverses are imported. Else {_OUTSIDE}"
+)
+_SPECIAL = f"no library or code generator of TVM has this special function: {_OUTSIDE}"
+_COUNTS = f"TVM has no such operator: write it with comparisons and sums (torch.where, one_hot), or {_OUTSIDE}"
+_GRADIENT = (
+    "gradients of convolutions, average pools and resizes are not imported; those of matmuls, activations and norms are"
+)
+
+WITHOUT_IMPORTER = {
+    **dict.fromkeys(
+        ("_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_pinv"), _ITERATES
+    ),
+    **dict.fromkeys(
+        ("linalg_qr", "geqrf", "linalg_lu", "lu_unpack", "linalg_householder_product", "ormqr", "linalg_matrix_exp", "cholesky_inverse"),
+        _FACTORS,
+    ),
+    **dict.fromkeys(
+        (
+            "lgamma", "digamma", "polygamma", "special_zeta", "special_erfcx", "special_ndtri", "i0", "special_i0e", "special_i1", "special_i1e",
+            "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1", "special_spherical_bessel_j0",
+            "special_modified_bessel_i0", "special_modified_bessel_i1", "igamma", "igammac", "special_airy_ai",
+        ),
+        _SPECIAL,
+    ),
+    **dict.fromkeys(("frexp", "nextafter", "gcd", "lcm", "mode", "histc", "histogram", "segment_reduce"), _COUNTS),
+    **dict.fromkeys(
+        ("convolution_backward", "avg_pool2d_backward", "upsample_bilinear2d_backward", "upsample_nearest2d_backward"), _GRADIENT
+    ),
+}  # fmt: skip
+"""Why operators are not imported, and what to do, by their names without overloads."""

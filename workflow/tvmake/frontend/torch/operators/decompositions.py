@@ -13,13 +13,6 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
-LANCZOS = (
-    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
-    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
-)  # fmt: skip
-"""Coefficients for g = 7 (P. Godfrey, after C. Lanczos, "A precision approximation of the gamma function", 1964)."""
-LANCZOS_G = 7
-
 
 def _distances(left: Tensor, right: Tensor, p: float, _mode: int | None = None) -> Tensor:
     difference = (left.unsqueeze(-2) - right.unsqueeze(-3)).abs()
@@ -94,19 +87,6 @@ def _norm_of_wide_weights(norm: torch._ops.OpOverload, position: int) -> Callabl
         return found.to(data.dtype), *statistics
 
     return normalized
-
-
-def _log_gamma(data: Tensor) -> Tensor:
-    """By Lanczos' approximation; below a half by Euler's reflection formula."""
-    positive = torch.where(data < 0.5, 1 - data, data) - 1
-    total = torch.full_like(positive, LANCZOS[0])
-    for number, coefficient in enumerate(LANCZOS[1:], 1):
-        total = total + coefficient / (positive + number)
-    base = positive + LANCZOS_G + 0.5
-    found = 0.5 * math.log(2 * math.pi) + (positive + 0.5) * base.log() - base + total.log()
-    sine = torch.sin(math.pi * (data - data.round())).abs()
-    found = torch.where(data < 0.5, math.log(math.pi) - sine.log() - found, found)
-    return torch.where(data.abs() == math.inf, math.inf, found)
 
 
 def _extreme_number(extreme: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Any]:
@@ -323,7 +303,6 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten._new_zeros_with_same_feature_meta.default: _zeros_of_batch,
     aten.rrelu_with_noise.default: _rrelu,
     aten.rrelu_with_noise_functional.default: _rrelu_functional,
-    aten.lgamma.default: _log_gamma,
     aten.logcumsumexp.default: _log_cumulative_sum_of_exponentials,
     aten.cummax.default: _running(torch.gt),
     aten.cummin.default: _running(torch.lt),

@@ -1,4 +1,4 @@
-"""The k-th value, medians and modes, along an axis or of all values.
+"""The k-th value and medians, along an axis or of all values.
 
 NaN counts as the largest value, as PyTorch has it.
 """
@@ -52,25 +52,10 @@ def _of_all(of_axis: Callable[..., Any]) -> Callable[[Tensor], Any]:
     return of_all
 
 
-def _mode(data: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The value that occurs most, the smallest of several, and its last place."""
-    if data.ndim == 0 or not isinstance(data.shape[dim], int):
-        return NotImplemented
-    row = data.movedim(dim, -1)
-    counts = (row.unsqueeze(-1) == row.unsqueeze(-2)).to(torch.int64).sum(-1)
-    is_most = counts == counts.amax(-1, keepdim=True)
-    highest = row.amax(-1, keepdim=True)
-    value = torch.where(is_most, row, highest).amin(-1)
-    places = torch.arange(row.shape[-1])
-    place = torch.where(row == value.unsqueeze(-1), places, -1).amax(-1)
-    return (value.unsqueeze(dim), place.unsqueeze(dim)) if keepdim else (value, place)
-
-
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.kthvalue.default: kth_value,
     aten.median.dim: _median,
     aten.median.default: _of_all(_median),
     aten.nanmedian.dim: _median_without_nan,
     aten.nanmedian.default: _of_all(_median_without_nan),
-    aten.mode.default: _mode,
 }

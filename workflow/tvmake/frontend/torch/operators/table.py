@@ -14,7 +14,6 @@ from tvmake.frontend.torch.operators import (
     decompositions,
     dimension_arithmetic,
     dynamic_axes,
-    gradients,
     integers,
     order_statistics,
     quantized,
@@ -22,7 +21,7 @@ from tvmake.frontend.torch.operators import (
     special,
 )
 from tvmake.frontend.torch.operators.indexing import index, scatter, slices, views
-from tvmake.frontend.torch.operators.matrices import linear_algebra, matmul, singular_values
+from tvmake.frontend.torch.operators.matrices import linear_algebra, matmul
 from tvmake.frontend.torch.operators.spatial import dynamic_resize, pooling, resize, volumes
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = merge_tables(
@@ -44,13 +43,10 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = merge_tables(
 """By the operator's name: what emits its value in Relax, with TVM's importer; operators without one are TVM's."""
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = merge_tables(
-    bits.DECOMPOSITIONS,
     counting.DECOMPOSITIONS,
     decompositions.DECOMPOSITIONS,
-    gradients.DECOMPOSITIONS,
     linear_algebra.DECOMPOSITIONS,
     order_statistics.DECOMPOSITIONS,
-    singular_values.DECOMPOSITIONS,
     special.DECOMPOSITIONS,
     views.DECOMPOSITIONS,
     volumes.DECOMPOSITIONS,

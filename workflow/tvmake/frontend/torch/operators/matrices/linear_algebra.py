@@ -95,22 +95,6 @@ def _factored(matrix: Tensor, *, pivot: bool = True) -> Any:
     return factors, pivots
 
 
-def _taken_apart(matrix: Tensor, *, pivot: bool = True) -> Any:
-    if not pivot or not _is_small(matrix, matrix.mT):
-        return NotImplemented
-    factors, _, order = _factors(matrix)
-    is_row = order.unsqueeze(-2) == torch.arange(matrix.shape[-2]).unsqueeze(-1)
-    return is_row.to(matrix.dtype), *_lower_and_upper(factors)
-
-
-def _unpacked(factors: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    if not unpack_data or not unpack_pivots or not _is_small(factors, factors.mT):
-        return NotImplemented
-    order = _exchanged(torch.arange(factors.shape[-2]).expand(factors.shape[:-1]).unsqueeze(-1), pivots).squeeze(-1)
-    is_row = order.unsqueeze(-2) == torch.arange(factors.shape[-2]).unsqueeze(-1)
-    return is_row.to(factors.dtype), *_lower_and_upper(factors)
-
-
 def _exchanged(rows: Tensor, pivots: Tensor) -> Tensor:
     """Rows after the exchanges of a factorisation."""
     count = rows.shape[-2]
@@ -217,73 +201,6 @@ def _cholesky_solve(right: Tensor, factor: Tensor, upper: bool = False) -> Any:
     return _triangular(lower.mT, _triangular(lower, right, upper=False), upper=True)
 
 
-def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Any:
-    if not _is_small(factor):
-        return NotImplemented
-    return _cholesky_solve(torch.eye(factor.shape[-1], dtype=factor.dtype).expand(factor.shape), factor, upper)
-
-
-def orthogonal_and_upper(matrix: Tensor, mode: str = "reduced") -> Any:
-    """By Householder's reflections, with the signs of LAPACK."""
-    if not _is_small(matrix, matrix.mT):
-        return NotImplemented
-    height, width = matrix.shape[-2:]
-    rest = matrix
-    orthogonal = torch.eye(height, dtype=matrix.dtype).expand(*matrix.shape[:-2], height, height)
-    for step in range(min(height - 1, width)):
-        is_below = (torch.arange(height) >= step).unsqueeze(-1)
-        column = torch.where(is_below, rest[..., step : step + 1], 0.0)
-        # The mirror's length is of no matter; squares of what is left of columns that depend on others would be 0.
-        largest = column.abs().amax(-2, keepdim=True)
-        column = column / torch.where(largest > 0, largest, 1.0)
-        first = column[..., step : step + 1, :]
-        length = (column * column).sum(-2, keepdim=True).sqrt()
-        is_here = _unit(height, step).unsqueeze(-1)
-        mirror = torch.where(is_here, column + torch.where(first < 0, -length, length), column)
-        below = torch.where(is_here, 0.0, column).abs().amax(-2, keepdim=True)
-        squared = (mirror * mirror).sum(-2, keepdim=True)
-        factor = torch.where(below > 0, 2 / torch.where(below > 0, squared, 1.0), 0.0)
-        rest = rest - factor * mirror * (mirror * rest).sum(-2, keepdim=True)
-        orthogonal = orthogonal - factor * (orthogonal @ mirror) * mirror.mT
-    kept = min(height, width) if mode != "complete" else height
-    upper = rest[..., :kept, :].triu()
-    if mode == "r":
-        return torch.zeros(0, dtype=matrix.dtype), upper
-    return orthogonal[..., :kept], upper
-
-
-SQUARINGS, TERMS = 16, 12
-"""Of a matrix exponential: how often its argument may be halved, and the powers that are summed up then."""
-
-
-def _exponential(matrix: Tensor) -> Any:
-    """The series of a matrix halved until its norm is below one, squared as often: as many steps for any extent."""
-    if not _is_known(matrix):
-        return NotImplemented
-    norm = matrix.abs().sum(-2).amax(-1)[..., None, None]
-    halvings = torch.ceil(torch.log2(norm.clamp(min=1)))
-    scaled, one = matrix / torch.exp2(halvings), torch.eye(matrix.shape[-1], dtype=matrix.dtype)
-    found = one + scaled / TERMS
-    for power in range(TERMS - 1, 0, -1):
-        found = one + scaled @ found / power
-    for number in range(SQUARINGS):
-        found = torch.where(halvings > number, found @ found, found)
-    return torch.where(halvings > SQUARINGS, torch.nan, found)
-
-
-def _reflected(vectors: Tensor, sizes: Tensor) -> Any:
-    """The first columns of the product of reflections, as QR decompositions hold them."""
-    if not _is_small(vectors, vectors.mT):
-        return NotImplemented
-    rows, columns = vectors.shape[-2:]
-    found = torch.eye(rows, columns, dtype=vectors.dtype).expand(vectors.shape)
-    for step in reversed(range(sizes.shape[-1])):
-        below = torch.where(torch.arange(rows) > step, vectors[..., step], 0.0) + _unit(rows, step)
-        along = (below.unsqueeze(-1) * found).sum(-2, keepdim=True)
-        found = found - sizes[..., step, None, None] * below.unsqueeze(-1) * along
-    return found
-
-
 def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
     """The form with one more result, which is 0 for matrices that have an answer."""
 
@@ -323,11 +240,9 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten._linalg_solve_ex.default: _with_factors(_solve, has_report=True),
     aten._linalg_det.default: _with_factors(_determinant),
     aten._linalg_slogdet.default: _with_factors(_sign_and_logarithm),
-    aten.linalg_lu.default: _taken_apart,
     aten.linalg_lu_factor.default: _factored,
     aten.linalg_lu_factor_ex.default: _with_report(_factored),
     aten.linalg_lu_solve.default: _solved_by_factors,
-    aten.lu_unpack.default: _unpacked,
     aten.linalg_det.default: _determinant,
     aten.det.default: _determinant,
     aten.linalg_slogdet.default: _sign_and_logarithm,
@@ -337,10 +252,6 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.linalg_cholesky_ex.default: _with_report(_cholesky),
     aten.cholesky.default: _cholesky,
     aten.cholesky_solve.default: _cholesky_solve,
-    aten.cholesky_inverse.default: _cholesky_inverse,
     aten.linalg_solve_triangular.default: _triangular,
-    aten.linalg_matrix_exp.default: _exponential,
-    aten.linalg_householder_product.default: _reflected,
-    aten.linalg_qr.default: orthogonal_and_upper,
     aten._linalg_check_errors.default: _checked,
 }
