@@ -49,7 +49,7 @@ class Summaries:
                 file.write_bytes(_mistakes(chance))
             case _:
                 chance.choice((os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")))(file)
-        commands = [["show", "theirs"], ["diff", "results", "theirs"], _read_by_api, _read_history]
+        commands = [["status", "theirs"], ["diff", "results", "theirs"], _read_by_api, _read_history]
         if name == HISTORY:
             commands = [_read_history]
         chance.shuffle(commands)

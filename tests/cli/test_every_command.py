@@ -15,7 +15,7 @@ from tvmake.cli import run
 from tvmake.cli.app import ELSEWHERE, GROUPS, command
 
 TABLES = (
-    "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
+    "check", "clean", "run", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
     "device list", "device info", "device push", "device selftest", "records list",
     "records show", "records prune", "records verify", "records export", "records import", "records pull",
     "records push", "runtime list", "cache verify", "cache prune", "cache clear", "verify", "sign", "lock", "report",

@@ -31,7 +31,7 @@ def test_all_of_what_a_command_prints_is_returned_though_a_pipe_would_not_hold_i
 
 def test_an_error_has_its_place_its_problem_and_its_remedy(tmp_path: Path):
     with pytest.raises(InputError) as refused:
-        run_tvmake(["show"], tmp_path)
+        run_tvmake(["status", "results"], tmp_path)
     assert (refused.value.where, refused.value.problem) == ("results", "no such summary")
     assert refused.value.remedy and "tvmake make" in refused.value.remedy
 
@@ -53,7 +53,7 @@ def test_several_mistakes_arrive_together(tmp_path: Path):
 def test_progress_is_passed_on_if_wanted(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     for shows in (True, False):
         with pytest.raises(InputError):
-            run_tvmake(["show"], tmp_path, shows_progress=shows)
+            run_tvmake(["status", "results"], tmp_path, shows_progress=shows)
         assert ("no such summary" in capfd.readouterr().err) is shows
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tvmake.api.results import Results
 from tvmake.cli.results.diff import diff
-from tvmake.cli.results.show import show
+from tvmake.cli.results.status import status
 from tvmake.errors import InputError
 from tvmake.storage.notes.job_records import recorded
 
@@ -18,30 +18,30 @@ from tvmake.storage.notes.job_records import recorded
 @pytest.fixture
 def tvmake():
     app = typer.Typer()
-    app.command("show")(show)
+    app.command("status")(status)
     app.command("diff")(diff)
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_show_prints_a_finished_run_by_directory_or_file(run, tvmake):
+def test_status_of_results_prints_a_finished_run_by_directory_or_file(run, tvmake):
     run.add()
     run.report()
-    by_directory, by_file = tvmake("show", run.results), tvmake("show", run.file("summary.json"))
+    by_directory, by_file = tvmake("status", run.results), tvmake("status", run.file("summary.json"))
     assert by_directory.exit_code == 0
     assert "digits" in by_directory.stdout
     assert by_directory.stdout == by_file.stdout
 
 
 @pytest.mark.parametrize("named", ["digits/float32/cpu", "digits", "digits/float32/cpu/"])
-def test_show_prints_the_rows_of_a_variant_or_a_model(run, tvmake, monkeypatch, named):
+def test_status_of_results_prints_the_rows_of_a_variant_or_a_model(run, tvmake, monkeypatch, named):
     run.add()
     run.add(model="other")
     run.report()
     monkeypatch.chdir(run.results.parent)
-    alone, placed = tvmake("show", named), tvmake("show", run.results, named)
+    alone, placed = tvmake("status", named), tvmake("status", run.results, named)
     assert (alone.exit_code, alone.stdout) == (0, placed.stdout)
     assert "digits" in alone.stdout and "other" not in alone.stdout
-    rows = json.loads(tvmake("show", named, "--json").stdout)["rows"]
+    rows = json.loads(tvmake("status", named, "--json").stdout)["rows"]
     assert [row["model"] for row in rows] == ["digits"]
 
 
@@ -49,27 +49,27 @@ def test_a_mistyped_variant_is_answered_with_the_nearest(run, tvmake, monkeypatc
     run.add()
     run.report()
     monkeypatch.chdir(run.results.parent)
-    refused = str(tvmake("show", "digits/float32/cpy").exception)
+    refused = str(tvmake("status", "digits/float32/cpy").exception)
     assert "digits/float32/cpy: is neither a variant or model of results, nor a results directory" in refused
     assert "did you mean 'digits/float32/cpu'?" in refused
 
 
-def test_show_says_that_there_is_no_run(tmp_path, tvmake):
-    result = tvmake("show", tmp_path)
+def test_status_of_results_says_that_there_is_no_run(tmp_path, tvmake):
+    result = tvmake("status", tmp_path)
     assert isinstance(result.exception, InputError)
     assert str(tmp_path / "summary.json") in str(result.exception)
 
 
-def test_show_refuses_a_summary_of_another_kind(tmp_path, tvmake):
+def test_status_of_results_refuses_a_summary_of_another_kind(tmp_path, tvmake):
     (tmp_path / "summary.json").write_text('{"schema_version": 99}')
-    assert isinstance(tvmake("show", tmp_path).exception, InputError)
+    assert isinstance(tvmake("status", tmp_path).exception, InputError)
 
 
 @pytest.mark.parametrize("content", ["", "some text", "\x08\x07"])
 def test_a_file_that_is_no_summary_is_called_that_and_not_one_of_another_version(tmp_path, tvmake, content):
     file = tmp_path / "other.onnx"
     file.write_text(content)
-    for command in (["show", file], ["diff", file, tmp_path]):
+    for command in (["status", file], ["diff", file, tmp_path]):
         refused = str(tvmake(*command).exception)
         assert ("is no summary of a run" if content else "is empty") in refused
         assert "version" not in refused.splitlines()[0]
@@ -78,8 +78,8 @@ def test_a_file_that_is_no_summary_is_called_that_and_not_one_of_another_version
 def test_pipes_and_links_in_the_place_of_a_summary_are_named_as_those(tmp_path, tvmake):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
-    assert "it is a pipe" in str(tvmake("show", tmp_path / "pipe").exception)
-    assert "too many levels of symbolic links" in str(tvmake("show", tmp_path / "circle").exception)
+    assert "it is a pipe" in str(tvmake("status", tmp_path / "pipe").exception)
+    assert "too many levels of symbolic links" in str(tvmake("status", tmp_path / "circle").exception)
 
 
 def test_a_summary_that_was_altered_since_it_was_made_is_refused_by_every_reader(run, tvmake, tmp_path, monkeypatch):
@@ -92,11 +92,11 @@ def test_a_summary_that_was_altered_since_it_was_made_is_refused_by_every_reader
     other = tmp_path.parent / "copy.json"
     other.write_text(summary.read_text().replace("Test SoC", "Best SoC"))
     shutil.copy(other, summary)
-    for command in (["show", run.results], ["show", summary], ["diff", other, run.results]):
+    for command in (["status", run.results], ["status", summary], ["diff", other, run.results]):
         assert "not as it was made" in str(tvmake(*command).exception)
     with pytest.raises(InputError, match="not as it was made"):
         Results(run.results)
-    assert tvmake("show", other).exit_code == 0, "nothing is known of a summary from elsewhere"
+    assert tvmake("status", other).exit_code == 0, "nothing is known of a summary from elsewhere"
 
 
 @pytest.mark.parametrize("mark", [{"verdict": "pass"}, {"best": True}, {"missed": []}])
@@ -106,7 +106,7 @@ def test_no_row_is_read_that_says_pass_or_best_beside_a_missed_goal(run, tvmake,
     assert said["rows"][0]["verdict"] == "fail"
     said["rows"][0].update(mark)
     run.file("summary.json").write_text(json.dumps(said))
-    shown = tvmake("show", run.results)
+    shown = tvmake("status", run.results)
     assert "the verdict is" in str(shown.exception)
 
 
@@ -149,7 +149,7 @@ def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path
 
 @pytest.mark.parametrize(
     "module",
-    ["tvmake.stages.results.report", "tvmake.cli.results.show", "tvmake.cli.results.diff", "tvmake.report.terminal"],
+    ["tvmake.stages.results.report", "tvmake.cli.results.summary", "tvmake.cli.results.diff", "tvmake.report.terminal"],
 )
 def test_no_compiler_framework_or_template_engine_is_imported_with(module):
     heavy = "{'tvm', 'torch', 'onnx', 'onnxruntime', 'jinja2', 'pandas'}"

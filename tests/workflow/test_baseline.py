@@ -36,7 +36,7 @@ def test_a_model_that_has_changed_since_its_import_is_not_measured_as_the_import
 
 
 def test_the_table_says_how_many_times_as_fast_and_as_what(demo: Project):
-    text = demo.run("tvmake", "show").stdout
+    text = demo.run("tvmake", "status", "results").stdout
     assert "× baseline" in text.splitlines()[0]
     assert "times as fast as the model in onnxruntime" in text
     assert "below 1 it is slower" in text
@@ -47,4 +47,4 @@ def test_a_key_turns_the_baseline_off(demo: Project):
     assert demo.make().returncode == 0
     assert latency(demo)["baseline"] is None
     assert {row["speedup"] for row in rows(demo)} == {None}
-    assert "times as fast" not in demo.run("tvmake", "show").stdout
+    assert "times as fast" not in demo.run("tvmake", "status", "results").stdout

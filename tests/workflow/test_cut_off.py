@@ -58,7 +58,7 @@ def test_a_comment_in_the_model_is_imported_and_nothing_is_built_or_measured_aga
         checked = check_package(package)
         assert checked.source and checked.has_list
         assert checked.source.files == {"digits.onnx": digest_file(demo.directory / "digits.onnx")}
-    shown = demo.run("tvmake", "show")
+    shown = demo.run("tvmake", "status", "results")
     assert f"digits: onnx, digits.onnx sha256 {digest_file(demo.directory / 'digits.onnx')}\n" in shown.stdout
 
 

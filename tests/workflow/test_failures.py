@@ -61,7 +61,7 @@ def test_the_summary_of_a_run_that_failed_is_refused_once_it_was_edited_and_made
     assert "1 pass, 1 failed" in show(broken).stdout
     summary.write_bytes(made.replace(b'"verdict": "failed"', b'"verdict": "pass"'))
     assert summary.read_bytes() != made
-    for command in (["show"], ["diff", "results/summary.json", "results"]):
+    for command in (["status", "results"], ["diff", "results/summary.json", "results"]):
         done = broken.run("tvmake", *command)
         assert done.returncode == 1 and "not as it was made" in done.stderr, done.stdout
     assert broken.run("tvmake", "report").returncode == 0
@@ -85,7 +85,7 @@ def test_a_row_of_a_job_that_failed_later_names_its_stage_and_a_run_that_was_sto
 
 
 def show(project: Project) -> subprocess.CompletedProcess[str]:
-    done = project.run("tvmake", "show")
+    done = project.run("tvmake", "status", "results")
     assert done.returncode == 0, done.stderr
     return done
 

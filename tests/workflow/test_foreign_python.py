@@ -81,7 +81,7 @@ def test_no_command_runs_a_python_file_that_only_lies_there(project: Project, tm
         ("lock", *config),
         ("make", *config, "--locked", "run.lock", "--dry-run"),
         ("verify", package),
-        ("show", package),
+        ("status", package),
         ("bundle", "export", "all.tar"),
         ("bundle", "import", "all.tar"),
         ("cache", "info"),

@@ -40,7 +40,7 @@ def test_a_run_neither_uses_the_network_nor_writes_into_the_home_directory(watch
         ("make", *config),
         ("make", *config, "--no-warm", "--forcerun", "reference", "validate"),
         ("lock", *config),
-        ("show",),
+        ("status", "results"),
         ("bundle", "export", "all.tar"),
         ("check", *config),
         ("clean", *config, "--yes"),

@@ -46,7 +46,7 @@ def test_a_value_reaches_the_device_and_no_file(project: Project, tmp_path: Path
     for command in (
         ("lock",),
         ("bundle", "export", "all.tar", "--inputs"),
-        ("show",),
+        ("status", "results"),
         ("check",),
         ("make", "--dry-run"),
     ):

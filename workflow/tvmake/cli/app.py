@@ -13,7 +13,7 @@ from tvmake.cli.machine import doctor, runtime, targets
 from tvmake.cli.other_options import is_model
 from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
-from tvmake.cli.results import debug, diff, explain, lock, logs, report, show, status
+from tvmake.cli.results import debug, diff, explain, lock, logs, report, status
 from tvmake.cli.step import command as step
 from tvmake.errors import UsageError
 from tvmake.process.output import argument
@@ -50,10 +50,9 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Look": {
         "check": "validate a config and list what it would make",
-        "status": "show what is made, failed, missing or outdated",
+        "status": "show what is made or missing, or a run's table",
         "explain": "say what made a file, and why it would be rebuilt",
         "logs": "print the log of the job that failed",
-        "show": "print the summary table of a finished run",
         "report": "write the page of a run",
         "diff": "compare two runs: latency, numerics, sizes",
         "debug": "name the first operator whose output departs",
@@ -139,7 +138,6 @@ app.command("status")(status.status)
 app.command("explain")(explain.explain)
 app.command("logs")(logs.logs)
 app.command("debug")(debug.debug)
-app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("diff")(diff.diff)
 app.command("targets")(targets.targets)

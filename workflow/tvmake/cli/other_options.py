@@ -23,7 +23,7 @@ OTHER_OPTIONS = {
     **dict.fromkeys(("--iterations", "--avgRuns"), "write --repeat 100"),
     **dict.fromkeys(("--loadEngine", "--package"), "the package is a word of its own: `tvmake run PACKAGE`"),
     **dict.fromkeys(("--loadInputs",), "write -i FILE, for each input"),
-    **dict.fromkeys(("--json",), "facts of what is made, as JSON: `tvmake show --json`, `tvmake status --json`"),
+    **dict.fromkeys(("--json",), "facts of what is made, as JSON: `tvmake status --json`"),
 }  # fmt: skip
 """tvmc's, trtexec's, Olive's and others'; ``{command}`` is the command that was typed."""
 

@@ -1,4 +1,4 @@
-"""``tvmake status``: what is made, and what is not, for each variant and stage."""
+"""``tvmake status``: what is made, and what is not, for each variant and stage; or the summary of a finished run."""
 
 from __future__ import annotations
 
@@ -24,18 +24,32 @@ WORST_FIRST: tuple[State, ...] = ("failed", "running", "missing", "outdated", "m
 
 
 def status(
+    results: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RESULTS]", help="A results directory or a summary.json: print the table of that run."),
+    ] = None,
+    variant: Annotated[
+        str, typer.Argument(metavar="[VARIANT]", help="A variant or a model: its rows alone. May stand alone.")
+    ] = "",
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say why, for each job that is not made.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is made, failed, missing or outdated, by variant and stage.
+    """Show what is made, failed, missing or outdated, by variant and stage; with RESULTS, the table of a finished run.
+
+    The table needs no config: latency, numerics and size of each variant, and where the models came from.
 
     ``outdated`` is also what lies behind another job that would run; it stays as it is if that job makes the same again. Jobs
     that several variants share, such as a model's import, count once in the sum.
     """
 
+    if results is not None:
+        from tvmake.cli.results.summary import print_run
+
+        print_run(results, variant, as_json)
+        return
     from tvmake.cli.configs import plan_in
     from tvmake.engine.up_to_date.job_states import STATES, job_states
     from tvmake.engine.up_to_date.scope import jobs_of

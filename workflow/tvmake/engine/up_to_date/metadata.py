@@ -104,7 +104,7 @@ def _content(path: str) -> Any:
 def _how_to_share(record: Path) -> str:
     """What to do about a record that may not be read: Snakemake gives those of a run to its user and group alone."""
     if record.exists() and (owner := record.stat().st_uid) != os.geteuid():
-        return f"it belongs to {owner_name(owner)}, for whom `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}` lets others see; `tvmake show` prints the results"
+        return f"it belongs to {owner_name(owner)}, for whom `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}` lets others see; `tvmake status results` prints the table"
     return how_to_permit(record, os.R_OK)
 
 

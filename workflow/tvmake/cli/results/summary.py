@@ -1,13 +1,12 @@
-"""``tvmake show``: the summary of a finished run."""
+"""``tvmake status RESULTS``: the summary of a finished run."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from tvmake.cli.configs import AsJson
 from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -16,12 +15,17 @@ if TYPE_CHECKING:
 RESULTS = Path("results")
 
 
-def show(
-    results: Annotated[Path, typer.Argument(help="A results directory, or a summary.json.")] = RESULTS,
-    variant: Annotated[str, typer.Argument(help="A variant or a model: its rows alone. May stand alone.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Print the summary table of a finished run, and where its models came from."""
+def print_run(results: Path, variant: str, as_json: bool) -> None:
+    """Print the summary table of a finished run, and where its models came from.
+
+    Args:
+        results: a results directory or a summary.json; or a variant or model of the results here.
+        variant: a variant or a model whose rows are printed alone; all when empty.
+        as_json: print JSON for programs.
+
+    Raises:
+        InputError: there is no such run, or no such variant in it.
+    """
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
     from tvmake.report.confirmed import note_of_changes
@@ -62,4 +66,4 @@ def _only(summary: Summary, variant: str, results: Path) -> Summary:
     close = get_close_matches(variant, names, 1)
     meant = f"did you mean '{close[0]}'? " if close else ""
     problem = f"is neither a variant or model of {results}, nor a results directory"
-    raise InputError(variant, problem, f"{meant}`tvmake show` lists what there is")
+    raise InputError(variant, problem, f"{meant}`tvmake status {results}` lists what there is")
