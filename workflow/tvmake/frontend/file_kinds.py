@@ -114,7 +114,10 @@ def how_to_name(source: str) -> str:
                 return f"it is {'; '.join(sign)}"
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not path.parent.exists() and not path.suffix[1:].isalpha():
         return "there is no such file; of a model of a hub, name a function that returns it (package.module:function)"
-    expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config)"
+    expected = (
+        f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config);"
+        " of a file that was made for another program, give the model that it was made from"
+    )
     return of_suffix or expected
 
 

@@ -42,28 +42,11 @@ OTHER_FORMATS: Mapping[str, str] = {
     ".ckpt": f"a checkpoint holds weights only; {EXPORT}",
     ".safetensors": f"it holds weights only; build the module with them, and {EXPORT}",
     ".gguf": "it holds weights in llama.cpp's layout; give the model that they were made from, as .pt2 or .onnx",
-    ".gz": "it is compressed; decompress it (gunzip) and name the file that comes out",
     **dict.fromkeys(
         (".pkl", ".pickle", ".joblib"),
         f"pickles are not read; {CLASSICAL}; {EXPORT}",
     ),
     ".pb": "convert it to ONNX with tf2onnx, or to TFLite",
-    ".mlmodel": "export the model from its framework to ONNX",
-    ".mlpackage": "export the model from its framework to ONNX",
-    ".pte": f"it is compiled for ExecuTorch; {EXPORT}",
-    ".mar": f"it is packed for TorchServe; {EXPORT}",
-    ".nemo": "it is NVIDIA NeMo's; in NeMo, model.export('model.onnx') makes ONNX of it",
-    ".ort": "it is ONNX Runtime's own format; give the .onnx that it was made from",
-    **dict.fromkeys((".pdmodel", ".pdparams"), "it is PaddlePaddle's; make it ONNX with paddle2onnx"),
-    **dict.fromkeys(
-        (".msgpack", ".npz"), "it holds weights only; export the network with them to .pt2, .onnx or StableHLO"
-    ),
-    **dict.fromkeys((".prototxt", ".caffemodel"), "Caffe's networks are not read; convert it to ONNX"),
-    **dict.fromkeys(
-        (".mnn", ".param", ".rknn", ".dlc", ".om", ".xml", ".trt"),
-        "it was converted for another runtime; give the model that it was made from, as .onnx, .pt2 or .tflite",
-    ),
-    ".engine": "it is built for one GPU; give the model that it was built from",
 }
 """What to do with formats that tvmake does not read, by the end of the file's name."""
 

@@ -2,25 +2,15 @@
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.text.target import OTHER_OPTIONS
 
-HOLDERS = ("anchors", "aliases", "base", "common", "defaults", "definitions", "shared", "templates")
-"""Keys that hold nothing but anchors, in other programs' configs; and those that begin with ``x-``, a dot or an underscore."""
-
-NULLS = ("none", "nil", "nothing")
-"""What other languages call ``null``."""
-
 
 def of_key(path: KeyPath, given: Any) -> str | None:
     """What to do about an unknown key, where that follows from its name and place."""
     name = path[-1]
-    is_holder = name.lower() in HOLDERS or name.startswith(("x-", ".", "_"))
-    if len(path) == 1 and is_holder and isinstance(given, Mapping | list):
-        return "a config has no key to keep anchors in; put &NAME before the first value that is meant, and *NAME for the others"
     if len(path) == 3 and path[0] == "targets" and name in (*OTHER_OPTIONS, "keys"):
         return f"write attributes: {{{name}: {json.dumps(given)}}}"
     return None
@@ -48,6 +38,5 @@ def of_null(given: str, path: KeyPath, *, takes_null: bool) -> str | None:
     Args:
         takes_null: the key may be ``null``.
     """
-    word = given.strip().lower()
-    is_all = path[-1:] == ("limit",) and word in ("all", "max", "unlimited", "*")
-    return f"write {path[-1]}: null" if takes_null and (word in NULLS or is_all) else None
+    is_all = path[-1:] == ("limit",) and given.strip().lower() == "all"
+    return f"write {path[-1]}: null" if takes_null and (is_all or given.strip().lower() == "none") else None
