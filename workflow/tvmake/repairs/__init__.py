@@ -1,0 +1,1 @@
+"""Defects of other projects that tvmake works around."""

@@ -1,0 +1,40 @@
+"""A defect of another project, and where tvmake works around it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Layer = Literal["import", "graph", "schedule", "code generation", "runtime", "workflow"]
+
+NOT_REPORTED = "not reported yet"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A defect of another project that tvmake works around.
+
+    The reproducer is ``upstream/<project>/<name>.py`` with underscores in the name: a script that exits with 1 while the
+    defect exists.
+    """
+
+    name: str
+    """In kebab-case; modules that work around the defect have it in a line ``Repair: `name`.``"""
+    layer: Layer
+    defect: str
+    effect: str
+    """What users would see without the repair."""
+    where: tuple[str, ...]
+    """The modules that work around it, below ``workflow/tvmake``."""
+    project: str = "tvm"
+    releases: str = "0.27"
+    """Those in which the defect is known."""
+    upstream: str = NOT_REPORTED
+    """The issue or change of the other project."""
+    applies_to: tuple[str, ...] = ()
+    """The backends that are concerned; all if empty."""
+    no_probe: str = ""
+    """Why there is no reproducer; empty if there is one."""
+
+    @property
+    def probe(self) -> str | None:
+        """The path of the reproducer; None if there is none."""
+        return None if self.no_probe else f"upstream/{self.project}/{self.name.replace('-', '_')}.py"
