@@ -6,7 +6,7 @@ namespace tvmake {
 
 // Answer a client until it ends the session or closes its end.
 //
-// It does what TVM's `rpc.ServerLoop` does, and gives everything to TVM but copies to and from tensors: TVM 0.27 moves
+// It does what TVM's `rpc.ServerLoop` does, and gives everything to TVM but copies to and from tensors: TVM moves
 // those byte by byte, each by a call of its own.
 //
 // fd: blocking.

@@ -24,7 +24,7 @@ def test_the_figure_shows_the_package_as_it_is():
     assert is_current, "run: python docs/scripts/architecture.py"
 
 
-@pytest.mark.parametrize("name", ["commands", "stages", "python"])
+@pytest.mark.parametrize("name", ["commands", "stages", "python", "repairs"])
 def test_a_generated_page_is_what_the_code_says(name: str):
     generated = script(name)
     assert generated.PAGE.read_text(encoding="utf-8") == generated.page(), f"run: python docs/scripts/{name}.py"

@@ -14,7 +14,13 @@ from tvmake.cli.app import command as tvmake_command
 from tvmake.config.reading.load import check, merge
 
 DOCS = ROOT / "docs"
-GENERATED = {"reference/commands.md", "reference/config-reference.md", "reference/python.md", "reference/stages.md"}
+GENERATED = {
+    "reference/commands.md",
+    "reference/config-reference.md",
+    "reference/python.md",
+    "reference/repairs.md",
+    "reference/stages.md",
+}
 PAGES = [
     page
     for page in sorted(DOCS.rglob("*.md"))

@@ -1,4 +1,4 @@
-"""mod.params without its values and without TVM, which reads what is cut short as if it were whole."""
+"""mod.params without its values and without TVM. Repair: `truncated-parameters`."""
 
 import os
 import struct

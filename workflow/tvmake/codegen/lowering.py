@@ -1,6 +1,6 @@
 """From a transformed module to one that the code generator takes.
 
-TVM 0.27 chooses a pipeline in ``relax.build``. The phases here are the same, per target, with user passes and records
+TVM chooses a pipeline in ``relax.build``. The phases here are the same, per target, with user passes and records
 applied between them, and the fused kernels at hand.
 """
 
@@ -29,7 +29,7 @@ from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
 
 PYTHON_FUNCTIONS = "relax.run."
-"""How the names begin of the functions by which TVM 0.27 computes operators in Python."""
+"""Prefix of the names of functions by which TVM computes operators in Python."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import size_reports
 
 CONTEXT = re.compile(r"ErrorContext\(match_cast, ty=R\.Shape\(\[.*, (\d+)\]\)\)")
-"""As TVM 0.27 writes the context of a size check, which ends with the report's index."""
+"""As TVM writes the context of a size check, which ends with the report's index."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="ReportSizeChecks")

@@ -1,8 +1,7 @@
 """Limit the memory that TVM keeps of networks with dynamic dimensions.
 
-TVM 0.27's pooled allocator keeps every block that a virtual machine has used, by its exact size, so that a process grows with
-each shape that it runs. The pool is emptied when inputs have other shapes than the run before; runs of the same shapes take
-their memory from it. Remove when tests/device/test_memory_pool.py::test_tvm_still_keeps_the_memory_of_every_shape fails.
+The pool is emptied when inputs have other shapes than in the run before; runs with the same shapes take their memory from it.
+Repair: `memory-of-every-shape`.
 """
 
 from collections.abc import Callable, Sequence

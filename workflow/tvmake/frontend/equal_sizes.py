@@ -137,7 +137,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
         if self.dimensions is None or names <= set(self.dimensions):
             self.equal_sizes.append(sizes)
             return
-        # CanonicalizeBindings of TVM 0.27 would put one in place of the other without end, were that a variable.
+        # A sum, because a cast to a variable is not possible. Repair: `recursion-at-casts`.
         shape = self.emit(relax.ShapeExpr([pair[0] + pair[1]]))
         self.match_cast(shape, relax.ShapeType([pair[1] + pair[1]]))
 
@@ -211,6 +211,6 @@ def _count(shape: Sequence[Any]) -> Any:
 def _coarseness(size: Any) -> tuple[bool, int, bool]:
     """How simple a size makes those that follow: a number, then the largest divisor, then what is not a dimension itself.
 
-    A cast to a dimension itself would end TVM 0.27's ``CanonicalizeBindings`` in an endless recursion.
+    A cast to a dimension itself is not possible. Repair: `recursion-at-casts`.
     """
     return isinstance(size, tirx.IntImm), prod(divisors(size)), not isinstance(size, tirx.Var)

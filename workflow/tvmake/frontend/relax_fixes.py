@@ -55,10 +55,8 @@ class _OperatorCorrector(PyExprMutator):
 def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
     """Make takes count negative indices from the end, ``atanh`` keep the digits near zero, places be some, scattering reach the right ones.
 
-    Importers emit takes of mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
-    from run to run. Mode "wrap" takes the index modulo the extent. TVM 0.27 computes atanh on CPUs as ``log((1 + x) / (1 - x)) / 2``.
-    It looks for extrema from the smallest finite number on, so that the place of the largest of nothing but -∞ is -1.
-    Its ``scatter_elements`` reckons places as if there were an index for every element beside the axis.
+    Mode "wrap" takes the index modulo the dimension. Repairs: `take-of-negative-indices`, `digits-of-atanh`, `argmax-of-infinities`,
+    `scattering-of-fewer-indices`.
     """
     return rewritten(module, _OperatorCorrector(module))
 

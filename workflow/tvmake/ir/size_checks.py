@@ -30,7 +30,7 @@ def with_size_checks(
         kind = relax.ShapeType([wanted, _int64(index)])
         value = relax.ShapeExpr([size, _int64(index)])
         if not isinstance(size, tirx.Var):
-            # TVM 0.27's VMShapeLower computes an expression that a cast reads where it is bound by itself.
+            # An expression that a cast reads is bound by itself. Repair: `shape-lowering-of-casts`.
             bound = relax.Var(f"checked_size_{index}", value.ty)
             head.append(relax.VarBinding(bound, value))
             value = bound

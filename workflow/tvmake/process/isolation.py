@@ -1,4 +1,7 @@
-"""Work on foreign data in forks: TVM 0.27 crashes or hangs on some of it, and the job that reads it must not."""
+"""Work on foreign data in forks, because TVM may crash or hang on it and the job that reads it must not.
+
+Repair: `damaged-traces`.
+"""
 
 import faulthandler
 import os

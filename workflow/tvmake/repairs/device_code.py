@@ -9,7 +9,6 @@ DEVICE_CODE = (
         defect="Code generators for dialects of C put bytes from different addresses together with shifts, as if a vector "
         "of them were a number (``CodeGenC::PrintVecElemLoadExpr``).",
         effect="OpenCL spreads the number to all lanes: convolutions of 8-bit integers are wrong.",
-        where=("targets/c_dialects/gathered_bytes.py",),
     ),
     Repair(
         name="narrow-integers",
@@ -18,7 +17,6 @@ DEVICE_CODE = (
         "``int``.",
         effect="Multiplications do not wrap as on a processor, and OpenCL refuses ``select(a - 1, a, …)`` as ambiguous, to "
         "which every floor division is lowered.",
-        where=("targets/c_dialects/narrow_integers.py",),
     ),
     Repair(
         name="cuda-half-remainders",
@@ -26,7 +24,6 @@ DEVICE_CODE = (
         defect='The CUDA code generator has no remainder of float16: "Non single or double precision floating point in '
         'Mod".',
         effect="Such networks cannot be built.",
-        where=("targets/cuda/half_remainders.py",),
         applies_to=("cuda",),
     ),
     Repair(
@@ -34,7 +31,6 @@ DEVICE_CODE = (
         layer="code generation",
         defect="NVIDIA's compilers are called with ``--use_fast_math``, in which ``powf`` is ``exp2(y * log2(x))``.",
         effect="Powers of negative values are NaN, as in the squares of an RMS norm or the cubes of a GELU.",
-        where=("targets/cuda/math.py",),
         applies_to=("cuda",),
     ),
     Repair(
@@ -43,7 +39,6 @@ DEVICE_CODE = (
         defect="The CUDA code generator puts an ``h`` before the name of a function of float16; CUDA has no ``hsinh`` or "
         "``hnearbyint``.",
         effect="The compiler refuses the kernel.",
-        where=("targets/cuda/math.py",),
         applies_to=("cuda",),
     ),
     Repair(
@@ -52,7 +47,6 @@ DEVICE_CODE = (
         defect="Four booleans of a vectorised loop are a ``ushort4``, eight bytes, which is written over the four bytes "
         "that they take.",
         effect="Other values are overwritten, and the address is misaligned.",
-        where=("targets/cuda/vector_booleans.py",),
         applies_to=("cuda",),
     ),
     Repair(
@@ -61,7 +55,6 @@ DEVICE_CODE = (
         defect="Values of several dtypes share an array of shared memory, and there is no code for a fragment of one of "
         "them.",
         effect="Tensor cores with results of another dtype cannot be used through shared memory.",
-        where=("targets/cuda/fragments.py",),
         no_probe="no small reproducer yet",
         applies_to=("cuda",),
     ),
@@ -70,7 +63,6 @@ DEVICE_CODE = (
         layer="code generation",
         defect="The CUDA code generator has no code that gathers more than four values of float16.",
         effect="Convolutions in float16 cannot move eight values at once.",
-        where=("targets/gpu/product_form.py",),
         no_probe="no small reproducer yet",
         applies_to=("cuda",),
     ),
@@ -79,7 +71,6 @@ DEVICE_CODE = (
         layer="code generation",
         defect="Some functions are called by C's names for float32 (``atan2f``), which OpenCL does not have.",
         effect="The driver refuses the kernel.",
-        where=("targets/opencl/math.py",),
         applies_to=("opencl", "adreno-texture", "adreno-clml"),
     ),
     Repair(
@@ -89,7 +80,6 @@ DEVICE_CODE = (
         "an array of bytes that may begin anywhere. The CUDA source states the alignment, the OpenCL source does "
         "not.",
         effect="The driver of NVIDIA faults on some kernels of 8-bit networks.",
-        where=("targets/opencl/source/alignment.py",),
         applies_to=("opencl", "adreno-texture", "adreno-clml"),
     ),
     Repair(
@@ -98,7 +88,6 @@ DEVICE_CODE = (
         defect="True in a vector is -1 in OpenCL, and ``select`` goes by the highest bit of a lane. The code generator "
         "takes both for those of scalars.",
         effect='``(x > 0).astype("float32")`` is -1 in a vectorised loop, and choices take the wrong value.',
-        where=("targets/opencl/vector_booleans.py",),
         applies_to=("opencl", "adreno-texture", "adreno-clml"),
     ),
     Repair(
@@ -107,7 +96,6 @@ DEVICE_CODE = (
         defect="From two threads a warp on, a reduction ends in a branch that only the first warp enters, with barriers "
         "that all threads of the group have to reach (``LowerThreadAllreduce``); OpenCL has no barrier for a warp.",
         effect="Some drivers run that, others hang or fault.",
-        where=("config/catalogue/processors.py",),
         applies_to=("opencl", "adreno-texture", "adreno-clml"),
     ),
 )

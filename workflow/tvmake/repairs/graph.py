@@ -9,7 +9,6 @@ GRAPH = (
         defect="ConvertLayout fails at operators whose axes are counted from the end (``squeeze(-2)``: it asks for memory "
         "until there is none), or makes invalid layouts of them; it also fails at a stack along a new last axis.",
         effect="Attention as PyTorch writes it cannot be converted.",
-        where=("transform/axes.py",),
     ),
     Repair(
         name="layout-of-activations",
@@ -17,21 +16,18 @@ GRAPH = (
         defect="ConvertLayout does not know that ``relax.nn.leakyrelu`` and ``relax.nn.softplus`` are element-wise, and "
         "puts transposes around them.",
         effect="Two passes over memory for each layer of a GAN or a YOLO.",
-        where=("transform/layouts/activations.py",),
     ),
     Repair(
         name="layout-of-clips",
         layer="graph",
         defect="ConvertLayout does not know that ``relax.clip`` is element-wise, and puts transposes around it.",
         effect="The ReLU6 of every MobileNet layer becomes a pass over memory of its own.",
-        where=("transform/layouts/clips.py",),
     ),
     Repair(
         name="layout-of-lookups",
         layer="graph",
         defect="ConvertLayout does not know ``relax.take``, and puts transposes around it.",
         effect="Resizes of dynamic feature maps, which look rows and columns up, transpose them twice.",
-        where=("transform/layouts/lookups.py",),
     ),
     Repair(
         name="layout-of-choices",
@@ -39,7 +35,6 @@ GRAPH = (
         defect="ConvertLayout does not know that ``relax.where`` is element-wise, and takes the layout of a first operand "
         "that is a constant for that of the result.",
         effect="PReLU and ELU become passes of their own over memory.",
-        where=("transform/layouts/transposes.py",),
     ),
     Repair(
         name="layout-of-norms",
@@ -47,7 +42,6 @@ GRAPH = (
         defect="ConvertLayout gives a layer norm over several axes those of the new layout and leaves its scale and shift "
         "in the former one; its RMS norms cannot be lowered.",
         effect="Networks with such norms are wrong in another layout, or cannot be built.",
-        where=("transform/layouts/norms.py", "targets/cpu/channels_last.py"),
     ),
     Repair(
         name="mixed-precision-arguments",
@@ -56,14 +50,12 @@ GRAPH = (
         "``triu``, the bounds of ``clip``), at outputs that are a part of a tuple, and at constants without "
         "elements.",
         effect="Networks with such operators cannot be converted to float16.",
-        where=("transform/mixed_precision.py", "transform/layouts/clips.py"),
     ),
     Repair(
         name="grid-sample-dtype",
         layer="graph",
         defect="``grid_sample`` of float16 is annotated as float16 and lowered to float32.",
         effect="What follows cannot be computed with the result.",
-        where=("transform/samples.py",),
     ),
     Repair(
         name="grid-sample-reflection",
@@ -71,7 +63,6 @@ GRAPH = (
         defect="``grid_sample`` with reflection at pixel centres divides by the distance between the outermost ones, which "
         "is 0 for one row.",
         effect='Such a network cannot be lowered ("Divide by zero").',
-        where=("transform/samples.py",),
     ),
     Repair(
         name="unequal-shapes-in-fusion",
@@ -79,7 +70,6 @@ GRAPH = (
         defect="The dimension of a concatenation is inferred as ``n + 1 + (n + 1) + n``, and its kernel writes ``n * 3 + "
         "2``. FuseTIR matches the two part by part and takes ``n`` for 2.",
         effect="A kernel that is fused after the concatenation has a buffer that nothing allocates.",
-        where=("transform/simplify_shapes.py",),
         no_probe="only seen behind other passes of tvmake: tests/transform/test_simplify_shapes.py",
     ),
     Repair(
@@ -87,28 +77,24 @@ GRAPH = (
         layer="graph",
         defect="``relax.op.full`` fails at infinities and NaN.",
         effect="Networks whose masks are filled with minus infinity cannot be built.",
-        where=("transform/uniform_values.py",),
     ),
     Repair(
         name="division-by-constant-zero",
         layer="graph",
         defect="A division of floating-point values by a constant zero cannot be lowered.",
         effect="Networks in which such a value is not chosen cannot be built.",
-        where=("transform/numbers/whole_divisions.py",),
     ),
     Repair(
         name="multiplication-by-zero",
         layer="graph",
         defect="A multiplication by a constant zero is lowered to zero.",
         effect="NaN and infinities are lost, as in the softshrink of PyTorch.",
-        where=("transform/numbers/zero_products.py",),
     ),
     Repair(
         name="float64-norms",
         layer="graph",
         defect="Layer, group and instance norms of float64 cannot be lowered.",
         effect="Networks in float64 cannot be built.",
-        where=("transform/numbers/wide_norms.py",),
     ),
     Repair(
         name="transposed-convolutions",
@@ -116,21 +102,18 @@ GRAPH = (
         defect="A transposed convolution is computed on an input with zeros between its values, in NCHW alone, without a "
         "schedule of its own on any target.",
         effect="Such layers take several times as long, and have neither layouts nor 8-bit integers.",
-        where=("transform/convolutions/transposed.py",),
     ),
     Repair(
         name="recursion-at-casts",
         layer="graph",
         defect="CanonicalizeBindings does not end at a ``match_cast`` of an expression to one of its own dimensions.",
         effect="The import ends in a stack overflow.",
-        where=("frontend/equal_sizes.py",),
     ),
     Repair(
         name="shape-lowering-of-casts",
         layer="graph",
         defect="VMShapeLower does not compute an expression that a ``match_cast`` reads, unless a variable is bound to it.",
         effect="Networks with checks of their sizes cannot be built.",
-        where=("ir/size_checks.py",),
     ),
     Repair(
         name="scalars-beside-shapes",
@@ -138,14 +121,12 @@ GRAPH = (
         defect="FuseOps gives a function dimensions that are in no shape as one argument of type ``R.Shape``, and those "
         "whose value an operator takes as scalars. FuseTIR fails at functions with both.",
         effect="Networks with positions behind a past (``arange(past, past + n)``) cannot be built.",
-        where=("targets/scalar_arguments.py",),
     ),
     Repair(
         name="sizes-after-kernels",
         layer="graph",
         defect="FuseOps orders what it has fused by the tensors that are read, and not by dimensions.",
         effect='VMShapeLower fails at networks with two computed lengths: "has not been computed".',
-        where=("targets/size_order.py",),
     ),
     Repair(
         name="order-by-address",
@@ -153,7 +134,6 @@ GRAPH = (
         defect="The symbolic variables that are appended to the arguments of a kernel are kept in Python sets "
         "(``_get_unbound_tir_vars`` in tvm/relax/utils.py), and VMShapeLower iterates a map by addresses.",
         effect="The code of networks with dynamic dimensions differs from process to process.",
-        where=("targets/shape_order.py",),
     ),
     Repair(
         name="dynamic-reshapes",
@@ -161,7 +141,6 @@ GRAPH = (
         defect="A reshape computes the position of an element in the whole tensor, divided by every dimension in turn. If "
         "one is dynamic, nothing is simplified, and the kernel counts as opaque to fusion.",
         effect="Several divisions for each element, and a pass over memory for each reshape.",
-        where=("targets/dynamic_reshapes.py",),
     ),
     Repair(
         name="nearest-resizes",
@@ -169,7 +148,6 @@ GRAPH = (
         defect="A nearest-neighbour resize computes the index of each element in floating point unless height and width "
         "are fixed.",
         effect="Upsampling of dynamic feature maps is slow.",
-        where=("targets/nearest_resizes.py",),
     ),
     Repair(
         name="norm-variance",
@@ -177,7 +155,6 @@ GRAPH = (
         defect="Group and instance norms compute the variance as the mean of squares less the square of the mean "
         "(include/tvm/topi/nn/group_norm.h).",
         effect="If the mean is a thousand times the deviation, 26 dB remain of the 102 dB of float32.",
-        where=("targets/numbers/norms.py",),
     ),
     Repair(
         name="opencl-scans",
@@ -185,7 +162,6 @@ GRAPH = (
         defect="Cumulative sums on GPUs hand values from thread to thread of a warp without a barrier, and OpenCL has no "
         "warp.",
         effect="Sums are wrong on devices whose threads do not advance together.",
-        where=("targets/opencl/scans.py",),
         applies_to=("opencl", "adreno-texture", "adreno-clml"),
     ),
     Repair(
@@ -193,7 +169,6 @@ GRAPH = (
         layer="graph",
         defect='``has_reshape_pattern`` fails at transposes of some sums of dimensions: "is not divisible".',
         effect="Networks with such dimensions cannot be built.",
-        where=("targets/name_dimensions.py",),
         no_probe="no small reproducer yet",
     ),
 )

@@ -1,4 +1,8 @@
-"""All repairs, by name."""
+"""All repairs by name, and the modules that work around each."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
 
 from tvmake.repairs.adreno import ADRENO
 from tvmake.repairs.code_generation import CODE_GENERATION
@@ -10,10 +14,22 @@ from tvmake.repairs.runtime import RUNTIME
 from tvmake.repairs.schedules import SCHEDULES
 from tvmake.repairs.workflow import WORKFLOW
 
-REPAIRS: dict[str, Repair] = {
-    repair.name: repair
-    for repair in sorted(
-        (*IMPORT, *GRAPH, *SCHEDULES, *ADRENO, *CODE_GENERATION, *DEVICE_CODE, *RUNTIME, *WORKFLOW),
-        key=lambda repair: repair.name,
-    )
-}
+ALL = (*IMPORT, *GRAPH, *SCHEDULES, *ADRENO, *CODE_GENERATION, *DEVICE_CODE, *RUNTIME, *WORKFLOW)
+
+REPAIRS: dict[str, Repair] = {repair.name: repair for repair in sorted(ALL, key=lambda repair: repair.name)}
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+MENTION = re.compile(r"\bRepairs?: ((?:`[a-z0-9-]+`(?:,\s+)?)+)")
+
+
+def modules_by_repair() -> dict[str, tuple[str, ...]]:
+    """The modules that name each repair, below the package, found in their text."""
+    modules: defaultdict[str, set[str]] = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        if PACKAGE / "repairs" in path.parents:
+            continue
+        for names in MENTION.findall(path.read_text(encoding="utf-8")):
+            for name in re.findall(r"`([a-z0-9-]+)`", names):
+                modules[name].add(path.relative_to(PACKAGE).as_posix())
+    return {name: tuple(sorted(paths)) for name, paths in modules.items()}

@@ -17,13 +17,11 @@ class Repair:
     """
 
     name: str
-    """In kebab-case; modules that work around the defect have it in a line ``Repair: `name`.``"""
+    """In kebab-case; the modules that work around the defect say ``Repair: `name`.``"""
     layer: Layer
     defect: str
     effect: str
     """What users would see without the repair."""
-    where: tuple[str, ...]
-    """The modules that work around it, below ``workflow/tvmake``."""
     project: str = "tvm"
     releases: str = "0.27"
     """Those in which the defect is known."""

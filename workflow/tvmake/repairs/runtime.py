@@ -8,21 +8,18 @@ RUNTIME = (
         layer="runtime",
         defect="A tensor without elements whose first dimension is not 0 is written and cannot be read again.",
         effect="Modules in JSON, files of parameters and packages with such a constant are damaged.",
-        where=("artifact/empty_tensors.py",),
     ),
     Repair(
         name="truncated-parameters",
         layer="runtime",
         defect="A file of parameters that is cut short is read without an error.",
         effect="A package whose weights were copied incompletely runs and gives wrong values.",
-        where=("artifact/weights_file.py",),
     ),
     Repair(
         name="memory-of-every-shape",
         layer="runtime",
         defect="The pooled allocator keeps every block that a virtual machine has used, by its exact size.",
         effect="A process that runs a network with dynamic dimensions grows with each shape.",
-        where=("device/memory_pool.py",),
     ),
     Repair(
         name="binding-to-first-cores",
@@ -30,7 +27,6 @@ RUNTIME = (
         defect="The thread pool counts the cores that a process may use and binds its threads to as many of the machine, "
         "from the first on (src/runtime/threading_backend.cc).",
         effect="Processes that were given cores of their own share the first ones and take twice the time.",
-        where=("process/own_cores.py",),
     ),
     Repair(
         name="rpc-server-after-kill",
@@ -39,7 +35,6 @@ RUNTIME = (
         "resets the connection, the server's next read fails, and the thread that accepts connections ends (``_serving`` "
         "in tvm/rpc/server.py).",
         effect="A client that is killed by a timeout or Ctrl-C takes the device out of the farm.",
-        where=("device/rpc/orderly_close.py",),
         no_probe="needs a tracker, a server and a client: tests/device/rpc/test_orderly_close.py",
     ),
     Repair(
@@ -48,7 +43,6 @@ RUNTIME = (
         defect="The RPC client copies each byte of a tensor by a call of its own (``Stream::WriteArray<char>``), and the "
         "virtual machine copies every tensor that comes over RPC, all weights at each ``set_input``.",
         effect="An image of 600 KB takes milliseconds longer to send; large inputs and weights take seconds.",
-        where=("device/rpc/tensors.py",),
         no_probe="a matter of speed, measured by benchmarks/rpc_overhead.py",
     ),
     Repair(
@@ -57,7 +51,6 @@ RUNTIME = (
         defect="The RPC tracker has no limits, ends when a client sends its stop word, and keeps what a lost connection "
         "leaves behind.",
         effect="Anybody who reaches the port can stop the tracker or fill its memory.",
-        where=("device/rpc/guarded_tracker.py",),
         releases="all",
         no_probe="a property of the protocol",
     ),

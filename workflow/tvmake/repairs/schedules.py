@@ -11,7 +11,6 @@ SCHEDULES = (
         defect="dlight's rules leave blocks outside of threads if a kernel has more blocks than a rule was written for; "
         "its rule for convolutions on Adreno moves only the last block into threads.",
         effect="Such a block runs on the host, on memory of the device: the kernel crashes or is wrong.",
-        where=("targets/bound_rule.py", "targets/adreno/fuse_epilogue.py"),
         applies_to=GPUS,
     ),
     Repair(
@@ -19,7 +18,6 @@ SCHEDULES = (
         layer="schedule",
         defect="dlight's GEMV binds one kind of thread with different extents in one kernel.",
         effect="A launch has one extent, so that parts of the result are not computed.",
-        where=("targets/schedule_checks.py",),
         applies_to=GPUS,
     ),
     Repair(
@@ -28,7 +26,6 @@ SCHEDULES = (
         defect="dlight's fallback moves an epilogue into a sum of one element and computes it twice: where the sum starts, "
         "and with the element.",
         effect="A 1×1 convolution of one channel adds its bias twice.",
-        where=("targets/schedule_checks.py",),
         applies_to=GPUS,
     ),
     Repair(
@@ -37,7 +34,6 @@ SCHEDULES = (
         defect="dlight's rule for reductions divides a sum among threads in one way and its epilogue in another, and the "
         "sum is in the local memory of a thread.",
         effect="Grouped convolutions of volumes with a bias give wrong values.",
-        where=("targets/schedule_checks.py",),
         applies_to=GPUS,
     ),
     Repair(
@@ -46,7 +42,6 @@ SCHEDULES = (
         defect="``Schedule.merge`` makes a serial loop of parallel ones, and ``Schedule.parallel`` takes no loop around a "
         "reduction whose initialisation is separate.",
         effect="Kernels whose stages are scheduled apart run on one core.",
-        where=("targets/cpu/parallel_rows.py",),
         applies_to=("cpu",),
     ),
     Repair(
@@ -54,7 +49,6 @@ SCHEDULES = (
         layer="schedule",
         defect="A schedule whose blocks were replaced by an intrinsic cannot be copied.",
         effect="Rules fail if they try a schedule after the intrinsic was put in.",
-        where=("targets/cpu/schedules/dotted.py",),
         applies_to=("cpu",),
     ),
     Repair(
@@ -62,7 +56,6 @@ SCHEDULES = (
         layer="schedule",
         defect="``TuneContext`` imports ``tvm.s_tir.tensor_intrin``, which registers the intrinsics of every architecture.",
         effect="Each process that builds or tunes takes 20 to 27 s to start, 15 s of them for CUDA.",
-        where=("codegen/scheduling/light_intrinsics.py", "targets/cuda/fragments.py"),
     ),
     Repair(
         name="damaged-traces",
@@ -70,19 +63,12 @@ SCHEDULES = (
         defect="Replaying a trace with a decision of zero, an annotation without a name or a decision on a missing "
         "instruction ends the process or hangs.",
         effect="One damaged record of a hundred ends a build or a tuning job.",
-        where=(
-            "codegen/scheduling/isolated_replay.py",
-            "codegen/scheduling/replay.py",
-            "process/isolation.py",
-            "tune/verify/record_validation.py",
-        ),
     ),
     Repair(
         name="features-of-padded-weights",
         layer="schedule",
         defect="MetaSchedule extracts no features of kernels whose packed weights end in zeros.",
         effect="The cost model fails on such a kernel.",
-        where=("tune/verify/record_validation.py",),
         applies_to=("cpu",),
         no_probe="needs kernels with weights that tvmake has packed: tests/tune/verify/test_record_validation.py",
     ),
@@ -92,7 +78,6 @@ SCHEDULES = (
         defect="``compute_at`` takes an empty strip to have a last tile before its first: loops begin at "
         "``min(0, tiles - 1)`` and guard each step.",
         effect="The expression is in each index, and a build with Winograd's tiles takes three times as long.",
-        where=("targets/cpu/vectors/winograd_strips.py",),
         applies_to=("cpu",),
         no_probe="a matter of speed; no small reproducer yet",
     ),

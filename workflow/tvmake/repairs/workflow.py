@@ -10,7 +10,6 @@ WORKFLOW = (
         defect="``JobScheduler.exit_gracefully`` takes the scheduler's lock, which is not reentrant. If the interrupted "
         "thread holds the lock, the handler waits for itself.",
         effect="A SIGTERM that comes while jobs are chosen or finished blocks the run for good.",
-        where=("engine/patches/sigterm_lock.py",),
         releases=">=9.27,<10",
     ),
     Repair(
@@ -20,7 +19,6 @@ WORKFLOW = (
         defect="Log records go through ``queue.Queue``, whose ``put`` takes a lock in Python. An exception that a signal "
         "raises there leaves the lock taken.",
         effect="A Ctrl-C while a record is queued blocks the run for good.",
-        where=("engine/patches/log_queue.py",),
         releases=">=9.27,<10",
     ),
 )

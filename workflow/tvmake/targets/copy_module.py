@@ -1,9 +1,6 @@
 """Give the texture passes a module of their own.
 
-TVM 0.27's AnnotateCustomMemoryScope writes the memory scope into the constants it finds, which belong to the caller's
-module as well: the next build of that module, for any target, ends in ``KeyError: key is not in Map``, because the
-devices its constants then name are another module's. A copy through JSON shares nothing. Remove when
-tests/targets/test_copy_module.py::test_tvm_still_changes_the_module_it_is_given fails.
+A copy through JSON shares nothing with the module of the caller. Repair: `adreno-shared-constants`.
 """
 
 import tvm

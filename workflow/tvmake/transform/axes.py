@@ -1,8 +1,6 @@
 """Axes counted from the front.
 
-TVM 0.27's ConvertLayout fails at operators whose axes are counted from the end (``squeeze(-2)``, as in PyTorch's attention: it asks for
-memory until there is none), or makes layouts of them that there are not; and at a stack along a new last axis. Remove when
-tests/transform/test_axes.py::test_wheel_still_fails_at_axes_from_the_end fails.
+Repair: `layout-of-axes-from-end`.
 """
 
 import tvm

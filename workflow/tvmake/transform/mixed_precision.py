@@ -1,10 +1,7 @@
 """TVM's ToMixedPrecision, with what it fails at written in another way meanwhile.
 
-TVM 0.27's pass ends with an error at calls in their own types that have arguments besides tensors: a kernel's name (``call_tir``), a
-number (``triu``). It leaves calls of functions that it does not know as they are, so such a call stands in for each.
-It fails where an output is a part of a tuple by itself (``split(x)[0]``), not a name for one, and at constants without elements (what
-is joined with nothing), which it copies. Remove when
-tests/transform/test_mixed_precision.py::test_wheel_still_fails fails.
+The pass leaves calls of functions that it does not know unchanged, so such a call takes the place of each.
+Repair: `mixed-precision-arguments`.
 """
 
 from typing import Any

@@ -1,9 +1,7 @@
 """Pictures sampled at places (``grid_sample``), as TVM can lower them.
 
-TVM 0.27 says that samples of float16 are float16, and lowers those between pixels to float32, which what follows cannot be computed with:
-they are computed in float32 and rounded. Places that are reflected at the centres of the outermost pixels it divides by the distance
-between those, which is 0 where there is one pixel: that one is there twice. Remove either when
-tests/transform/test_samples.py::test_wheel_still_lowers_samples_to_another_type or ::test_wheel_still_divides_by_the_distance fails.
+They are computed in float32 and rounded, and an image of one row or column has that twice if indices are reflected at the centres.
+Repairs: `grid-sample-dtype`, `grid-sample-reflection`.
 """
 
 from typing import Any

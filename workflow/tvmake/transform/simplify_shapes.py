@@ -1,8 +1,6 @@
 """Shapes of dynamic dimensions in their simplest form.
 
-TVM 0.27 infers ``n + 1 + (n + 1) + n`` for a concatenation, whose kernel writes ``n * 3 + 2``. FuseTIR matches the two part by part, takes
-``n`` to be 2, and the kernel fused after the concatenation has a buffer that nothing allocates. Remove when
-tests/transform/test_simplify_shapes.py::test_wheel_still_fuses_unequal_shapes fails.
+Repair: `unequal-shapes-in-fusion`.
 """
 
 from typing import Any

@@ -3,8 +3,7 @@
 Attention, for one, comes with zeros of the size of its scores, to be taken where a whole row is masked: as constants they are far
 larger than the network's weights.
 
-TVM 0.27 fails at filling a tensor with an infinity or NaN, as masks are; such values are spread over its shape instead. Remove that
-when tests/transform/test_uniform_values.py::test_tvm_still_fills_nothing_with_infinities fails.
+Infinities and NaN, as masks have them, are spread over the shape of a tensor. Repair: `filling-with-infinity`.
 """
 
 import math

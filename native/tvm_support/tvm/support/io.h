@@ -1,4 +1,4 @@
-// Byte streams, as TVM 0.27's public headers expect them.
+// Byte streams, as TVM's public headers expect them.
 //
 // tvm/runtime/tensor.h and tvm/runtime/vm/executable.h include <tvm/support/io.h>, which TVM's wheel leaves out.
 // The virtual functions are in the order that libtvm_runtime.so was compiled with: bytes in, bytes out, destructor.

@@ -1,4 +1,7 @@
-"""Replay traces in a fork: TVM 0.27 crashes on about one in a hundred damaged ones, and a build must not."""
+"""Replay traces in a fork, because a damaged one may end the process.
+
+Repair: `damaged-traces`.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,9 +1,7 @@
 """Import the tensor intrinsics that a target can use, and no others.
 
-``import tvm.s_tir.tensor_intrin`` registers the intrinsics of every architecture TVM knows, which takes 20 to 27 s
-(CUDA alone 15 s), and TVM 0.27 imports it in ``TuneContext.__init__`` and in every build worker. Here a stand-in
-takes the package's place; its submodules are the real ones. Remove when
-tests/codegen/scheduling/test_light_intrinsics.py::test_wheel_still_imports_the_intrinsics_of_every_architecture fails.
+A stand-in takes the place of ``tvm.s_tir.tensor_intrin``, whose import takes 20 s and more; its submodules are the real ones.
+Repair: `intrinsics-of-every-architecture`.
 """
 
 import importlib

@@ -54,7 +54,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
 
 
 def _check_form(trace: Any) -> None:
-    """Refuse what makes TVM 0.27 crash instead of complaining: decisions on instructions that are not there."""
+    """Refuse decisions on missing instructions. Repair: `damaged-traces`."""
     if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
         raise ReplayError("it is no trace: a list of instructions and a list of decisions")
     instructions, decisions = trace

@@ -24,7 +24,7 @@ OTHER_OPTIONS = (
     "texture_spatial_limit", "texture_depth_limit", "image_base_address_alignment", "max_function_args",
     "num-cores", "model", "mfloat-abi", "mabi", "opt-level",
 )  # fmt: skip
-"""Attributes of TVM 0.27's kinds that an option may set."""
+"""Attributes of TVM's kinds that an option may set."""
 
 DEVICES = {
     ("opencl", "adreno"): "adreno-texture",

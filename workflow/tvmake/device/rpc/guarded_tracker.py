@@ -1,7 +1,7 @@
-"""TVM's tracker behind a guard: it has neither passwords nor limits, and ends when somebody says its stop word.
+"""TVM's tracker behind a guard.
 
-Messages of other forms than servers and clients send end their connection, nothing stops the tracker, and what a
-connection leaves behind goes with it. Remove when TVM's tracker has limits of its own.
+Messages of other forms than servers and clients send end their connection, nothing stops the tracker, and the offers and
+requests of a lost connection are dropped. Repair: `rpc-tracker-limits`.
 """
 
 import heapq

@@ -1,10 +1,7 @@
 """Close the connection to a server in an orderly way when the process that uses it is killed.
 
-TVM 0.27's Python server stops serving for good when a connection ends with an unread reply in it: the
-system resets such a connection, the server's next read fails, and the thread that accepts connections ends with it
-(``_serving`` in tvm/rpc/server.py). A process that is killed while the device works, for a timeout or by Ctrl-C, leaves
-just that. So a small process shares the connection; when the other one is gone it takes in the last reply and closes
-only then. Remove when tests/device/rpc/test_orderly_close.py::test_the_server_still_needs_it fails.
+A small process shares the connection. When the other process is gone, it reads the last reply and closes the connection only then.
+Repair: `rpc-server-after-kill`.
 """
 
 import os

@@ -1,9 +1,7 @@
 """Tensors on a device behind a native server: written, read and handed to a virtual machine at the network's speed.
 
-TVM 0.27's client puts every byte of a tensor into its buffer by a call of its own (some ms for the 600 KB of an image), and
-its virtual machine copies each tensor that comes over RPC, all weights at every ``set_input``. A native
-server has functions that spare both (native/server/tensor_functions.h). Packets are written here, on the connection that
-TVM's client has, between its calls: the layout is that of tvm/src/runtime/rpc/minrpc/rpc_reference.h.
+A native server has functions for it (native/server/tensor_functions.h). Packets are written here, on the connection of TVM's client
+and between its calls; their layout is that of tvm/src/runtime/rpc/minrpc/rpc_reference.h. Repair: `rpc-tensor-bytes`.
 """
 
 import gc

@@ -1,8 +1,6 @@
 """A Ctrl-C that comes while a record of the log is queued does not block the run for good.
 
-``queue.Queue.put`` takes a lock in Python; an exception that a signal raises there leaves it taken, and the next record waits for
-ever. The ``put`` of a ``SimpleQueue`` cannot be interrupted. Remove when
-tests/engine/test_patches.py::test_snakemakes_own_queue_still_keeps_its_lock_after_a_ctrl_c fails.
+The ``put`` of a ``SimpleQueue`` cannot be interrupted. Repair: `log-queue`.
 """
 
 from queue import SimpleQueue

@@ -1,8 +1,6 @@
 """A SIGTERM that comes while jobs are chosen or finished does not block the run for good.
 
-``JobScheduler.exit_gracefully`` takes the scheduler's lock, which is not reentrant: where the interrupted thread holds it, the
-handler waits for itself. What it sets needs no lock. Remove when
-tests/engine/test_patches.py::test_snakemakes_own_handler_still_waits_for_the_lock fails.
+The handler sets a value that needs no lock. Repair: `sigterm-lock`.
 """
 
 import threading

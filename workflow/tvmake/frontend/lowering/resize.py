@@ -65,8 +65,7 @@ def simplify_extent(extent: Extent) -> Extent:
 def single(value: Any) -> Any:
     """A length, an index or a number as a float32 value of a kernel.
 
-    TVM 0.27 fails where it bounds a quotient of floating-point values that may be zero; it has no bounds for rounded values. Remove
-    the rounding when tests/frontend/lowering/test_resize.py::test_tvm_still_fails_at_quotients_that_may_be_zero fails.
+    It is rounded, because TVM has no bounds for rounded values. Repair: `float-quotient-bounds`.
     """
     if not isinstance(value, tvm.ir.Expr):
         return tirx.const(float(value), "float32")

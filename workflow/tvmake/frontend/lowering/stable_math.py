@@ -1,6 +1,6 @@
 """Exponentials and logarithms that are accurate near zero: the plain ``log(1 + x)`` of 1e-6 has one correct digit in float32.
 
-Kahan's formula divides by ``(1 + x) - 1``, which TVM simplifies to ``x``.
+Kahan's formula divides by ``(1 + x) - 1``, which TVM simplifies to ``x``. Repair: `float-reassociation`.
 """
 
 from typing import Any

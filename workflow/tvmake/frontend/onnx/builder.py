@@ -1,8 +1,6 @@
 """Paddings as operators of Relax where TVM's importer for ONNX writes kernels.
 
-TVM 0.27's importer computes paddings by kernels that it writes at once (``emit_te``). No rewrite of the graph sees what they do:
-they stay in float32 with conversions around them, keep their layout, and a convolution cannot take them in. Remove when
-tests/frontend/onnx/test_builder.py::test_wheel_still_writes_kernels fails.
+Rewrites of the graph see through the operators, but not through kernels. Repair: `onnx-written-kernels`.
 """
 
 from collections.abc import Callable

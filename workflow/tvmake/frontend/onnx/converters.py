@@ -1,10 +1,8 @@
 """Operators that TVM's importer for ONNX lacks and that no other operators of ONNX express.
 
-``Clip``: TVM 0.27's importer computes it by two kernels that it writes at once, which no rewrite of the graph sees through: they stay
-in float32 with conversions around them, and keep their layout. Remove it when
-tests/frontend/onnx/test_builder.py::test_wheel_still_writes_kernels fails.
-``Resize`` multiplies dynamic dimensions by floating-point numbers there.
-``Elu`` and its kin: TVM 0.27 subtracts one from an exponential, which loses the digits near zero.
+``Clip``: as an operator of Relax. Repair: `onnx-written-kernels`.
+``Resize``: dynamic dimensions times floating-point values.
+``Elu``, ``Celu`` and ``Selu``: keep the digits near zero. Repair: `digits-near-zero`.
 """
 
 import math

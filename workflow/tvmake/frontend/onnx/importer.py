@@ -107,7 +107,7 @@ def _dim(dim: Any) -> int | str:
 
 
 DYNAMIC_SLICE = tvm.ir.Op.get("relax.dynamic_strided_slice")
-"""TVM 0.27 computes its shape in a function that no package has."""
+"""TVM computes its shape in a function that no package has."""
 
 FIXED_RANKS = "Export a model with fixed ranks, such as with axes for Squeeze."
 

@@ -1,8 +1,7 @@
 """Integers that a network computes from its dynamic dimensions, as expressions of them.
 
-TVM 0.27's importer holds a shape as an expression of its own kind, which few of its converters take: most refuse it, or fail. Here
-every such value is a tensor, and what it holds is remembered beside it: arithmetic is done on the expressions, and operators
-that want a shape get one. What is computed from such tensors in another way is computed by the network.
+Every such value is a tensor, and its values are remembered beside it: arithmetic is done on the expressions, and operators that take a
+shape get one. The network computes what is not known. Repair: `onnx-shape-expressions`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,6 @@
 """StableHLO: a checked program becomes Relax, operator by operator.
 
-TVM 0.27 has an importer of its own, which drops the attributes that operators differ by (strides, axes, dimension numbers), so
-that networks come out wrong; this one takes its place.
+It takes the place of TVM's importer. Repair: `stablehlo-attributes`.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """Quantised operators as operators on real values, between ``dequantize`` and ``quantize``.
 
-Every converter sees float32 tensors without scales, whatever its operator: which of the network is computed in integers is decided
-where all sources meet (``tvmake.quantize``). TVM 0.27's own handling knows about half of the operators, and no float input of
-rounded weights (dynamic range quantisation).
+Every converter sees float32 tensors without scales, whatever its operator: which part of the network is computed in integers is
+decided where all sources meet (``tvmake.quantize``). Repair: `tflite-quantized-operators`.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,7 @@
 """TFLite's LSTM over a sequence, unrolled from states of zeros.
 
-TVM 0.27 has it with one gate for input and forgetting alone, without peepholes, projection and norms, which Keras makes none of. The states are
-variables of the file, which LiteRT keeps from call to call until ``reset_all_variables``; a package begins each call with zeros, as Keras does.
-In a layer of integers the states are rounded, and bounded, at each step.
+The states are variables of the file, which LiteRT keeps from call to call until ``reset_all_variables``; a package begins each call with
+zeros, as Keras does. In a layer of integers the states are rounded, and bounded, at each step. Repair: `tflite-lstm`.
 """
 
 from typing import Any

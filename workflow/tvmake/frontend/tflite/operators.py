@@ -1,7 +1,6 @@
 """TFLite's operators that TVM's importer gets wrong, or writes as nothing that builds.
 
-TVM 0.27 ignores the factor of a softmax, that a GELU is one by tanh, the corners of a resize to the nearest pixel and the type of places of maxima; it writes transposed
-convolutions in a layout that has no kernel, blocks and batches as calls of functions that packages do not have, and fails at the rest.
+Repair: `tflite-softmax-factor`.
 """
 
 import math

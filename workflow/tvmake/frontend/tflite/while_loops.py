@@ -1,6 +1,6 @@
 """Unroll TFLite's counting loops, which Keras' recurrent layers become: one copy of the body for each step.
 
-TVM 0.27 writes a loop as a function that calls itself, and fails at what a body cuts out at places that count.
+Repair: `tflite-loops`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,6 @@
 """``torch.cond`` as both of its branches and a choice between their results.
 
-Branches have no effects, so that the results are the same. TVM 0.27's importer makes functions of them, which it gives no
-converters but its own, and which no rewrite of the network looks into.
+Branches have no effects, so that the results are the same. Repair: `torch-higher-order-operators`.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Write out higher-order operators: scans over an axis, and attention whose scores a function changes.
 
-TVM 0.27's importer knows none of them. How often they call their function is known: it is put into the graph that often.
+How often they call their function is known: its operators are put into the graph that often. Repair: `torch-higher-order-operators`.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Types that PyTorch's operators promote by themselves are converted by operators of their own: TVM's importer does not know all.
 
-TVM 0.27 gives a scalar the tensor's type (an integer tensor plus 1.5 becomes plus 1), and lets some operators of two types fail.
+Repair: `torch-promotion`.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Fuse all that follows a convolution in its kernel into one block, for schedule rules that know one.
 
-TVM 0.27's rule for convolutions on Adreno moves only the last block of a kernel into its threads.
+Repair: `dlight-blocks-outside-threads`.
 """
 
 from typing import Any

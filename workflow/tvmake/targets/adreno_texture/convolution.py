@@ -1,8 +1,6 @@
 """Legalise convolutions in NCHW4c with the accumulator they ask for, grouped ones included.
 
-TVM 0.27's legaliser for Adreno drops ``out_dtype``, so that every convolution gives float32, and fusion fails on the
-mismatch where float16 was asked for; and it reads the wrong channels of grouped convolutions, dividing by zero for
-depthwise ones. Remove when tests/targets/adreno_texture/test_convolution.py::test_tvm_still_drops_the_accumulator fails.
+Repair: `adreno-conv2d-accumulator`.
 """
 
 from typing import Any

@@ -1,8 +1,6 @@
 """Give every tensor without a memory scope that of buffers.
 
-TVM 0.27's AnnotateCustomMemoryScope annotates some results and leaves others without a scope. If a result without one is reshaped into one
-with a scope, RewriteDataflowReshape makes a view without memory, and the outputs still name the former variable: "Var lv is not
-defined". Remove when tests/targets/adreno_texture/test_default_scope.py::test_tvm_still_loses_views_of_results_without_memory fails.
+Repair: `adreno-views-without-scope`.
 """
 
 from typing import Any

@@ -1,9 +1,6 @@
 """One kernel for each combination of memory scopes that it is called with.
 
-TVM 0.27's SpecializePrimFuncBasedOnCallSite gives a kernel's buffers the scopes of one of its calls, the last one. Where
-another call passes a buffer for a texture, or the other way round, the device reads nonsense or faults. Remove when
-tests/targets/adreno_texture/test_kernel_scopes.py::test_tvm_still_specialises_for_the_last_call_only fails. It also fails at kernels whose
-buffers are aligned otherwise than usual, though they are in no texture, as those that sort are.
+Repair: `adreno-scopes-by-call`.
 """
 
 from collections import defaultdict

@@ -1,9 +1,7 @@
 """Take all memory of a network from one device.
 
-TVM 0.27 makes a device of each memory scope (a *VDevice*) and has the virtual machine opened with as many, in an order that
-is nowhere written down; opened with the one there is, it ends with "Mismatched device_type". The scopes are written
-where tensors are made of storage, and storage itself has none, so that all of it can come from the first device. Remove
-when tests/targets/adreno_texture/test_one_device.py::test_tvm_still_asks_for_a_device_per_scope fails.
+Memory scopes are stored where tensors are made of storage. Storage itself has none, so that all of it can come from the first device.
+Repair: `adreno-device-per-scope`.
 """
 
 from typing import Any

@@ -18,7 +18,7 @@ from tvmake.targets.kernels.no_fuse_reverse import NoFuseReverse
 from tvmake.targets.numbers.norms import NORMS
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
-"""Transposed convolutions have no kernel in blocks of channels, and TVM 0.27 stops where it is not told so."""
+"""Layouts by operator, transposed convolutions included. Repair: `adreno-transposed-convolutions`."""
 
 KEPT = ["relax.nn.conv2d", "relax.nn.max_pool2d", "relax.nn.adaptive_avg_pool2d"]
 """Operators whose attributes decide on scopes, so that they are legalised after that."""
@@ -31,7 +31,7 @@ BLOCKED = [
         "clip", "concat", "astype",
     )
 ]  # fmt: skip
-"""The other operators that TVM 0.27 computes as well on blocks of four channels."""
+"""The other operators that TVM computes as well on blocks of four channels."""
 
 BLOCKED_PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
 """Those that do so where both operands have the channels, or one is a single value."""

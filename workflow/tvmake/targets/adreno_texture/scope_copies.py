@@ -1,7 +1,7 @@
 """Copy between buffers and textures with kernels.
 
 Where one consumer wants a tensor in a texture and another in a buffer, TVM has the runtime copy it, into memory that it
-allocates on the way. As a kernel, the copy takes planned memory, and needs nothing of the runtime.
+allocates on the way. As a kernel, the copy takes planned memory, and needs nothing of the runtime. Repair: `adreno-copies-as-reshapes`.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ def copies_as_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
 class ArgumentsInBuffers:
     """Take a network's arguments in buffers, as callers have them, and copy those into textures that are wanted there.
 
-    TVM 0.27 takes any input of five axes, the last one of four, for blocks of channels, and expects it in a texture.
+    Repair: `adreno-inputs-in-textures`.
     """
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":

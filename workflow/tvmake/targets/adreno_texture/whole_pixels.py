@@ -50,7 +50,7 @@ class WholePixels(ScheduleRule):
 class OfWholePixels(ScheduleRule):
     """A rule that leaves a kernel to the next one where it takes other steps than pixels of a texture.
 
-    TVM 0.27's rule for layouts writes eight lanes of float16 at once.
+    Repair: `adreno-layouts-in-half`.
     """
 
     def __init__(self, rule: Any):

@@ -1,8 +1,6 @@
 """Bytes that lanes read from places apart, in kernels of C's dialects.
 
-TVM 0.27's code generators put them together with shifts, as if a vector of them were one number (``CodeGenC::PrintVecElemLoadExpr``);
-OpenCL spreads that to all lanes, and a convolution of 8-bit integers is wrong. Here such loops become scalar code. Remove when
-tests/targets/c_dialects/test_gathered_bytes.py::test_tvm_still_puts_bytes_together_as_a_number fails.
+Such loops become scalar code. Repair: `gathered-bytes`.
 """
 
 from typing import Any

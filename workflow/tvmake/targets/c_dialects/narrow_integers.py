@@ -1,9 +1,6 @@
 """Arithmetic on integers of 8 and 16 bits in kernels of C's dialects.
 
-C computes them in ``int``. TVM 0.27's code generators write ``(a * b) / c`` for bytes as it stands, so that the product does not wrap as on
-a processor, and functions meet an ``int`` beside a ``char``: OpenCL's compilers refuse ``select(a - 1, a, …)`` as ambiguous, which every
-floor division ends in. Here each operation says that it computes in 32 bits and converts back. Remove when
-tests/targets/c_dialects/test_narrow_integers.py::test_tvm_still_leaves_the_width_to_c fails.
+Each operation states that it computes in 32 bits and converts back. Repair: `narrow-integers`.
 """
 
 from typing import Any

@@ -7,9 +7,7 @@ Attribute = int | str | list[str]
 OPENCL = "opencl"
 
 SAFE_WARP = 1
-"""What TVM must take a warp for in OpenCL, whatever the device has: from two threads on, TVM 0.27 ends a reduction in a
-branch that only the first warp enters, with barriers in it that all threads of the group have to reach
-(``LowerThreadAllreduce``; OpenCL has no barrier for a warp). Some drivers run that, others hang or fault."""
+"""The number of threads of a warp in OpenCL for TVM, whatever the device has. Repair: `opencl-warps`."""
 
 
 @dataclass(frozen=True)

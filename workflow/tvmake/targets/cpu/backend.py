@@ -114,8 +114,7 @@ class CpuBackend(Backend):
             RoundToBfloat16(),
             tvm.tirx.transform.ConvertSSA(),
         ]
-        # After loops are vectors: TVM 0.27 visits the factors of a product twice where it has to leave one in a loop, and takes the
-        # variables of these expressions for bound twice.
+        # Bindings come after vectorisation. Repair: `variables-bound-twice`.
         return KernelPipeline("tvmake_cpu", before, [Registers(), VectorMath(), NanSemantics()])
 
     def intrinsics_module(self, target: "tvm.target.Target") -> str | None:

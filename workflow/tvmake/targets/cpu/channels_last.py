@@ -1,10 +1,10 @@
 """Convolutions and pooling with channels innermost, which is the layout that a CPU's vectors want.
 
-The values of all channels lie side by side then, so that every loop over channels is one over lanes, whatever the extents of
-the image are. A network whose layout the user has chosen keeps it.
+The values of all channels are neighbours then, so that every loop over channels is one over lanes, whatever the size of the image.
+A network whose layout the user has chosen keeps it.
 
-TVM 0.27's ConvertLayout is wrong for some operators (a layer norm over several axes keeps its weights as they are). So only those
-that are known to be right take part; the others are lowered to kernels beforehand, where layouts end and begin.
+Only operators that ConvertLayout is known to convert correctly take part; the others are lowered to kernels beforehand, where layouts
+end and begin. Repair: `layout-of-norms`.
 """
 
 from typing import Any

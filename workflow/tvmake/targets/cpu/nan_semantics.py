@@ -1,10 +1,9 @@
 """NaN in maxima, minima and comparisons as IEEE 754, PyTorch and ONNX define it.
 
-An extreme of NaN is NaN, and NaN is unequal to everything. TVM 0.27 has LLVM select the first operand if it is larger, and the second one otherwise,
-so that ReLU of NaN is 0. For a value and a constant, the constant becomes the first operand, which costs nothing. For two values, the second one is tested for
-NaN. Extrema of many values (pooling, rows of attention scores) would take up to four times as long with such a test: they ignore NaN, whereas TVM
-drops the values before it. 64-bit Arm has an instruction that keeps NaN, for all of them. TVM 0.27 computes ``!=`` as "ordered and unequal", where
-it means "not equal". Remove when tests/targets/cpu/test_nan_semantics.py::test_wheel_still_loses_nan fails.
+For a value and a constant, the constant becomes the first operand of the comparison, which costs nothing. For two values, the second
+one is tested for NaN. Extrema of many values (pooling, rows of attention scores) would take up to four times as long with such a test:
+they ignore NaN, whereas TVM drops the values before it. 64-bit Arm has an instruction that keeps NaN, for all of them.
+Repair: `nan-comparisons`.
 """
 
 from typing import Any

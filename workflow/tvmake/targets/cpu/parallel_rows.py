@@ -1,7 +1,6 @@
 """Loops over rows whose steps are scheduled apart and merged afterwards, run on all cores.
 
-``Schedule.merge`` of TVM 0.27 makes a serial loop of parallel ones, and ``Schedule.parallel`` takes no loop around a sum whose
-beginning has been separated from it already.
+Repair: `merged-parallel-loops`.
 """
 
 from typing import Any

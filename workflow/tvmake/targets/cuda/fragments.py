@@ -55,7 +55,7 @@ class Fragments:
     def results(self) -> str:
         """Where results are stored.
 
-        TVM 0.27 keeps values of several types in shared memory of one size, and has no code for a fragment of one of them.
+        Repair: `cuda-shared-fragments`.
         """
         return SHARED if self.operand == self.result else "shared"
 

@@ -1,7 +1,6 @@
 """Remainders of numbers in 16 bits, computed in 32 bits.
 
-TVM 0.27's code generator for CUDA has none of 16 bits: "Non single or double precision floating point in Mod". Remove when
-tests/targets/cuda/test_half_remainders.py::test_tvm_still_has_no_remainders_of_half_precision fails.
+Repair: `cuda-half-remainders`.
 """
 
 from typing import Any

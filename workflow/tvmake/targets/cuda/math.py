@@ -1,11 +1,7 @@
 """Powers of negative numbers, and functions of float16 that CUDA lacks.
 
-TVM 0.27 has NVIDIA's compilers use fast mathematics, where ``powf`` becomes ``exp2(y * log2(x))``: NaN for every negative base, as in the
-squares of an RMS norm that a network spells as a power, or the cubes of a GELU by tanh. Powers of float16 are computed so too. Here small
-whole powers are products, and others are computed in double precision, which fast mathematics leaves alone. Remove when
-tests/targets/cuda/test_math.py::test_tvm_still_compiles_with_fast_mathematics fails.
-
-TVM puts an ``h`` before a function's name for float16; CUDA has no ``hsinh`` or ``hnearbyint``, and its compiler refuses the kernel.
+Small whole powers are multiplications, and others are computed in double precision, which fast mathematics leaves unchanged. Powers of
+float16 are computed so too. Repairs: `cuda-fast-math`, `cuda-half-functions`.
 """
 
 from functools import cache

@@ -1,8 +1,7 @@
 """Calls for fragments of float32, which tensor cores multiply in TF32: in 11 bits instead of 24, of the same range (PTX ISA, "Matrix
 fragments for mma.m16n8k8").
 
-TVM 0.27 has no code for such fragments. Here they are plain numbers, 8 of the 256 in each thread of a warp, and functions in CUDA say
-which.
+TVM has no code for such fragments. They are plain values, 8 of the 256 in each thread of a warp, and functions in CUDA state which.
 """
 
 from typing import Any

@@ -1,8 +1,6 @@
 """Read and write truth values lane by lane in CUDA kernels.
 
-TVM 0.27's code generator has four truth values of a vectorised loop in a ``ushort4``, eight bytes, and writes it over the four bytes that
-they take in memory: other values are overwritten, and the address is misaligned. Remove when
-tests/targets/cuda/test_vector_booleans.py::test_tvm_still_writes_truth_values_as_words fails.
+Repair: `cuda-vector-booleans`.
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
 """Reductions over a dynamic dimension begin with their initial value where the dimension is 0.
 
-TVM 0.27 stores the initial value of a reduction in the first iteration of its loops: a sum of no elements is what was in memory
-before. Remove when tests/targets/dynamic/test_empty_reductions.py::test_tvm_still_leaves_empty_sums_undefined fails.
+Repair: `empty-reductions`.
 """
 
 from collections.abc import Mapping

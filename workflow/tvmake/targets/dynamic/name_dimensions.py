@@ -58,7 +58,7 @@ def _is_reshape(function: Any) -> bool:
     """Whether TVM sees that a kernel moves nothing, which it does by the dimensions' products."""
     try:
         return bool(relax.analysis.has_reshape_pattern(function))
-    except tvm.error.InternalError:  # TVM 0.27 fails at transpositions of some sums: "is not divisible"
+    except tvm.error.InternalError:  # Repair: `reshape-pattern-of-sums`.
         return False
 
 

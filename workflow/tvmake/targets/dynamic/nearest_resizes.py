@@ -1,7 +1,6 @@
 """Feature maps of dynamic height and width that repeat each element a whole number of times: indices are whole quotients.
 
-TVM 0.27 computes the index of each element in floating point unless height and width are fixed. Remove when
-tests/targets/dynamic/test_nearest_resizes.py::test_tvm_still_computes_indices_in_floating_point fails.
+Repair: `nearest-resizes`.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,7 @@
 """Reshapes of tensors with dynamic dimensions, as kernels that others can be fused with.
 
-TVM 0.27 computes an element's position by the position in the whole tensor, divided by every dimension in turn. Where a dimension is dynamic,
-that cannot be simplified: it takes several divisions for each element, and the kernel counts as opaque to fusion. Here dimensions are split
-and joined in groups: of [1, 96, height, width] as [1, 24, 2, 2, height, width], only 96 is divided. Remove when
-tests/targets/dynamic/test_reshapes.py::test_wheel_still_divides_by_every_dimension fails.
+Dimensions are split and joined in groups: of [1, 96, height, width] as [1, 24, 2, 2, height, width], only 96 is divided.
+Repair: `dynamic-reshapes`.
 """
 
 import itertools

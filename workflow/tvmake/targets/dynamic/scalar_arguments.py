@@ -1,9 +1,6 @@
 """Fused functions take all dimensions that are not those of their tensors in one argument.
 
-TVM 0.27's FuseOps gives a function the dimensions that are in no shape of its arguments as one argument of type ``R.Shape``,
-and those whose value an operator takes (``past`` of ``arange(past, past + n)``) as scalars. Where a function has both, FuseTIR
-defines a dimension of the result twice and fails: ``(VarRemapGet(source) == nullptr) is false``. Remove when
-tests/targets/dynamic/test_scalar_arguments.py::test_tvm_still_fails_on_scalars_beside_shapes fails.
+Repair: `scalars-beside-shapes`.
 """
 
 from collections.abc import Mapping, Sequence

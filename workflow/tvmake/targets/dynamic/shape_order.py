@@ -1,11 +1,7 @@
 """Keep dynamic-shape code in a fixed order.
 
-TVM 0.27 orders two things by memory address, so mod.so differs from process to process when shapes are dynamic:
-the symbolic variables appended to a kernel's arguments (``_get_unbound_tir_vars`` in tvm/relax/utils.py keeps them
-in Python sets), and the statements of the host's shape functions (VMShapeLower iterates a pointer-keyed map). The
-first is remedied by giving that module insertion-ordered sets, the second by sorting stores that do not depend on
-each other by the slot they write. Remove when tests/targets/dynamic/test_shape_order.py::test_wheel_still_orders_by_address
-fails.
+The module that keeps symbolic variables in sets gets insertion-ordered ones, and stores that do not depend on each other are sorted by
+the slot they write. Repair: `order-by-address`.
 """
 
 from collections.abc import Iterable, Iterator

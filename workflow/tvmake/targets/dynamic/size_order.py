@@ -1,8 +1,6 @@
 """Sizes that are known when a network runs come before what is computed with them.
 
-TVM 0.27's FuseOps sorts what it has fused by the tensors that are read, and not by dimensions: two ranges of lengths that are computed,
-and a kernel of both, come out with the kernel before the second length. VMShapeLower fails then: "has not been computed". Remove when
-tests/targets/dynamic/test_size_order.py::test_wheel_still_fuses_before_sizes_are_known fails.
+Repair: `sizes-after-kernels`.
 """
 
 from collections.abc import Mapping, Sequence

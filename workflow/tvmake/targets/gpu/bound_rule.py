@@ -1,8 +1,7 @@
 """Schedule rules whose kernels run on the device as a whole.
 
-A block that is outside of threads runs on the host, on memory that only the device can read: TVM 0.27 builds such a kernel,
-and it crashes or is wrong. dlight's rules leave blocks behind where a kernel has more of them than they were written for,
-and some fail in many ways. A rule is taken here where it works and binds everything; the last one binds whatever there is.
+A rule of dlight is used where it works and binds every block to threads; the last rule binds any kernel.
+Repair: `dlight-blocks-outside-threads`.
 """
 
 from typing import Any

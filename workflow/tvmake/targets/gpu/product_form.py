@@ -15,7 +15,7 @@ from tvmake.targets.cpu.schedules.accesses import Contraction, bits, contraction
 from tvmake.targets.gpu.blocks import with_one_sum
 
 GATHERED = 4
-"""Values that a thread moves at once where they may lie apart: TVM 0.27 has no code for CUDA that gathers more of float16."""
+"""Values that a thread moves at once where they may lie apart: more of float16 cannot be gathered. Repair: `cuda-half-gathers`."""
 
 
 @dataclass(frozen=True)

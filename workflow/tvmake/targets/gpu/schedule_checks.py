@@ -9,7 +9,10 @@ THREAD = tvm.tirx.ForKind.THREAD_BINDING
 
 
 def is_bound(func: Any) -> bool:
-    """Whether a kernel stores nothing outside of threads, and every launch has one number of each kind of thread."""
+    """Whether a kernel stores nothing outside of threads, and every launch has one number of each kind of thread.
+
+    Repair: `dlight-thread-extents`.
+    """
     outside: list[Any] = []
     callbacks = [
         (tvm.tirx.For, lambda loop: tvm_ffi.WalkResult.SKIP if loop.kind == THREAD else None),
@@ -42,8 +45,7 @@ def _outermost_threads(func: Any) -> list[Any]:
 def holds_an_epilogue(func: Any) -> bool:
     """Whether a sum of one element computes what follows it too.
 
-    TVM 0.27 moves an epilogue into such a sum, and computes it twice: where the sum starts, and with the element. Remove when
-    tests/targets/gpu/test_bound_rule.py::test_tvm_still_computes_an_epilogue_twice fails.
+    Repair: `dlight-epilogue-twice`.
     """
     found: list[bool] = []
 
@@ -80,7 +82,7 @@ def reads_of_other_threads(func: Any) -> bool:
     """Whether a thread reads what another one keeps in its own memory.
 
     dlight's rule for sums divides the results among threads in one way, and its epilogue in another, where the sum reads along
-    a divided axis, as a convolution in groups does. Compared are the places at which each thread begins.
+    a divided axis, as a convolution in groups does. Compared are the places at which each thread begins. Repair: `dlight-sums-of-other-threads`.
     """
     return any(map(_has_reads_of_other_threads, _outermost_threads(func)))
 

@@ -10,7 +10,7 @@ LARGEST = 300
 """Nodes of an expression that others are put into: what is used several times doubles with each step."""
 
 MOST_CHOICES = 3
-"""Choices (``Select``) within one another's conditions: TVM 0.27 simplifies a condition several times, each time with all that it holds."""
+"""Choices (``Select``) within one another's conditions. Repair: `nested-select-simplification`."""
 
 
 def nodes(statement: Any) -> int:

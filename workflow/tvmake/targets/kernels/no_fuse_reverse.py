@@ -1,8 +1,6 @@
 """Keep kernels that read backwards out of fusion.
 
-TVM 0.27 simplifies memory offsets by an algebra of divisions that rounds wrongly below zero (``arith.IterMapSimplify``, in FlattenBuffer): if a
-reversal is fused with a reshape, ``(7 - i) // 4 * 4 + (7 - i) % 4`` becomes ``4 - i``. Remove when
-tests/targets/kernels/test_no_fuse_reverse.py::test_tvm_still_divides_places_below_zero_wrongly fails.
+Repair: `floor-division-below-zero`.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Simplify quotients and remainders of sums by dropping terms that never carry.
 
-The position in a convolution's window and its channel are quotients and remainders of one index, the first index of an iteration plus an
+The position in a kernel window and its channel are quotients and remainders of one index, the first index of an iteration plus an
 offset of the thread: ``(64 * step + 4 * i + thread) % 384 // 128``. If 4 * i + thread is below 64, that is ``step // 2 % 3``, which is the same in a whole
-iteration. TVM 0.27's simplifier writes the longer form, and the kernel evaluates it, and a condition on it, for each value that it loads.
+iteration. Repair: `carries-of-divisions`.
 """
 
 import math

@@ -1,8 +1,6 @@
 """Conversions to bfloat16 inside of a kernel, which round.
 
-TVM 0.27 computes bfloat16 in float32 and takes such a conversion out, so that ``x.bfloat16().float()`` gives ``x``; only what a kernel
-writes to memory as bfloat16 is rounded. Here the number is rounded first, by its bits. Remove when
-tests/targets/numbers/test_bfloat16.py::test_tvm_still_leaves_conversions_out fails.
+The value is rounded by its bits first. Repair: `bfloat16-conversions`.
 """
 
 from functools import cache

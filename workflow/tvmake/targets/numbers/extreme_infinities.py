@@ -1,9 +1,7 @@
 """Maxima and minima of infinities: the largest of nothing but -∞ is -∞.
 
-TVM 0.27 begins maxima with the smallest finite number, and puts that around a picture for max poolings, so that rows that are masked out
-have that for their maximum. Here they begin with infinities; not where threads share an extreme, because TVM knows such reductions by
-what they begin with. Remove when
-tests/targets/numbers/test_extreme_infinities.py::test_tvm_still_begins_with_finite_numbers fails.
+They begin with infinities; not where threads share an extreme, because TVM recognises such reductions by their initial value.
+Repair: `extrema-of-infinities`.
 """
 
 import math

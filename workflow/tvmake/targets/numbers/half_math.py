@@ -1,8 +1,6 @@
 """Functions of numbers in 16 bits that code generators have in 32 bits alone.
 
-TVM 0.27's common rules call C's functions for float32 and float64, and leave others: code generation for CPUs and CUDA then ends with
-an "unknown intrinsic". Here they are computed in float32. Remove when
-tests/targets/numbers/test_half_math.py::test_tvm_still_lacks_functions_of_half_precision fails.
+They are computed in float32. Repair: `half-functions`.
 """
 
 from collections.abc import Callable

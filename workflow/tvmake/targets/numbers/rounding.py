@@ -1,7 +1,6 @@
 """Rounding to the nearest integer, in vectors.
 
-TVM 0.27 does not know that ``nearbyint`` can be computed in vectors, and leaves loops with it to LLVM, which gets some of them wrong
-(``targets.cpu.cyclic_places``). Remove when tests/targets/numbers/test_rounding.py::test_tvm_still_leaves_roundings_in_loops fails.
+Repairs: `rounding-in-vectors`, `cyclic-vector-indices`.
 """
 
 from functools import cache

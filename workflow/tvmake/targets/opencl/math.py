@@ -1,7 +1,6 @@
 """Mathematical functions by the names that OpenCL has for them.
 
-TVM 0.27 calls some with C's suffix for single precision (``atan2f``), which OpenCL does not know: its functions take numbers of any
-width. Remove when tests/targets/opencl/test_math.py::test_tvm_still_calls_functions_by_the_names_of_c fails.
+Repair: `opencl-math-names`.
 """
 
 from functools import cache

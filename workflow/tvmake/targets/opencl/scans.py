@@ -1,9 +1,6 @@
 """Running sums as reductions, for OpenCL.
 
-TVM 0.27's kernel for GPUs hands values from thread to thread within a warp without a barrier, and OpenCL knows no warp:
-sums are wrong where a work group's threads do not advance together. Here each element sums up what comes before it: more
-work, and right on every device. Remove when
-tests/targets/opencl/test_scans.py::test_tvm_still_takes_its_gpu_kernel_for_opencl fails.
+Each element sums the elements before it: more work, and right on every device. Repair: `opencl-scans`.
 """
 
 from typing import Any

@@ -1,10 +1,6 @@
 """Compute truth values lane by lane in OpenCL kernels.
 
-OpenCL's comparison of vectors gives -1 for true, where that of scalars gives 1, and its ``select`` goes by the highest bit
-of a lane. TVM 0.27's code generator takes them for the same: ``(x > 0).astype("float32")`` gives -1 in a vectorised loop, and
-a choice between two values takes the wrong one. Here loops over lanes in which a truth value is chosen by, converted or
-stored become scalar code. Remove when
-tests/targets/opencl/test_vector_booleans.py::test_tvm_still_takes_true_in_a_vector_for_one fails.
+Loops over lanes become scalar code if a boolean is chosen by, converted or stored in them. Repair: `opencl-vector-booleans`.
 """
 
 from typing import Any

@@ -1,10 +1,9 @@
 """Transposed convolutions as convolutions whose results are put side by side.
 
-A transposed convolution that spreads its input by a step of s gives s results for each input place, in each direction; which weights
-meet in one depends on its place modulo s alone. So a convolution with s times as many channels in each direction computes the same,
-and its channels are laid out as neighbours afterwards (the sub-pixel convolution of Shi et al., 2016, backwards). TVM 0.27 computes a
-transposed convolution on an input with zeros between its values, in NCHW alone, without a schedule of its own on any target; a convolution
-has all that layouts, schedules, textures and 8-bit integers give.
+A transposed convolution that spreads its input by a stride of s gives s results for each input element, in each direction; which weights
+meet in one depends on its index modulo s alone. So a convolution with s times as many channels in each direction computes the same,
+and its channels are laid out as neighbours afterwards (the sub-pixel convolution of Shi et al., 2016, backwards). A convolution has all
+that layouts, schedules, textures and 8-bit integers give. Repair: `transposed-convolutions`.
 """
 
 import itertools

@@ -1,8 +1,6 @@
 """Activations that ConvertLayout does not know, as operators that it does.
 
-TVM 0.27's ConvertLayout does not know that ``relax.nn.leakyrelu`` and ``relax.nn.softplus`` are element-wise, and puts transposes around
-them: two passes over memory for each layer of a GAN or a YOLO. Remove when
-tests/transform/layouts/test_activations.py::test_wheel_still_transposes_around_them fails.
+Repair: `layout-of-activations`.
 """
 
 from collections.abc import Callable

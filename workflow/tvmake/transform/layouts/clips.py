@@ -1,12 +1,7 @@
 """Clip as minimum and maximum, which any layout suits.
 
-TVM 0.27's ConvertLayout does not know that ``relax.clip`` is element-wise and puts transposes around it: the ReLU6 of
-every MobileNet layer becomes a pass over memory of its own. Minimum and maximum it knows. Remove when
-tests/transform/layouts/test_clips.py::test_wheel_still_transposes_around_clips fails.
-
-Its ToMixedPrecision fails at a clip's bounds, which are no tensors; there the clips come back afterwards, because their
-bounds are part of a kernel, and constants are arguments. Remove that when
-tests/transform/test_precision.py::test_wheel_still_fails_at_clips fails.
+For ToMixedPrecision the clips become minimum and maximum for a while; they come back afterwards, because their bounds are part of a
+kernel, and constants are arguments. Repairs: `layout-of-clips`, `mixed-precision-arguments`.
 """
 
 from typing import Any

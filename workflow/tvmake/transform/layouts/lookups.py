@@ -1,8 +1,6 @@
 """Elements that are looked up along an axis, in the layout of the tensor that they come from.
 
-TVM 0.27's ConvertLayout does not know ``relax.take`` and puts transposes around it, though any axis may be the one that indices count along.
-Feature maps of dynamic height and width are resized by it. Remove when
-tests/transform/layouts/test_lookups.py::test_wheel_still_transposes_around_lookups fails.
+Repair: `layout-of-lookups`.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Norms as such over one axis of a matrix, which no layout changes.
 
-TVM 0.27's ConvertLayout gives a layer norm over several axes those of the new layout and leaves its scale and shift in the old one, so that the
-result is wrong; what it makes of an RMS norm cannot be lowered. Between two reshapes both are right. Remove when
-tests/transform/layouts/test_norms.py::test_tvm_still_leaves_the_weights_of_norms_behind and ::test_tvm_still_breaks_rms_norms fail.
+Between two reshapes they are right in any layout. Repair: `layout-of-norms`.
 """
 
 import math

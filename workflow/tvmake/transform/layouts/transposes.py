@@ -1,8 +1,6 @@
 """Element-wise operators in the layout of what they are computed from.
 
-TVM 0.27's ConvertLayout puts transposes around ``relax.where``, of which it does not know that it is element-wise, and before operators whose first
-operand is a constant, whose layout it takes for that of the result: PReLU and ELU were passes of their own over memory. Remove when
-tests/transform/layouts/test_transposes.py::test_wheel_still_transposes_before_choices_and_constants fails.
+Repair: `layout-of-choices`.
 """
 
 import math

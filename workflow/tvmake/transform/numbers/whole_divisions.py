@@ -4,11 +4,9 @@ A processor stops a program that divides a whole number by zero. PyTorch raises 
 branches of a choice are computed, the one that is not taken may well divide by what the other is there for. A quotient by zero is
 the dividend here, a remainder zero.
 
-A choice by `y == 0` around the division tells TVM's simplifier that `y` is no zero there, and it drops a guard that it can conclude from that,
-while the processor divides in both branches. The guard asks for the size of `y` as a floating-point number, of which it concludes nothing.
+The guard compares the size of `y` as a floating-point value, of which the simplifier concludes nothing. Repair: `guarded-divisions`.
 
-A quotient of other numbers by a constant zero is one of infinities, or no number, and TVM 0.27 stops at it where it lowers the operator: it is
-written as a product here. Remove that when test_whole_divisions.py::test_tvm_still_stops_at_a_constant_zero fails.
+A quotient of floating-point values by a constant zero is written as a multiplication. Repair: `division-by-constant-zero`.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Norms of float64 as means, differences and products.
 
-TVM 0.27 lowers layer, group and instance norms of float32 and float16 only. Remove when
-tests/transform/numbers/test_wide_norms.py::test_tvm_still_lacks_norms_of_float64 fails.
+Repair: `float64-norms`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """Products with a constant zero, which are no zero where the other factor is infinite or NaN.
 
-TVM 0.27 takes zero for the result where it lowers them; PyTorch keeps NaN so (``softshrink``). Here the product is a choice. Remove
-when tests/transform/numbers/test_zero_products.py::test_tvm_still_loses_nan fails.
+The multiplication becomes a choice. Repair: `multiplication-by-zero`.
 """
 
 import math

@@ -32,7 +32,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, info: Any, scope: str = "global") -> "TensorSpec":
-        """From MetaSchedule's ``ArgInfo``, of which TVM 0.27 has one kind.
+        """From MetaSchedule's ``ArgInfo``, of which TVM has one kind.
 
         Raises:
             ValueError: it is not a tensor.

@@ -1,8 +1,8 @@
-"""Stored records that are safe for MetaSchedule: TVM 0.27 crashes or hangs on some traces that others wrote or damaged.
+"""Stored records that are safe for MetaSchedule.
 
 MetaSchedule replays what its database holds, and changes its steps and decisions to find better ones. So it gets only schedules
 that it could have proposed itself, after they have been replayed in a fork. What the cost model learns
-from is read off in the fork as well.
+from is read off in the fork as well. Repair: `damaged-traces`.
 """
 
 import io
@@ -123,8 +123,7 @@ def _replayed(workload: Workload, context: Any, item: _Item) -> bytes:
 
 
 def _features(context: Any, kernel: "tvm.tirx.PrimFunc") -> np.ndarray:
-    """What the cost model learns from; nothing of kernels that TVM 0.27 reads no features off: those whose packed
-    weights end in zeros."""
+    """What the cost model learns from; nothing of kernels whose packed weights end in zeros. Repair: `features-of-padded-weights`."""
     from tvm.s_tir import meta_schedule
 
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))

@@ -1,7 +1,6 @@
 """Write out the padding of poolings that follows from their dimensions (``auto_pad``).
 
-TVM 0.27's importer rounds the extents of MaxPool's SAME_LOWER down, as the standard's text once said, where runtimes round up; pads a negative
-number of cells where windows leave cells out; and counts dilations, which ONNX Runtime does not.
+Repair: `onnx-automatic-padding`.
 """
 
 from onnx import helper

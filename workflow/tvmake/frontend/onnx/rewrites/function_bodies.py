@@ -15,7 +15,7 @@ OPERATORS = frozenset({
     "HannWindow", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SequenceMap",
     "SoftmaxCrossEntropyLoss", "SwiGLU", "Swish",
 })  # fmt: skip
-"""Expanded always: TVM 0.27 has no importer for them, or (Attention) one for something else."""
+"""Expanded always: TVM has no importer for them, or (Attention) one for something else."""
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 

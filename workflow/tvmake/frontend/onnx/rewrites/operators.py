@@ -281,7 +281,7 @@ def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def equal(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Truth values: TVM 0.27 compares them as floating-point numbers, and LLVM refuses that."""
+    """Booleans as a negated exclusive or. Repair: `onnx-equal-booleans`."""
     if build.graph.dtype(node.input[0]) != TensorProto.BOOL:
         return None
     return [build.op("Not", build.op("Xor", *node.input))]

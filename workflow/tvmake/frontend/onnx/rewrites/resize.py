@@ -1,8 +1,8 @@
 """Resize as one exact linear map per axis, for the modes TVM gets wrong.
 
-TVM 0.27 ignores axes, antialias and keep_aspect_ratio_policy, and downsampling gives other numbers than ONNX defines.
 Interpolation is separable and linear: along one axis it is a matrix, which ONNX's reference implementation yields when
-it resizes the identity. Nearest neighbour becomes a Gather, of the elements that ONNX Runtime takes. Plain upsampling is left to TVM.
+it resizes the identity. Nearest neighbour becomes a Gather of the elements that ONNX Runtime takes. Plain upsampling is left to TVM.
+Repair: `onnx-resize`.
 """
 
 from collections.abc import Mapping
@@ -178,7 +178,7 @@ def _nearest(values: dict[str, Any], extent: int, size: int, scale: float) -> np
 
 
 def _without_empty(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """What is left to TVM 0.27, which takes a constant without elements for sizes or scales."""
+    """What is left to TVM, without constants that have no elements."""
     given = [argument_name(node, build.graph, index) for index in range(1, len(node.input))]
     if given == list(node.input[1:]):
         return None

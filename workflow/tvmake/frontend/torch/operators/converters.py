@@ -1,23 +1,16 @@
 """Operators that TVM's importer for PyTorch lacks, or gets wrong.
 
-``elu``: TVM 0.27 drops its ``scale`` and ``input_scale``, so that SELU and CELU, which torch decomposes into it, are wrong.
-Remove it when tests/frontend/torch/operators/test_converters.py::test_tvm_still_drops_the_scale_of_elu fails.
-``prod``: TVM 0.27 does not know the form with an axis, and leaves integers in their type.
-``native_group_norm``: TVM 0.27 fails where there is no weight or no bias.
-``add`` and ``sub``: TVM 0.27 ignores their ``alpha``, and computes something else. Remove them when
-test_converters.py::test_tvm_still_ignores_alpha fails.
-``max``: TVM 0.27 sorts to find the largest element of an axis and its place.
-``clamp``: TVM 0.27 holds integers with one bound between it and an infinity, which is no integer, and fails later.
-``div``: TVM 0.27 rounds quotients of integers by a number of another type, and fails.
-``cat``: TVM 0.27 neither converts operands of several types nor leaves out the empty vectors that PyTorch passes over.
-``mul``, ``add``, ``maximum`` and ``minimum``: TVM 0.27 makes arithmetic of booleans, which LLVM's code generator refuses, as it does
-``gt`` and the like of two booleans.
-``cumsum`` and ``cumprod``: TVM 0.27 leaves those of booleans booleans.
-``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean.
-``any``: TVM 0.27 gives the largest of numbers, and no truth value.
-``expm1`` and ``log1p``: TVM 0.27 writes plain formulas, which lose the digits near zero.
-``remainder``: TVM 0.27 subtracts a rounded multiple of the divisor, which leaves few digits where the quotient is large.
-``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
+``elu``: with its scales. Repair: `torch-elu-scale`.
+``add`` and ``sub``: with ``alpha``. Repair: `torch-add-alpha`.
+``prod`` and ``any``: of an axis, in the dtype of PyTorch. Repair: `torch-reductions`.
+``native_group_norm``: without weight or bias. Repair: `torch-group-norm-without-weight`.
+``max``: of an axis, without a sort. Repair: `torch-max-by-sorting`.
+``clamp`` and ``div``: of integers. Repair: `torch-integer-operators`.
+``cat``: of several dtypes, and without empty vectors. Repair: `torch-concatenation-types`.
+``mul``, ``add``, extrema, comparisons, ``cumsum`` and ``cumprod``: of booleans. Repair: `torch-boolean-arithmetic`.
+``expm1`` and ``log1p``: keep the digits near zero. Repair: `digits-near-zero`.
+``remainder``: exact. Repair: `torch-remainders`.
+``convolution``: transposed ones of volumes. Repair: `torch-conv-transpose3d`.
 """
 
 import math
@@ -265,7 +258,7 @@ def _hypot(node: fx.Node, importer: Any) -> Any:
 
 
 def _remainder(node: fx.Node, importer: Any) -> Any:
-    """Of floats by the exact one of C, with the sign of the divisor; TVM 0.27 subtracts a rounded multiple of the divisor."""
+    """Of floats by the exact one of C, with the sign of the divisor."""
     dtype = dtype_name(node)
     emit, op = importer.block_builder.emit, relax.op
     left, right = (

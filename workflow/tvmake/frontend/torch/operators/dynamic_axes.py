@@ -1,9 +1,7 @@
 """Operators whose result depends on the size of an axis, where that is dynamic.
 
-``empty``: TVM 0.27 fails at dynamic sizes. Circular padding begins with one, and writes all of it.
-``var`` and ``std``: TVM 0.27 refuses a correction (Bessel's) over a dynamic axis.
-``reshape`` and ``view``: TVM 0.27 fails at asking whether a number is equal to a dimension.
-``squeeze``: TVM 0.27 drops dynamic axes as well, which PyTorch keeps because they are 1 at some sizes alone.
+``empty`` (circular padding begins with it and writes all of it), ``var`` and ``std``, ``reshape`` and ``view``, and ``squeeze``, which keeps
+dynamic axes as PyTorch does. Repair: `torch-dynamic-axes`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 """Operators of integers that TVM's importer computes as those of floating-point numbers, and fails on.
 
-``pow``: TVM 0.27 has no power of integers whose exponent is a tensor.
-``neg`` and ``sign``: TVM 0.27 makes a constant of -1 in the type of unsigned integers.
-Remove them when tests/frontend/torch/operators/test_integers.py::test_tvm_still_fails_on_integers fails.
+``pow`` with a tensor as the exponent, ``neg`` and ``sign`` of unsigned integers. Repair: `torch-integer-operators`.
 """
 
 from collections.abc import Callable, Mapping

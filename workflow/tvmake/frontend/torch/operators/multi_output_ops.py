@@ -1,6 +1,6 @@
 """Operators with several outputs, for programs that use more than the first.
 
-TVM 0.27's importer makes one tensor of each, and returns it for every output.
+Repair: `torch-operators-with-several-outputs`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Sorts, and the k largest, with NaN as the largest value, which has no order in TVM.
 
-``sort``: TVM 0.27 does not order booleans and narrow integers. ``topk``: it refuses results in any order, where an ordered one is as good.
+``sort`` takes booleans and narrow integers, and ``topk`` gives an ordered result if any order is accepted.
+Repair: `torch-integer-operators`.
 """
 
 import math
@@ -40,7 +41,7 @@ def _sorted(node: fx.Node, importer: Any) -> Any:
         **node.kwargs,
     }
     dtype = node.args[0].meta["val"].dtype
-    is_narrow = not dtype.is_floating_point and dtype.itemsize < torch.int32.itemsize  # TVM 0.27 sorts none of them
+    is_narrow = not dtype.is_floating_point and dtype.itemsize < torch.int32.itemsize  # TVM sorts none of them
     keys = relax.op.astype(data, "int32") if is_narrow else data
     keys = _without_nan(data, emit) if dtype.is_floating_point else keys
     places = emit(relax.op.argsort(keys, given["dim"], given["descending"], dtype="int64"))

@@ -1,9 +1,6 @@
 """Give each lane of a vectorised loop its own local buffer.
 
-TVM 0.27's VectorizeLoop lets the lanes share a buffer that is allocated inside of the loop: dlight's schedule of poolings
-for Adreno allocates its accumulator there, and all four channels of a pixel are added into one value. Here such a buffer
-gets an axis for the lanes and moves out of the loop. Remove when
-tests/targets/adreno_texture/test_lanes.py::test_tvm_still_lets_lanes_share_a_buffer fails.
+The buffer gets an axis for the lanes and moves out of the loop. Repair: `adreno-lanes-share-buffer`.
 """
 
 from typing import Any

@@ -1,10 +1,7 @@
 """The passes from a scheduled kernel to what OpenCL's code generator takes, for textures.
 
-TVM 0.27 registers such a pipeline as ``adreno``, but leaves out the passes for host and device code, so that
-``tirx.build`` fails with a TypeError when it is asked for it; when it is not asked, it takes the general one, whose code
-treats images as pointers and compiles on no device. The pipeline here is TVM's own with those passes, and with vector
-stores (``texture_store``). Remove when
-tests/targets/adreno_texture/test_tir_pipeline.py::test_tvms_own_pipeline_still_is_incomplete fails.
+The passes of TVM's pipeline ``adreno``, with those for host and device code, and with vector stores (``texture_store``).
+Repair: `adreno-pipeline`.
 """
 
 from typing import Any

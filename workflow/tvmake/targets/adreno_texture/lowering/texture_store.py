@@ -1,10 +1,7 @@
 """Write a texture's pixel at once.
 
-A pixel of a texture holds four values. TVM 0.27 loses the lane of a store into one, and its VectorizeLoop makes four
-scalar stores of a vectorised one: each writes its value to all four lanes of the pixel, so that kernels run and give wrong
-numbers. Here, before textures are flattened, a loop over the lanes first gathers them, then stores them as a vector. A
-store that is in no such loop is refused, because nothing later can make it right. Remove when
-tests/targets/adreno_texture/test_texture_store.py::test_tvm_still_writes_every_lane_with_the_last_value fails.
+A texel of a texture holds four values. Before textures are flattened, a loop over the lanes first gathers them, then stores them as a
+vector. A store outside of such a loop is refused, because no later pass can correct it. Repair: `texture-vector-store`.
 """
 
 from typing import Any

@@ -6,8 +6,8 @@
   of them in 16 bits, where they do not fit.
 - ``saddlp`` (any 64-bit Arm): likewise, of products in 16 bits, which one of 8 bits by one of 8 bits fits.
 
-All of them are exact: the largest sum of four products is 4 · 255 · 128. TVM 0.27 comes with intrinsics for the first two; those
-of x86 do not compile with the LLVM 22 of its wheel, whose operands are vectors of bytes.
+All of them are exact: the largest sum of four products is 4 · 255 · 128.
+Repair: `x86-dot-intrinsics`.
 """
 
 from collections.abc import Sequence

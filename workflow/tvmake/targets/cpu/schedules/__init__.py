@@ -1,4 +1,4 @@
 """Schedules for kernels on CPUs, chosen by rules alone: no device, no measurement, the same for the same kernel and target.
 
-TVM 0.27 has none for CPUs, so that its kernels are plain loops on one core.
+TVM has none for CPUs, so that its kernels are plain loops on one core.
 """

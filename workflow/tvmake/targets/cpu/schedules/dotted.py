@@ -110,7 +110,7 @@ class Dotted(Tiled):
 def put_instructions(schedule: Any) -> None:
     """Let the blocks of such contractions be computed by their instructions: the last step of a schedule.
 
-    TVM 0.27 cannot copy a schedule whose blocks have been replaced so.
+    Repair: `copies-of-tensorized-schedules`.
     """
     for block in schedule.get_child_blocks(analysis.get_root_block(schedule)):
         name = schedule.get(block).annotations.get(INSTRUCTION)

@@ -1,7 +1,6 @@
 """Values that an expression uses more than once, computed one after the other in front of the statement that stores it.
 
-They are kept in buffers of one value or vector, which LLVM makes registers of. TVM 0.27 puts the value of a variable (``Let``, ``Bind``) in its place
-wherever it simplifies when it generates code: an expression of functions of functions takes many times as long with each of them.
+They are kept in buffers of one value or vector, which LLVM turns into registers. Repair: `inlined-bindings`.
 """
 
 from collections.abc import Callable

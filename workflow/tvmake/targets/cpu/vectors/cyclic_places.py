@@ -1,9 +1,6 @@
 """Loops over lanes that read places modulo a power of two, where a condition keeps TVM from writing vectors.
 
-TVM leaves such a loop to LLVM. That of TVM 0.27's wheel then takes place (i + 3) mod 4 for one behind place (i + 2) mod 4 always, and
-reads what lies behind the tensor: neighbours that a transposed convolution computes side by side and a border is put around were wrong
-numbers, seen with AVX2 and AVX-512. Here the loop is divided by the power, so that the places are known ones in each of its steps.
-Remove when tests/targets/cpu/vectors/test_cyclic_places.py::test_llvm_still_takes_cyclic_places_for_consecutive_ones fails.
+The loop is divided by the power of two, so that the indices in each of its steps are constant. Repair: `cyclic-vector-indices`.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """Loops over vectors of which the last is incomplete: whole vectors, and then the values that are left.
 
-TVM's LoopPartition does the same for a loop with ``pragma_loop_partition_hint``, but TVM 0.27's NarrowDataType, which runs before
-it, gives loops of int64 another variable and leaves the hint with the old one, and Relax's kernels have no other loops. Without this
-pass such a loop is right and slow: it asks for each value whether there is one.
+This takes the place of TVM's LoopPartition. Without it such a loop is right and slow: each value is tested.
+Repair: `lost-partition-hints`.
 """
 
 from collections.abc import Callable

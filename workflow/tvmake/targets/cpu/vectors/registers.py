@@ -1,7 +1,7 @@
 """Tiles of results that are kept in registers, whatever their size.
 
-TVM 0.27 leaves buffers of less than ``kMaxStackAlloca`` bytes (1,024) to LLVM, and takes memory for others while the kernel runs. LLVM makes registers
-of a buffer whose places are all known. A core with AVX-512 has 2,048 bytes of them, and needs more sums than half of them hold to be busy.
+LLVM turns a buffer into registers if all of its indices are constant. A core with AVX-512 has 2,048 bytes of registers, and needs more
+sums than half of them hold to be busy. Repair: `large-local-buffers`.
 """
 
 import math

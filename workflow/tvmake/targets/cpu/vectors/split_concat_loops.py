@@ -14,7 +14,7 @@ from tvmake.ir.expressions import is_call
 from tvm import s_tir, tirx  # isort: skip
 
 CONDITIONALS = ("prim.if_then_else", "tirx.if_then_else")
-"""What takes a value where there is one: padding, concatenations. TVM 0.27 names it in one way, and before in the other."""
+"""What takes a value where there is one: padding, concatenations. TVM has two names for it."""
 
 SEGMENTS = "tvmake.segments"
 """On a loop along a row: where its parts end, and behind these the length of a vector."""

@@ -1,8 +1,6 @@
 """Loops over a strip of Winograd's tiles whose number is dynamic, without the case that there are none.
 
-``compute_at`` begins such a loop at ``min(0, tiles - 1)`` and guards what it does, as TVM 0.27 takes an empty strip to have a last tile
-before its first. The expression is in each index, and a build takes three times as long. From 0 on there is nothing to guard: an empty
-strip has no steps.
+Loops begin at 0, where nothing has to be guarded: an empty strip has no steps. Repair: `compute-at-empty-strips`.
 """
 
 from typing import Any

@@ -1,8 +1,6 @@
 """Shared memory at places where any value may stand.
 
-TVM 0.27 keeps values of several types in one array, one after the other, and reads integers by ``(__local int*)`` from an array of bytes, which
-a driver may place anywhere: NVIDIA's faults on some kernels of 8-bit networks. Its CUDA source says how arrays are aligned; here OpenCL's does.
-Remove when tests/targets/opencl/test_alignment.py::test_tvm_still_says_nothing_of_alignment fails.
+Repair: `opencl-shared-alignment`.
 """
 
 import re

@@ -1,8 +1,6 @@
 """Store a texture's pixel with the value it has at that moment.
 
-TVM 0.27's OpenCL code generator keeps the value of a texture store in a variable, by the text of the expression: where a
-loop around stores is unrolled, all of them store what the local buffer held at the first. Here each store reads the buffer
-itself. Remove when tests/targets/opencl/test_pixel_values.py::test_tvm_still_stores_the_first_value_again fails.
+Each store reads the local buffer itself. Repair: `opencl-texel-values`.
 """
 
 import re

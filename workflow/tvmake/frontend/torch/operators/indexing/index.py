@@ -1,8 +1,6 @@
 """Index with several tensors at once, as NumPy and PyTorch define it, and views by strides.
 
-TVM 0.27 takes every combination of the indices where PyTorch takes pairs (``x[:, i, j]``), fails where they have several axes,
-and reads out of bounds where one counts from the end. Of views by strides, which sliding windows (``x.unfold``) are taken apart
-into, it knows those that are reshapes alone.
+Views by strides are those into which PyTorch decomposes sliding windows (``x.unfold``). Repair: `torch-indexing`.
 """
 
 from collections.abc import Callable, Mapping

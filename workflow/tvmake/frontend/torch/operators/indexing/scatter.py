@@ -1,8 +1,6 @@
 """Writes at indices that tensors hold: ``index_put`` with whole axes or masks, and scatter with reductions.
 
-TVM 0.27 has no importer for the sums; its own for ``index_put`` combines indices and whole axes as NumPy does not, and its
-scattering wants an index for every element beside the axis. Its ``slice_scatter`` reckons where each element comes from in the kernel,
-and TVM's simplifier for GPUs gets that wrong for steps along the last axis; constants say it here.
+The source of each element of ``slice_scatter`` is a constant. Repairs: `torch-scattering`, `scattering-of-fewer-indices`.
 """
 
 import math

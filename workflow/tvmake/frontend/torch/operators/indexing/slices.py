@@ -1,7 +1,6 @@
 """Slices between dynamic dimensions, and elements at them: ``table[past : past + n]``, ``x[:, n - 1 :] = y``, ``x[:, n - 1]``.
 
-TVM 0.27 clamps the bounds of a slice to the dimension, whatever the program says of their sizes. The shape of the result is then an
-expression that fits no other operand, and what is computed from both has no shape. PyTorch has derived the shape already.
+The shape of the result is the one that PyTorch has derived. Repair: `torch-slice-bounds`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

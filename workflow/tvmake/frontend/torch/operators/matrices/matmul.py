@@ -1,7 +1,6 @@
-"""Products of matrices in their own type: TVM 0.27's importer computes all of them in float32.
+"""Matmuls in their own dtype.
 
-So sums with them fail in float64, and integers lose digits. Remove it when
-tests/frontend/torch/operators/test_converters.py::test_tvm_still_multiplies_matrices_in_float32 fails.
+Repair: `torch-matmul-dtype`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """Pooling that TVM's importer gets wrong or lacks: averages over another number than that of their elements, adaptive maxima.
 
-TVM 0.27 ignores ``divisor_override``, and fails at strides that PyTorch leaves empty.
+Repair: `torch-pooling`.
 """
 
 import math

@@ -1,8 +1,6 @@
 """Resizing that TVM's importer gets wrong or lacks: nearest neighbours at ratios that are no integers, antialiasing, sampling.
 
-TVM 0.27 takes half-pixel coordinates for nearest neighbours, where PyTorch counts from the corner, and ignores ``antialias``.
-It takes the ratio of sizes for bilinear resizing where PyTorch takes the one that was asked for, and fails where corners are
-aligned and one element is left. It gives ``grid_sample`` the grid as PyTorch has it, coordinates last, where its own operator wants them first.
+Repair: `torch-resizing`.
 """
 
 from collections.abc import Callable, Mapping
