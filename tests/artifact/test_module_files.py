@@ -62,12 +62,6 @@ def test_a_package_of_them_is_read_again(tmp_path: Path):
     np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), x)
 
 
-def test_tvm_still_does_not_read_tensors_without_elements():
-    module, _ = bind_empty(with_empty_weights(), {"x1": tvm.runtime.tensor(np.zeros((3, 0), "float32"))})
-    with pytest.raises(tvm.error.InternalError, match="Invalid DLTensor file format"):
-        tvm.ir.load_json(tvm.ir.save_json(module))
-
-
 def test_files_that_are_gone_are_named_with_what_makes_them_again(tmp_path: Path):
     for read in (load_module, load_params):
         with pytest.raises(InputError, match="no such") as caught:

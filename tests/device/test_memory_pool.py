@@ -60,7 +60,3 @@ def growth_mb(package: Path, how: str) -> float:
 @pytest.mark.parametrize("how", ["one call", "set inputs"])
 def test_memory_does_not_grow_with_the_number_of_shapes(how: str, package: Path):
     assert growth_mb(package, how) < 80
-
-
-def test_tvm_still_keeps_the_memory_of_every_shape(package: Path):
-    assert growth_mb(package, "unlimited") > 200

@@ -38,11 +38,6 @@ def test_a_sigterm_while_snakemake_holds_its_locks_does_not_block_it(lock: str):
     assert interrupted(OURS, lock, HANG_S) == "graceful\n"
 
 
-def test_snakemakes_own_handler_still_waits_for_the_lock():
-    with pytest.raises(subprocess.TimeoutExpired):
-        interrupted("", "scheduler._lock", 8)
-
-
 LOGGING = """
 import logging, logging.handlers, signal
 import snakemake.logging
@@ -77,11 +72,6 @@ def logged(before: str, interrupts: int, timeout_s: float) -> str:
 
 def test_a_ctrl_c_while_something_is_logged_does_not_block_what_is_logged_next():
     assert logged(OURS, 1000, HANG_S) == "ended\n"
-
-
-def test_snakemakes_own_queue_still_keeps_its_lock_after_a_ctrl_c():
-    with pytest.raises(subprocess.TimeoutExpired):
-        logged("", 1_000_000, 8)
 
 
 REPLACED = """

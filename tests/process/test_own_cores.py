@@ -55,11 +55,6 @@ def test_threads_stay_on_the_core_that_was_given(core: int):
     assert cores_of_a_kernel(core, "stay") == [core]
 
 
-def test_tvm_still_binds_to_the_first_cores(core: int):
-    """When this fails, process/own_cores.py can go."""
-    assert cores_of_a_kernel(core, "go") != [core]
-
-
 def test_what_the_user_sets_stays(core: int):
     assert cores_of_a_kernel(core, "stay", **{VARIABLE: "1"}) != [core]
 

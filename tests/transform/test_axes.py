@@ -25,13 +25,6 @@ def network(end: Callable[[relax.Expr], relax.Expr]) -> "tvm.IRModule":
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_wheel_still_fails_at_axes_from_the_end(end: Callable[[relax.Expr], relax.Expr]):
-    """When all of these fail, transform/axes.py can go."""
-    with pytest.raises((tvm.error.InternalError, IndexError)):
-        converted(network(end))
-
-
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_a_network_is_the_same_in_another_layout(end: Callable[[relax.Expr], relax.Expr]):
     module = network(end)
     found = computed(converted(count_axes_from_front(module)))

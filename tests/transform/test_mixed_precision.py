@@ -57,13 +57,6 @@ def computed(module: "tvm.IRModule") -> np.ndarray:
     return machine["main"](tvm.runtime.tensor(X)).numpy()
 
 
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_wheel_still_fails(end: Callable[[relax.BlockBuilder, relax.Expr], relax.Expr]):
-    """When one of these does not, transform/mixed_precision.py needs it no longer."""
-    with pytest.raises(tvm.error.InternalError, match=r"Expected TensorType|type is not populated|data != nullptr"):
-        relax.transform.ToMixedPrecision("float32")(relax.transform.ConvertToDataflow()(network(end)))
-
-
 @pytest.mark.parametrize("base", ["float16", "float16_acc32"])
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_the_convolution_is_computed_in_half_and_the_rest_as_it_is(

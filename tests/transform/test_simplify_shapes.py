@@ -37,7 +37,7 @@ def lower(module: "tvm.IRModule") -> None:
     lowering.lower(module, target, [], PassOptions(), 1)
 
 
-def test_wheel_still_fuses_unequal_shapes(network, monkeypatch):
+def test_without_the_pass_the_network_cannot_be_lowered(network, monkeypatch):
     monkeypatch.setattr(lowering, "simplify_shapes", lambda module: module)
     with pytest.raises(tvm.error.InternalError, match="ill-formed"):
         lower(network)

@@ -1,6 +1,5 @@
 """The workflow under snakemake itself, and as a module of another workflow."""
 
-import base64
 import json
 import os
 import re
@@ -72,18 +71,6 @@ def test_the_rules_are_formatted():
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_snakemakes_own_report_is_made(demo: Project):
-    done = demo.run(*snakemake("--report", "run.html"))
-    assert done.returncode == 0, done.stderr
-    whole = (demo.directory / "run.html").read_text()
-    results = json.loads(re.search(r"var results = (\{.*?\});?\n", whole, re.DOTALL).group(1))
-    held = {Path(result["name"]).name: result for result in results.values()}
-    assert held.keys() == {"summary.csv", "index.html"}
-    assert "One row for each variant" in held["summary.csv"]["caption"]
-    page = held["index.html"]["data_uri"]
-    assert "Variant by variant" in base64.b64decode(page.partition(",")[2]).decode()
 
 
 def test_keep_going_comes_from_the_profile_and_finishes_the_good_model(demo: Project):

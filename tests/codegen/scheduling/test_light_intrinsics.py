@@ -1,15 +1,11 @@
 """Only the intrinsics that a target can use are imported."""
 
-import ast
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tvm
 
-from tvmake.codegen.scheduling.light_intrinsics import PACKAGE
 from tvmake.targets.backends import backend_of
 
 LIGHT = """
@@ -51,17 +47,3 @@ def test_a_context_for_x86_works_with_the_intrinsics_of_x86_alone():
 def test_a_target_has_the_intrinsics_of_its_architecture(target: dict, expected: str | None):
     made = tvm.target.Target(target)
     assert backend_of(made).intrinsics_module(made) == expected
-
-
-def test_wheel_still_imports_the_intrinsics_of_every_architecture():
-    """When this fails, ``light_intrinsics`` may have become superfluous: look at what the package imports now."""
-    spec = importlib.util.find_spec("tvm.s_tir.meta_schedule.tune_context")
-    assert f"import {PACKAGE}" in Path(spec.origin).read_text()
-    package = Path(tvm.__file__).parent / "s_tir" / "tensor_intrin" / "__init__.py"
-    imported = {
-        name.name
-        for node in ast.walk(ast.parse(package.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.level == 1
-        for name in node.names
-    }
-    assert {"cuda", "rocm", "arm_cpu", "x86"} <= imported

@@ -89,7 +89,7 @@ def test_a_server_outlives_a_client_killed_in_the_middle(farm: Farm, slow_kernel
     assert farm.tracker.request(HANG_S) is not None
 
 
-def test_the_server_still_needs_it(farm: Farm, slow_kernel: Path):
+def test_a_client_that_does_not_close_ends_the_server(farm: Farm, slow_kernel: Path):
     kill_in_the_middle(farm, slow_kernel, "no")
     eventually(lambda: "exited unsuccessfully" in log(farm))
     eventually(lambda: farm.tracker.servers() == [])

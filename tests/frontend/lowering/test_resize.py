@@ -1,11 +1,9 @@
 """Lengths and coordinates of resizes."""
 
 import numpy as np
-import pytest
-import tvm
 from tvm import tirx
 
-from tvmake.frontend.lowering.resize import scale_extent, single
+from tvmake.frontend.lowering.resize import scale_extent
 from tvmake.ir.dimensions import whole_factor
 
 HEIGHT, WIDTH = (tirx.Var(name, "int64") for name in "hw")
@@ -22,12 +20,3 @@ def test_a_whole_factor_holds_for_every_length():
     assert whole_factor(HEIGHT, WIDTH) is None
     assert whole_factor(HEIGHT, HEIGHT * 3 // 2) is None
     assert (whole_factor(4, 12), whole_factor(5, 12)) == (3, None)
-
-
-def test_tvm_still_fails_at_quotients_that_may_be_zero():
-    index = tirx.Var("i", "int64")
-    analyzer = tvm.sym.Analyzer()
-    analyzer.bind(index, tvm.ir.Range(tirx.IntImm("int64", 0), HEIGHT))
-    with pytest.raises(ValueError, match="IntImm supports only"):
-        analyzer.bind(tirx.Var("place", "float32"), tirx.Cast("float32", index) / tirx.Cast("float32", HEIGHT))
-    analyzer.bind(tirx.Var("other", "float32"), single(index) / single(HEIGHT))

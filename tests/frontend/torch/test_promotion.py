@@ -5,15 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-import tvm
 from torch import Tensor, nn
 
 from tests.frontend.torch.running import outputs
-from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
-
-from tvm.relax.frontend.torch import from_exported_program  # isort: skip
 
 FLOATS, INTEGERS = torch.tensor([-2.5, -0.5, 0.5, 3.0]), torch.tensor([-3, 2, 1, 5], dtype=torch.int32)
 LONGS, TRUTHS = torch.tensor([4, -1, 2, 7]), torch.tensor([True, False, True, False])
@@ -82,12 +78,3 @@ def check(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> None:
     (got,), expected = outputs(imported, a.numpy(), b.numpy()), net(a, b).numpy()
     assert got.dtype == expected.dtype
     np.testing.assert_allclose(got, expected, rtol=1e-6)
-
-
-def test_tvm_still_gives_a_number_the_tensors_type():
-    """When this fails, torch/promotion.py may have become smaller."""
-    program = torch.export.export(Of(lambda a, b: a + 1.5 + b), (INTEGERS, LONGS)).run_decompositions()
-    module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
-    got = machine["main"](tvm.runtime.tensor(INTEGERS.numpy()), tvm.runtime.tensor(LONGS.numpy())).numpy()
-    assert not np.allclose(got, (INTEGERS + 1.5 + LONGS).numpy())

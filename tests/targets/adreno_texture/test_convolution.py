@@ -10,7 +10,6 @@ from tests.unoptimised import UNOPTIMISED
 from tvmake.targets.adreno_texture.convolution import conv2d_nchw4c, legalize_conv2d
 
 from tvm import te  # isort: skip
-from tvm.relax.transform.legalize_ops import adreno as tvms  # isort: skip
 
 DATA, WEIGHT = tensor(1, 2, 8, 8, 4, dtype=F16), tensor(2, 8, 3, 3, 4, dtype=F16)
 
@@ -26,11 +25,6 @@ def result_of(legalizer, accumulator):
     made = tvm.relax.transform.LegalizeOps({"relax.nn.conv2d": legalizer})(module)
     (kernel,) = [one for _, one in made.functions_items() if isinstance(one, tvm.tirx.PrimFunc)]
     return str(kernel.params[-1].ty.dtype)
-
-
-def test_tvm_still_drops_the_accumulator():
-    """When this fails, targets/adreno_texture/convolution.py can go, if grouped convolutions are right as well."""
-    assert result_of(tvms.conv2d_NCHWc_OIHWo, "float16") == "float32"
 
 
 @pytest.mark.parametrize("accumulator", ["float16", "float32"])

@@ -1,7 +1,6 @@
 """Every result of a network with textures has a memory, so that a view of one is a view of something."""
 
 import numpy as np
-import pytest
 import tvm
 
 from tests.requirements import need
@@ -17,13 +16,6 @@ def with_two_views(x, w):
     """A convolution of sequences, and its input as a picture."""
     found = op.nn.conv2d(op.expand_dims(x, 2), w)
     return relax.Tuple([op.squeeze(found, 2), op.reshape(x, (1, 9, 1, 8))])
-
-
-def test_tvm_still_loses_views_of_results_without_memory(monkeypatch):
-    """When this fails, targets/adreno_texture/default_scope.py can go."""
-    monkeypatch.setattr("tvmake.targets.adreno_texture.passes.to_default_scope", lambda module: module)
-    with pytest.raises(Exception, match="is not defined"):
-        executable(lowered(with_two_views, X, W))
 
 
 def test_a_convolution_beside_views_is_right():

@@ -40,13 +40,6 @@ def mismatches(module):
     return wrong
 
 
-def test_tvm_still_specialises_for_the_last_call_only():
-    """When this fails, targets/adreno_texture/kernel_scopes.py can go."""
-    module = placed()
-    assert any(len(scopes) > 1 for scopes in scopes_by_kernel(module).values())
-    assert mismatches(tvm.relax.transform.SpecializePrimFuncBasedOnCallSite()(module))
-
-
 def test_every_kernel_has_one_combination_of_scopes_and_is_called_with_it():
     assert all(len(scopes) == 1 for scopes in scopes_by_kernel(split_kernels_by_scope(placed())).values())
     assert mismatches(lowered(net, X, W, V).fused) == []

@@ -23,12 +23,6 @@ def devices(module):
     return found
 
 
-def test_tvm_still_asks_for_a_device_per_scope(monkeypatch):
-    """When this fails, targets/adreno_texture/one_device.py can go."""
-    monkeypatch.setattr("tvmake.targets.adreno_texture.backend.on_one_device", lambda module: module)
-    assert len(devices(lowered(net, X, W, V).final)) > 1
-
-
 def test_all_storage_is_the_first_devices():
     made = lowered(net, X, W, V).final
     assert len(made.global_infos["vdevice"]) > 1

@@ -28,12 +28,6 @@ def converted(dtype):
     return lambda x: op.astype(op.max(op.astype(op.max(x, 3, keepdims=True), dtype), 2, keepdims=True), "float32")
 
 
-def test_tvm_still_puts_integers_into_textures(monkeypatch):
-    """When this fails, targets/adreno_texture/texture_dtypes.py can go."""
-    monkeypatch.setattr("tvmake.targets.adreno_texture.texture_dtypes.is_texel", lambda _type: True)
-    assert re.search(r"int64.*global\.texture", str(lowered(places, tensor(*BLOCKS)).fused["main"]))
-
-
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_no_kernel_has_others_in_a_texture(dtype: str):
     made = lowered(converted(dtype), tensor(*BLOCKS))

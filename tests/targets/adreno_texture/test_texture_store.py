@@ -5,22 +5,14 @@ import re
 import pytest
 import tvm
 
-from tests.targets.adreno_texture.nets import conv, executable, lowered, only, op, sources, target, tensor, tvms_sources
+from tests.targets.adreno_texture.nets import conv, executable, lowered, op, sources, target, tensor
 from tvmake.targets.adreno_texture.lowering.texture_store import StoreWholePixels
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 
-SCALAR = re.compile(r"float4 (v_\w*) = \w+\[[^\]]*\];\s*write_imagef\([^;]*as_float4\(\1\)", re.DOTALL)
-"""One value of an array of floats becomes a whole pixel."""
-
 
 def two(x, w, v):
     return conv(conv(x, w), v)
-
-
-def test_tvm_still_writes_every_lane_with_the_last_value():
-    """When this fails, targets/adreno_texture/lowering/texture_store.py can go."""
-    assert SCALAR.search(only(tvms_sources(two, X, W, V), "te_layout_transform_kernel"))
 
 
 def test_a_pixel_is_stored_as_a_vector():

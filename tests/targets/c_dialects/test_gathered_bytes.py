@@ -55,13 +55,6 @@ def test_lanes_read_their_own_bytes(dtype: str, lanes: int):
     assert np.array_equal(result(turned(dtype, lanes), data, (ROWS, lanes)), data[:, ::3].T)
 
 
-def test_tvm_still_puts_bytes_together_as_a_number():
-    """When this fails, targets/c_dialects/gathered_bytes.py can go."""
-    module = tvm.tirx.build(turned("int8", 4), target=tvm.target.Target({"kind": "opencl"}, host="llvm"))
-    source = "".join(part.inspect_source("") for part in module.imports if part.kind == "opencl")
-    assert "0x000000ff << 8" in source
-
-
 def test_bytes_side_by_side_are_read_as_vectors():
     data = te.placeholder((ROWS, 8), "int8", name="data")
     copy = te.compute((ROWS, 8), lambda row, lane: data[row, lane].astype("int32"), name="copy")

@@ -65,11 +65,3 @@ def test_results_wrap_and_compile(name: str, dtype: str):
     found = tvm.runtime.tensor(np.zeros_like(x), device)
     module["main"](tvm.runtime.tensor(x, device), tvm.runtime.tensor(y, device), found)
     assert np.array_equal(found.numpy(), expected(name, x, y))
-
-
-def test_tvm_still_leaves_the_width_to_c():
-    """When this fails, targets/c_dialects/narrow_integers.py can go."""
-    kernel = scheduled(lambda x, y: tvm.tirx.truncdiv(x * y, y), "int8")
-    module = tvm.tirx.build(kernel, target=tvm.target.Target({"kind": "opencl"}, host="llvm"))
-    source = "".join(part.inspect_source("") for part in module.imports if part.kind == "opencl")
-    assert "convert_char" not in source.rsplit("__kernel", 1)[1]

@@ -74,10 +74,3 @@ def test_dimensions_are_numbers_and_variables_are_not_bound_again():
     variable = tirx.Var("v", "float32")
     function = module["main"].with_body(tirx.Evaluate(tirx.Max(tirx.const(1.0, "float32") * variable, variable)))
     assert "Let" not in NanSemantics()(tvm.IRModule({"main": function})).script()
-
-
-def test_wheel_still_loses_nan():
-    built = tvm.compile(kernel(lambda a, _: tirx.Max(a, tirx.const(0.0, "float32")), NATIVE), target=NATIVE)
-    found = tvm.runtime.tensor(np.zeros(64, "float32"))
-    built["main"](*(tvm.runtime.tensor(np.full(64, np.nan, "float32")) for _ in range(2)), found)
-    assert not np.isnan(found.numpy()).any()

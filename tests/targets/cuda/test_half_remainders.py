@@ -10,7 +10,6 @@ from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.config.target import TargetConfig
-from tvmake.errors import InputError
 from tvmake.targets.resolve import tvm_target
 
 from tvm import relax  # isort: skip
@@ -34,13 +33,6 @@ def code() -> Any:
     target = tvm_target(TargetConfig(tag="cuda-sm90"), "targets.t")
     lowered = lower(graph(relax.op.mod, HALVES, HALVES), target, [], PassOptions(), 2)
     return generate(lowered.final, target, BuildOptions(), "targets.t")
-
-
-def test_tvm_still_has_no_remainders_of_half_precision(monkeypatch: pytest.MonkeyPatch):
-    """When this fails, targets/cuda/half_remainders.py can go."""
-    monkeypatch.setattr("tvmake.targets.cuda.half_remainders.HALVES", ())
-    with pytest.raises(InputError, match="floating point in Mod"):
-        code()
 
 
 def test_they_are_computed_in_single_precision():

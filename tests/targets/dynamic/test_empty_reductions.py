@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
@@ -43,8 +42,3 @@ def test_a_sum_of_no_elements_is_zero():
     final = lower(sums(), target, [], PassOptions(), 2).final
     for result in computed_of_nothing(tvm.relax.build(final, target, relax_pipeline=None)):
         assert not result.any()
-
-
-def test_tvm_still_leaves_empty_sums_undefined():
-    """When this fails, targets/dynamic/empty_reductions.py can go."""
-    assert any(result.any() for result in computed_of_nothing(tvm.compile(sums(), target=UNOPTIMISED)))

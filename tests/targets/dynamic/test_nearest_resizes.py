@@ -26,7 +26,3 @@ def test_indices_are_whole_quotients(layout: str):
     assert "// T.int64(2)" in text
     assert "// T.int64(3)" in text
     assert "floor(" not in text
-
-
-def test_tvm_still_computes_indices_in_floating_point():
-    assert "T.floor(" in kernel("NCHW", {})

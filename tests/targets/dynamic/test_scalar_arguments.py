@@ -60,12 +60,3 @@ def test_dimensions_that_kernels_take_are_lowered_for_gpus():
     compute, _ = CASES["positions"]
     target = tvm_target(TargetConfig(tag="adreno-730-buffer"), "targets.t")
     assert kernels(lower(module(compute), target, [], PassOptions(), 2).fused) == 1
-
-
-def test_tvm_still_fails_on_scalars_beside_shapes():
-    """When this fails, targets/dynamic/scalar_arguments.py can go."""
-    compute, _ = CASES["positions"]
-    transform = relax.transform
-    passes = [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()]
-    with pytest.raises(tvm.error.InternalError, match="VarRemapGet"), tvm.target.Target("llvm"):
-        tvm.transform.Sequential(passes)(module(compute))

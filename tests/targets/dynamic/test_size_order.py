@@ -48,7 +48,7 @@ def places(module: "tvm.IRModule") -> tuple[int, int]:
     return lengths[-1], max(place for place in calls if isinstance(bindings[place].value.op, tvm.ir.GlobalVar))
 
 
-def test_wheel_still_fuses_before_sizes_are_known():
+def test_a_size_is_known_before_its_kernel():
     length, kernel = places(fused())
     assert kernel < length
     length, kernel = places(OrderSizes()(fused()))

@@ -52,8 +52,7 @@ def sort() -> Any:
     return kernel("sort", lambda x: op.sort(x, 1), tensor(1, 2000), name=BUFFER)
 
 
-def test_tvm_still_leaves_blocks_outside_of_threads(convolution: Any):
-    """When this fails, targets/gpu/bound_rule.py and targets/adreno_buffer/fuse_epilogue.py can go."""
+def test_a_schedule_with_blocks_outside_of_threads_is_not_bound(convolution: Any):
     assert not is_bound(scheduled(dlight.adreno.Conv2d(), convolution, TEXTURE))
 
 
@@ -90,8 +89,7 @@ def gated(x: Any, w: Any, large: Any) -> Any:
 GATED = tensor(1, 8, 1, 1), tensor(16, 8, 1, 1), tensor(1, 16, 40, 40)
 
 
-def test_tvm_still_binds_different_numbers_of_one_kind_of_thread():
-    """When this fails, ``_has_one_extent`` in targets/gpu/schedule_checks.py can go."""
+def test_a_schedule_with_two_extents_of_one_kind_of_thread_is_not_bound():
     made = scheduled(dlight.gpu.GEMV(), kernel("conv2d", gated, *GATED, name=BUFFER), BUFFER)
     threads: set[int] = set()
     tvm_ffi.structural_walk(
@@ -130,8 +128,9 @@ def one_channel(x: Any, w: Any, b: Any) -> Any:
     ],
     ids=["a bias", "a function", "a number"],
 )
-def test_tvm_still_computes_an_epilogue_twice(words: str, expression: Any, shapes: list[tuple[int, ...]]):
-    """When this fails, schedule_checks.holds_an_epilogue can go."""
+def test_a_schedule_that_computes_an_epilogue_twice_is_refused(
+    words: str, expression: Any, shapes: list[tuple[int, ...]]
+):
     func = kernel(words, expression, *(tensor(*shape) for shape in shapes), name=BUFFER)
     assert holds_an_epilogue(scheduled(dlight.gpu.Fallback(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is None
@@ -150,8 +149,7 @@ def grouped_volume(x: Any, w: Any, b: Any) -> Any:
     return op.add(op.nn.conv3d(x, w, groups=2), b)
 
 
-def test_tvm_still_reads_sums_of_other_threads():
-    """When this fails, schedule_checks.reads_of_other_threads can go."""
+def test_a_schedule_that_reads_sums_of_other_threads_is_refused():
     func = kernel("conv3d", grouped_volume, *VOLUME, name=BUFFER)
     assert reads_of_other_threads(scheduled(dlight.gpu.Reduction(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Reduction()), func, BUFFER) is None

@@ -10,19 +10,6 @@ from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, executable, lowered, op, tensor
 from tvmake.native.backend import opencl_library
 
-from tvm.sym.iter_affine_map import iter_map_simplify  # isort: skip
-
-
-def test_tvm_still_divides_places_below_zero_wrongly():
-    """When this fails, targets/kernels/no_fuse_reverse.py can go."""
-    place = tvm.tirx.Var("place", "int64")
-    four = tvm.tirx.IntImm("int64", 4)
-    backwards = tvm.tirx.IntImm("int64", 7) - place
-    whole = tvm.tirx.floordiv(backwards, four) * four + tvm.tirx.floormod(backwards, four)
-    (found,) = iter_map_simplify([whole], {place: tvm.ir.Range(0, 8)})
-    assert not tvm.sym.Analyzer().can_prove_equal(found, backwards)
-
-
 CASES = {
     "reshaped before": (
         lambda x: op.flip(op.reshape(op.exp(x), (1, 8)), 1),

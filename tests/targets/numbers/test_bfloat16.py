@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tests.frontend.torch.running import as_built
 from tests.requirements import need
-from tests.targets.cpu.schedules.nets import NATIVE
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
 from tvmake.targets.backends import kernel_pipeline
@@ -53,10 +52,3 @@ def test_opencl_rounds():
     found = tvm.runtime.tensor(np.zeros(64, "float32"), device)
     built["main"](tvm.runtime.tensor(VALUES.numpy(), device), found)
     np.testing.assert_array_equal(found.numpy(), VALUES.bfloat16().float().numpy())
-
-
-def test_tvm_still_leaves_conversions_out():
-    built = tvm.compile(tvm.IRModule({"main": there_and_back()}), target=NATIVE)
-    found, given = (tvm.runtime.tensor(np.full(64, value, "float32")) for value in (0.0, 1.001))
-    built["main"](given, found)
-    np.testing.assert_array_equal(found.numpy(), given.numpy())

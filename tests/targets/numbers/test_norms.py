@@ -95,17 +95,3 @@ def test_norms_between_textures_are_exact(groups: int):
     arguments = [x.numpy(), np.ones(8, np.float32), np.zeros(8, np.float32)]
     found = relax.VirtualMachine(made, device)["main"](*(tvm.runtime.tensor(one, device) for one in arguments)).numpy()
     assert decibels(found, nn.functional.group_norm(x.double(), groups).numpy()) > 70
-
-
-def test_tvm_still_subtracts_squares():
-    """When this fails, targets/numbers/norms.py can go."""
-
-    def net(x: Any, scale: Any, shift: Any) -> Any:
-        return op.nn.group_norm(x, scale, shift, 1, 1, [2])
-
-    module = relax.transform.LegalizeOps()(graph(net, ((1, 2, 8), "float32"), ((2,), "float32"), ((2,), "float32")))
-    machine = relax.VirtualMachine(relax.build(module, "llvm"), tvm.cpu())
-    x = far_from_zero(1, 2, 8)
-    arguments = [x.numpy(), np.ones(2, np.float32), np.zeros(2, np.float32)]
-    found = machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()
-    assert decibels(found, nn.functional.group_norm(x.double(), 1).numpy()) < 50

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 from tests.targets.adreno_texture.nets import executable, lowered, modules, op, tensor
-from tvmake.targets.opencl.source import hook as source_hook
 from tvmake.targets.opencl.source.alignment import with_aligned_arrays
 
 DATA, WEIGHT = tensor(1, 256, 14, 14, dtype="uint8"), tensor(256, 256, 3, 3, dtype="int8")
@@ -19,14 +18,6 @@ def code() -> str:
     name = "opencl-nvidia"
     built = executable(lowered(conv, DATA, WEIGHT, name=name), name).mod
     return "".join(part.inspect_source("") for part in modules(built) if part.kind == "opencl")
-
-
-def test_tvm_still_says_nothing_of_alignment(monkeypatch):
-    """When this fails, targets/opencl/source/alignment.py can go."""
-    monkeypatch.setattr(source_hook, "with_aligned_arrays", lambda source: source)
-    made = code()
-    assert "(__local int*)" in made
-    assert "aligned" not in made
 
 
 def test_every_shared_array_is_aligned():

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-import tvm
 
 from tests.targets.adreno_texture.nets import BUFFER, kernels, op, target, tensor
 from tests.tune.graphs import graph
@@ -38,12 +37,6 @@ def barriers_in_branches(source):
         while branches and depth <= branches[-1]:
             branches.pop()
     return found
-
-
-def test_tvm_still_puts_barriers_into_branches_where_there_are_warps():
-    """When this fails, OpenCL targets may say how many threads run in step (config/catalogue/processors.py, SAFE_WARP)."""
-    wide = tvm.target.Target({**dict(target(BUFFER).export()), "thread_warp_size": 64})
-    assert barriers_in_branches(softmax(wide))
 
 
 @pytest.mark.parametrize("name", OPENCL)

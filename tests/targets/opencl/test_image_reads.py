@@ -1,7 +1,6 @@
 """Images are read through their sampler."""
 
 from tests.targets.adreno_texture.nets import conv, sources, tensor
-from tvmake.targets.opencl.source import hook as source_hook
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 
@@ -10,12 +9,6 @@ WITHOUT, WITH = "read_imagef(image, coord)", "read_imagef(image, sampler, coord)
 
 def code():
     return "".join(sources(lambda x, w, v: conv(conv(x, w), v), X, W, V).values())
-
-
-def test_tvm_still_reads_without_a_sampler(monkeypatch):
-    """When this fails, targets/opencl/source/image_reads.py can go."""
-    monkeypatch.setattr(source_hook, "with_sampler", lambda source: source)
-    assert WITHOUT in code()
 
 
 def test_every_read_has_a_sampler():

@@ -45,13 +45,6 @@ def test_no_function_has_the_suffix_of_c(name):
     assert f"{name}f(" not in source(name)
 
 
-def test_tvm_still_calls_functions_by_the_names_of_c():
-    """When this fails, targets/opencl_math.py can go."""
-    default = tvm.ir.Op.get("tirx.atan2").get_attr("default.FLowerIntrinsic")
-    value = tvm.tirx.const(0.5, "float32")
-    assert "atan2f" in str(default(tvm.tirx.atan2(value, value)))
-
-
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_its_value_is_right(operator):
     need("PoCL")

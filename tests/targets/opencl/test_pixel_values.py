@@ -6,7 +6,6 @@ import tvm
 
 from tests.targets.adreno_texture.nets import kernels, target
 from tvmake.targets.backends import kernel_pipeline
-from tvmake.targets.opencl.source import hook as source_hook
 
 from tvm import te  # isort: skip
 
@@ -30,13 +29,6 @@ def unrolled_source():
     schedule.vectorize(lanes)
     (source,) = kernels(tvm.tirx.build(schedule.mod, target=target(), pipeline=kernel_pipeline(target()))).values()
     return source
-
-
-def test_tvm_still_stores_the_first_value_again(monkeypatch):
-    """When this fails, targets/opencl/source/pixel_values.py can go."""
-    monkeypatch.setattr(source_hook, "with_fresh_pixels", lambda source: source)
-    first, second = STORED.findall(unrolled_source())
-    assert first == second and re.fullmatch(r"v_\w*", first)
 
 
 def test_each_store_reads_the_buffer_itself():

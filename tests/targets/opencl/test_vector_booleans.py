@@ -5,7 +5,7 @@ import pytest
 import tvm
 
 from tests.requirements import hint, require
-from tests.targets.adreno_texture.nets import BUFFER, executable, functions, kernels, lowered, op, target, tensor
+from tests.targets.adreno_texture.nets import BUFFER, executable, functions, lowered, op, target, tensor
 from tests.tune.graphs import graph
 from tests.unoptimised import UNOPTIMISED
 from tvmake.native.backend import opencl_library
@@ -33,13 +33,6 @@ def vectorised(module: "tvm.IRModule") -> "tvm.IRModule":
         schedule.vectorize(lanes)
         made[name] = schedule.mod["main"].with_attr("global_symbol", str(name.name_hint))
     return tvm.IRModule(made)
-
-
-def test_tvm_still_takes_true_in_a_vector_for_one():
-    """When this fails, targets/vector_booleans.py can go."""
-    fused = lowered(NETS["a comparison as a number"], X, name=BUFFER).fused
-    (source,) = kernels(tvm.tirx.build(vectorised(fused), target=target(BUFFER), pipeline="default")).values()
-    assert "convert_float4" in source
 
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)

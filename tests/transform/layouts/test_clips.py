@@ -71,14 +71,6 @@ def test_a_clip_takes_the_layout_of_the_convolution_before_it():
     assert transposes(split_clips(conv_then_clip())) == 3
 
 
-def test_wheel_still_transposes_around_clips():
-    two = relax.transform.ConvertLayout(LAYOUTS["NHWC"])(conv_then_clip())
-    assert "relax.clip" in operators(two)
-    bindings = two["main"].body.blocks[0].bindings
-    (clip,) = (one for one in bindings if one.value.op == tvm.ir.Op.get("relax.clip"))
-    assert list(map(int, clip.var.ty.shape)) == [1, 4, 6, 6]
-
-
 @pytest.mark.parametrize("bounds", [(0.0, 6.0), (-1.0, 1.0), (2.0, 1.0)])
 def test_the_values_are_those_of_clip(bounds: tuple[float, float]):
     module = clip_of("float32", *bounds)

@@ -4,7 +4,6 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tests.transform.layouts.test_clips import transposes
 from tests.unoptimised import UNOPTIMISED
 from tvmake.ir.expressions import is_call
 from tvmake.targets.cpu.channels_last import channels_last
@@ -52,8 +51,3 @@ def test_values_stay_the_same():
         for each in (module, channels_last(module))
     ]
     np.testing.assert_allclose(*results, rtol=1e-5)
-
-
-def test_wheel_still_transposes_around_lookups():
-    """For fixed feature maps nothing is taught, so that these are as TVM has them."""
-    assert transposes(module_of(True, 4)) > transposes(module_of(False, 4))

@@ -61,12 +61,6 @@ def test_no_feature_map_is_transposed_between_convolutions(name: str):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_wheel_still_transposes_before_choices_and_constants(name: str):
-    """When this fails, transform/layouts/transposes.py can go."""
-    assert transposed(converted(name))
-
-
-@pytest.mark.parametrize("name", NETS)
 def test_the_results_are_the_same(name: str):
     np.testing.assert_allclose(
         computed(transpose_afterwards(converted(name))), computed(network(name)), rtol=1e-5, atol=1e-6

@@ -1,16 +1,13 @@
 """Norms of float64 are those of PyTorch."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import tvm
 from torch import nn
 
 from tests.frontend.compiled import run_compiled
-from tests.tune.graphs import graph
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.transform.graph import transform
@@ -30,13 +27,3 @@ def test_norms_of_float64_are_computed(norm: nn.Module):
     (found,) = run_compiled(replace(imported, module=module, params=params), [x.numpy()])
     with torch.no_grad():
         np.testing.assert_allclose(found, norm(x).numpy(), rtol=1e-12, atol=1e-12)
-
-
-def test_tvm_still_lacks_norms_of_float64():
-    def norm(x: Any, scale: Any, shift: Any) -> Any:
-        return tvm.relax.op.nn.layer_norm(x, scale, shift, axes=[-1])
-
-    of = "float64"
-    module = graph(norm, ((2, 8), of), ((8,), of), ((8,), of))
-    with pytest.raises(tvm.error.InternalError, match="only support float32 and float16"):
-        tvm.relax.transform.LegalizeOps()(module)

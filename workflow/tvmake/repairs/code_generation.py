@@ -8,6 +8,7 @@ CODE_GENERATION = (
         layer="code generation",
         defect="On CPUs the larger of two values is the first operand if it is larger, and the second one otherwise; "
         '``!=`` is "ordered and unequal".',
+        upstream="https://github.com/apache/tvm/issues/19579",
         effect="ReLU of NaN is 0, maxima lose NaN, and NaN is equal to itself.",
         applies_to=("cpu",),
     ),

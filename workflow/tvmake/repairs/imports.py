@@ -29,6 +29,7 @@ IMPORT = (
         layer="import",
         defect="The importer for ONNX ignores axes, antialias and keep_aspect_ratio_policy of Resize, and its downsampling "
         "differs from ONNX. It takes a constant without elements for sizes or scales.",
+        upstream="https://github.com/apache/tvm/issues/19570, of one of the modes",
         effect="Resized images are wrong.",
     ),
     Repair(

@@ -4,17 +4,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-import tvm
 from torch import nn
 
 from tests.frontend.torch.running import Of, outputs
-from tests.unoptimised import UNOPTIMISED
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
-
-from tvm.relax.frontend.torch import from_exported_program  # isort: skip
-
 
 BOUNDS_OF_INTEGERS = [
     lambda numbers: numbers.clamp(-2, 3),
@@ -205,44 +200,12 @@ def test_a_network_computes_what_torch_does(net):
     np.testing.assert_allclose(outputs(imported, X.numpy())[0], net(X).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_tvm_still_takes_every_combination_of_indices():
-    """When this fails, torch/indexing.py may have become smaller."""
-    net = INDEXED["pairs after an axis"]
-    module = from_exported_program(
-        torch.export.export(net, (IMAGE,)).run_decompositions(), unwrap_unit_return_tuple=True
-    )
-    assert [int(extent) for extent in module["main"].ret_ty.shape] != list(net(IMAGE).shape)
-
-
 def test_indices_into_an_open_extent_count_from_its_end():
     net = Of(lambda x: x[:, ROWS, -1 - COLUMNS.abs()])
     program = torch.export.export(net, (IMAGE,), dynamic_shapes={"x": {3: torch.export.Dim("width", min=4)}})
     imported = read(program, ImportOptions(source="net"))
     wide = torch.cat([IMAGE, IMAGE], 3)
     np.testing.assert_allclose(outputs(imported, wide.numpy())[0], net(wide).numpy(), rtol=1e-5)
-
-
-def test_tvm_still_ignores_alpha():
-    """When this fails, the converters of add and sub can go."""
-    net = Of(lambda x: torch.add(x, x * x, alpha=2.5))
-    module = from_exported_program(torch.export.export(net, (X,)).run_decompositions(), unwrap_unit_return_tuple=True)
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
-    assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), net(X).numpy(), rtol=1e-3)
-
-
-def test_tvm_still_drops_the_scale_of_elu():
-    """When this fails, the converter of elu can go."""
-    program = torch.export.export(nn.SELU(), (X,)).run_decompositions()
-    module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
-    assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), nn.SELU()(X).numpy(), rtol=1e-3)
-
-
-def test_tvm_still_multiplies_matrices_in_float32():
-    """When this fails, torch/products.py can go."""
-    program = torch.export.export(Of(lambda x: x.double() @ x.double().mT), (X,)).run_decompositions()
-    module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    assert str(module["main"].ret_ty.dtype) == "float32"
 
 
 @pytest.mark.parametrize("draw", [torch.rand_like, torch.randn_like])

@@ -2,11 +2,8 @@
 
 import pytest
 import torch
-import tvm
-from tvm.relax.frontend.torch import from_exported_program
 
-from tests.frontend.torch.running import Of, as_built
-from tests.unoptimised import UNOPTIMISED
+from tests.frontend.torch.running import as_built
 
 WIDE = torch.tensor([-5, -2, -1, 0, 1, 2, 3, 7])
 SMALL = torch.tensor([0, 1, 2, 3, 127, 128, 200, 255], dtype=torch.uint8)
@@ -29,11 +26,3 @@ EXPONENTS = torch.tensor([0, 1, 2, 3, 5, 63, 64, 17])
 )
 def test_integers_are_as_pytorch_has_them(function, values):
     assert as_built(function, values).tolist() == function(values).tolist()
-
-
-@pytest.mark.parametrize("function", [lambda x: x.pow(x), torch.neg, torch.sign])
-def test_tvm_still_fails_on_integers(function):
-    """When this fails, the converter can go."""
-    program = torch.export.export(Of(function), (SMALL,)).run_decompositions()
-    with pytest.raises(Exception, match=r"power only applies to float|negative value"):
-        tvm.compile(from_exported_program(program, unwrap_unit_return_tuple=True), target=UNOPTIMISED)

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 
-from tests.targets.cpu.schedules.nets import NATIVE, lowered, result
+from tests.targets.cpu.schedules.nets import lowered, result
 
 from tvm import relax  # isort: skip
 
@@ -78,18 +77,3 @@ def test_a_border_around_neighbours(power: int):
 @pytest.mark.parametrize("power", [2, 3, 4, 8])
 def test_a_border_within_vectors(power: int):
     np.testing.assert_array_equal(computed(power), expected(*drawn(power), power))
-
-
-@pytest.mark.usefixtures("in_one_part")
-def test_llvm_still_takes_cyclic_places_for_consecutive_ones(monkeypatch):
-    """When this fails on a processor with AVX2, targets/cpu/vectors/cyclic_places.py can go."""
-    if not tvm.target.codegen.target_has_features("avx2", NATIVE):
-        pytest.skip("needs a processor with AVX2")
-    monkeypatch.setattr("tvmake.targets.cpu.backend.CyclicPlaces", _Nothing)
-    assert not np.array_equal(computed(4), expected(*drawn(4), 4))
-
-
-@tvm.tirx.transform.prim_func_pass(opt_level=0, name="Nothing")
-class _Nothing:
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        return func

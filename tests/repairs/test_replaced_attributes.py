@@ -1,33 +1,18 @@
-"""Work-arounds for defects of the pinned TVM: each has a test that tells when to remove it, and few replace parts of TVM."""
+"""Few attributes of TVM are replaced at run time."""
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import tvmake
 
 PACKAGE = Path(tvmake.__file__).parent
-TESTS = Path(__file__).parents[1]
 
 REPLACED = {
     ("targets/dynamic/shape_order.py", "relax_utils.set"),
     ("codegen/scheduling/light_intrinsics.py", "tvm.s_tir.tensor_intrin"),
 }
 """Attributes of TVM that are replaced at run time, because TVM offers no hook in their place."""
-
-
-def test_every_work_around_names_a_test_that_exists():
-    named = [
-        (module, test)
-        for module in PACKAGE.rglob("*.py")
-        for test in re.findall(r"Remove[^.]*?when\s+tests/(\S+::\w+)\s+fails", module.read_text(encoding="utf-8"))
-    ]
-    assert len(named) >= 14
-    for module, test in named:
-        file, _, function = test.partition("::")
-        assert (TESTS / file).is_file(), f"{module}: no such file: tests/{file}"
-        assert f"def {function}(" in (TESTS / file).read_text(encoding="utf-8"), f"{module}: no such test: {test}"
 
 
 def test_attributes_of_tvm_are_replaced_in_known_places_only():
