@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-LIMIT_S = 60
+LIMIT_S = 300
 """Seconds after which a script counts as failed."""
 
 HELPERS = ("building", "textures", "torch_functions", "onnx_functions")
