@@ -3,7 +3,7 @@
 # make test-all   all tests, less than an hour on two cores
 # make test-tools   install what some tests need and this machine lacks: Debian packages, Snakemake's plugins, an OpenCL driver
 # make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev
-# make coverage   how much of the package's code the tests ran: make test-all PYTEST_ARGS='--cov --cov-report=' coverage
+# make coverage   all tests, and how much of the package's code they ran; slower than make test-all
 # make test-soak   the longest forms of some tests, hours
 # make lint   ruff, the import linter, mypy, snakefmt and snakemake's own lint
 # make docs   build the docs into .site, offline; fails at a link that leads nowhere
@@ -39,7 +39,8 @@ test-native: $(VENV)/.test
 	cmake --build build/native --parallel $(TEST_JOBS)
 	ctest --test-dir build/native --output-on-failure
 
-coverage:
+coverage: $(VENV)/.test
+	$(PYTEST) --cov --cov-report= $(PYTEST_ARGS)
 	@echo "$$($(BIN)/coverage report --format=total) % of the package's lines ran in the tests' own processes; child processes are not counted"
 
 lint: lint-python lint-workflow
