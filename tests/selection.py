@@ -7,11 +7,14 @@ that the file lists as ``RUNS = ("tvmake.cli.device",)``. Without a change the c
 """
 
 import ast
+import contextlib
 import json
+import math
+import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -253,20 +256,43 @@ class Selection:
             )
 
 
+class ProcessorTime:
+    """The plugin that measures the processor time of each test in the process that runs it, its children included."""
+
+    def __init__(self) -> None:
+        self.before_s = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
+        self.before_s = _processor_s()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Add ``processor_s`` to the report of a setup, a call or a teardown."""
+        report = yield
+        now_s = _processor_s()
+        vars(report)["processor_s"] = now_s - self.before_s
+        self.before_s = now_s
+        return report
+
+
 class CostWriter:
-    """The plugin that notes what files take, in seconds of a process on a core of its own."""
+    """The plugin that writes the processor time of the files that ran into :data:`COSTS`."""
 
     def __init__(self) -> None:
         self.spent: dict[str, list[float]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         spent = self.spent.setdefault(report.nodeid.partition("::")[0], [0.0, 0.0])
-        spent["long" in report.keywords] += report.duration
+        spent["long" in report.keywords] += vars(report)["processor_s"]
 
     def pytest_sessionfinish(self) -> None:
         there = set(all_test_files())
         known = {file: list(cost) for file, cost in costs().items()} | self.spent
-        lines = (f'"{file}": {[round(cost, 1) for cost in known[file]]}' for file in sorted(known) if file in there)
+        lines = (
+            f'"{file}": {[math.ceil(10 * cost) / 10 for cost in known[file]]}'
+            for file in sorted(known)
+            if file in there
+        )
         COSTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
@@ -278,6 +304,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.write_costs:
+        config.pluginmanager.register(ProcessorTime())
     if hasattr(config, "workerinput"):  # a process of pytest-xdist
         if "chosen" in config.workerinput:
             config.pluginmanager.register(Selection(Part(*part) for part in config.workerinput["chosen"]))
@@ -295,6 +323,21 @@ def pytest_configure(config: pytest.Config) -> None:
             ranks = core(files, costs())
         chosen = within_budget(ranks, costs())
         config.pluginmanager.register(Selection(chosen, set(ranks) - chosen, is_core))
+
+
+def _processor_s() -> float:
+    """Processor time of this process and of all that it has started: what has ended, and servers that still run."""
+    processes: dict[int, tuple[int, int]] = {}  # the parent, and ticks with those of children that have ended
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ends meanwhile
+            fields = file.read_text().rpartition(")")[2].split()
+            processes[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    family = {os.getpid()}
+    for process in sorted(processes):  # parents first; where numbers have begun again a process may be missed
+        if processes[process][0] in family:
+            family.add(process)
+    ticks = sum(processes[process][1] for process in family if process in processes)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # --- files and names --------------------------------------------------------------------------------------------------
