@@ -16,10 +16,12 @@ import pytest
 import yaml
 
 import tvmake
+from tests.process import shared
 from tests.workflow.project import ROOT
 from tvmake.api.model import _spelt
 from tvmake.artifact.package import inspect
 from tvmake.errors import InputError
+from tvmake.process.forkserver.client import DIRECTORY
 
 TVMAKE = str(Path(sys.executable).with_name("tvmake"))
 FAST = {
@@ -37,6 +39,7 @@ HEAVY = {"numpy", "tvm", "torch", "onnx", "onnxruntime", "pydantic", "yaml", "sn
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(DIRECTORY, shared.directory())
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a notebook's kernel has no environment activated
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")

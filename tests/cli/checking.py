@@ -1,21 +1,26 @@
-"""``tvmake check`` of a config of one model, as a user would run it."""
+"""Commands in a directory, and ``tvmake check`` of a config of one model, as a user would run them."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import yaml
 
-from tests.patience import HANG_S
-from tests.workflow.project import ROOT, SCRIPTS
+from tests.workflow import preloaded
+from tests.workflow.project import ROOT
+
+
+def tvmake(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A command in a fork of a process that has loaded tvmake."""
+    return preloaded.run([*arguments], directory, dict(os.environ), warm=True)
 
 
 def checked(directory: Path, model: dict[str, object], kind: str = "llvm") -> "subprocess.CompletedProcess[str]":
     """``tvmake check`` of one model."""
     config = {"models": {"m": model}, "targets": {"target": {"kind": kind}}}
     (directory / "tvmake.yaml").write_text(yaml.safe_dump(config))
-    command = [str(SCRIPTS / "tvmake"), "check"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANG_S, check=False)
+    return tvmake(directory, "check")
 
 
 def check_of(directory: Path, change: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,5 +35,4 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
             place = place.setdefault(parent, {})
         place[last] = value
     (directory / "tvmake.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    command = [str(SCRIPTS / "tvmake"), "check", *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANG_S, check=False)
+    return tvmake(directory, "check", *arguments)

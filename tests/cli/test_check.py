@@ -13,7 +13,7 @@ import onnx
 import pytest
 import yaml
 
-from tests.cli.checking import check_of
+from tests.cli.checking import check_of, tvmake
 from tests.patience import HANG_S
 from tests.requirements import need
 from tests.workflow.project import ROOT, SCRIPTS
@@ -178,8 +178,7 @@ def exported_with_bounds(tmp_path_factory):
 @pytest.mark.parametrize(("name", "read_as"), [("on", "True"), ("18", "18"), ("null", "None")])
 def test_a_name_that_yaml_makes_something_else_of_is_shown_as_written(tmp_path, name, read_as):
     (tmp_path / "tvmake.yaml").write_text(f"models:\n  {name}: {{source: digits.onnx}}\n")
-    command = [str(SCRIPTS / "tvmake"), "check"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    done = tvmake(tmp_path, "check")
     assert done.returncode == 1
     assert f"tvmake.yaml:2: models: YAML reads the name {name} as {read_as}" in done.stderr
     assert f"put it in quotation marks: '{name}'" in done.stderr

@@ -2,15 +2,13 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.checking import check_of, checked
-from tests.patience import HANG_S
-from tests.workflow.project import ROOT, SCRIPTS
+from tests.cli.checking import check_of, checked, tvmake
+from tests.workflow.project import ROOT
 
 
 @pytest.mark.parametrize("target", ["vulkan", {"kind": "vulkan"}])
@@ -18,8 +16,7 @@ def test_a_target_that_this_tvm_has_no_code_for_is_refused(tmp_path: Path, targe
     shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path)
     config = {"models": {"digits": {"source": "digits.onnx"}}, "targets": {"gpu": target}}
     (tmp_path / "tvmake.yaml").write_text(yaml.safe_dump(config))
-    command = [str(SCRIPTS / "tvmake"), "check"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    done = tvmake(tmp_path, "check")
     assert done.returncode == 1
     assert "targets.gpu.kind: TVM" in done.stderr and "generates no code for 'vulkan'" in done.stderr
 

@@ -20,6 +20,7 @@ from tests.native import devices as native
 from tests.patience import HANG_S
 from tests.tune.measure.farm import HOST, free_port
 from tests.tune.measure.processes import eventually
+from tests.workflow import preloaded
 from tvmake.cli import run
 from tvmake.cli.device.server import is_loopback
 from tvmake.device.rpc.tracker import Tracker
@@ -53,14 +54,7 @@ class Place:
         return self._run("device", *arguments)
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*TVMAKE, *arguments],
-            cwd=self.directory,
-            env=self.environ(),
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-        )
+        return preloaded.run(list(arguments), self.directory, self.environ())
 
     def doctor(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._run("doctor", *arguments)

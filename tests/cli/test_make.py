@@ -1,13 +1,12 @@
 """``tvmake make`` refuses a command line that cannot work before anything is made."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.patience import HANG_S
-from tests.workflow.project import ROOT, SCRIPTS
+from tests.cli.checking import tvmake
+from tests.workflow.project import ROOT
 
 
 @pytest.mark.parametrize(
@@ -30,8 +29,7 @@ from tests.workflow.project import ROOT, SCRIPTS
 def test_what_cannot_be_made_is_refused(tmp_path: Path, arguments, code, problem, remedy):
     shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path)
     (tmp_path / "tvmake.yaml").write_text("models: {digits: {source: digits.onnx}}\nprecisions: [float32]\n")
-    command = [str(SCRIPTS / "tvmake"), "make", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    done = tvmake(tmp_path, "make", *arguments)
     assert done.returncode == code, done.stderr
     assert problem in done.stderr and remedy in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "results").exists()

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.patience import HANG_S
+from tests.workflow import preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,14 +21,7 @@ def refused(source: Path) -> str:
     """The one line with which a model is refused."""
     outputs = [word for name in ("module", "params", "signature", "source") for word in (f"--{name}", f"{name}.out")]
     command = ["step", "import", "--options", json.dumps({"source": source.name}), *outputs]
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("tvmake")), *command],
-        cwd=source.parent,
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    done = preloaded.run(command, source.parent, dict(os.environ), warm=True)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr and "defect" not in done.stderr
     usage = json.loads(done.stdout.splitlines()[-1])

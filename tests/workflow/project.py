@@ -41,6 +41,9 @@ TRIALS = 4
 READ_LATE = ("TVMAKE_", "AWS_", "ANDROID_", "ADB_")
 """Beginnings of the names of variables that change nothing of how libraries load."""
 
+SHARED_BY = {"import": 1, "reference": 1, "self_test": 1, "transform": 2}
+"""How many of a variant's names, model, precision and target, the jobs of a stage depend on where it is not all three."""
+
 MEASURED = (
     "receipt.json",
     "numerics.json",
@@ -97,7 +100,14 @@ class Project:
         }
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command here."""
+        """Run a command here: one of tvmake's in a fork of a process that has loaded it."""
+        if command[0] == "tvmake" and "PYTHONPATH" not in self.environment:  # else another tvmake, or other libraries
+            is_read_late = all(name.startswith(READ_LATE) for name in self.environment)
+            return preloaded.run([*command[1:]], self.directory, self.environ(), warm=is_read_late)
+        return self.run_process(*command)
+
+    def run_process(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command here in a process of its own, as a shell does."""
         return subprocess.run(
             command,
             cwd=self.directory,
@@ -110,10 +120,7 @@ class Project:
 
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``tvmake make``."""
-        if "PYTHONPATH" in self.environment:  # another tvmake, or other libraries
-            return self.run("tvmake", "make", *arguments)
-        is_read_late = all(name.startswith(READ_LATE) for name in self.environment)
-        return preloaded.run(["make", *arguments], self.directory, self.environ(), warm=is_read_late)
+        return self.run("tvmake", "make", *arguments)
 
     def planned_rules(self, *arguments: str) -> dict[str, int]:
         """What ``tvmake make --dry-run`` would run: jobs by rule."""
@@ -124,6 +131,25 @@ class Project:
             counts[rule] = counts.get(rule, 0) + 1
         assert counts or "nothing to do" in done.stderr, done.stderr
         return counts
+
+    def unmade_jobs(self) -> dict[str, int]:
+        """What ``tvmake status`` says is not made: jobs by stage, of a project that tunes nothing.
+
+        It goes by the plan, without Snakemake; tests/workflow/test_reruns.py holds that both say the same.
+        """
+        done = self.run("tvmake", "status", "--json")
+        assert done.returncode == 0, done.stderr
+        jobs: dict[tuple[str, str], int] = {}
+        for name, variant in json.loads(done.stdout)["variants"].items():
+            for stage, states in variant["stages"].items():
+                # Variants of a model, or of a model and a precision, have these in common.
+                shared = SHARED_BY.get(stage, 3)
+                owner = "/".join(name.split("/")[:shared])
+                jobs[stage, owner] = sum(count for state, count in states.items() if state != "made")
+        counts: dict[str, int] = {}
+        for (stage, _), count in jobs.items():
+            counts[stage] = counts.get(stage, 0) + count
+        return {stage: count for stage, count in counts.items() if count}
 
     def files(self, pattern: str = "results/**/*") -> dict[str, bytes]:
         """Contents of matching files by relative path."""

@@ -65,7 +65,7 @@ def test_no_command_runs_a_python_file_that_only_lies_there(project: Project, tm
     ran = tmp_path / "ran"
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = project.run("tvmake", *arguments)
+        done = project.run_process("tvmake", *arguments)
         assert not ran.exists(), (arguments, ran.read_text())
         assert "was run" not in done.stdout + done.stderr, (arguments, done.stderr)
         return done
@@ -77,7 +77,7 @@ def test_no_command_runs_a_python_file_that_only_lies_there(project: Project, tm
     made = run("make", *config)
     assert made.returncode == 0, made.stderr
     for arguments in (
-        ("make", *config, "--no-warm", "--forcerun", "import", "build", "--no-cache"),
+        ("make", *config, "--no-warm", "--forcerun", "report", "--no-cache"),
         ("lock", *config),
         ("make", *config, "--locked", "run.lock", "--dry-run"),
         ("verify", package),
@@ -106,11 +106,12 @@ def test_no_command_runs_a_python_file_that_only_lies_there(project: Project, tm
 
 def test_snakemake_itself_runs_no_python_file_that_only_lies_there(project: Project, tmp_path: Path):
     project.edit("targets.tuned", None)
-    snakefile = project.run("tvmake", "runtime", "--help")
+    project.edit("models.digits", None)
+    snakefile = project.run_process("tvmake", "runtime", "--help")
     assert snakefile.returncode == 0
     from tvmake.storage.resources import snakefile as place
 
-    done = project.run("snakemake", "--snakefile", str(place()), "--configfile", "tvmake.yaml", "--cores", "2")
+    done = project.run_process("snakemake", "--snakefile", str(place()), "--configfile", "tvmake.yaml", "--cores", "2")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 
@@ -118,7 +119,7 @@ def test_snakemake_itself_runs_no_python_file_that_only_lies_there(project: Proj
 def test_a_factory_with_the_name_of_an_installed_module_is_refused_by_name(project: Project):
     (project.directory / "colorsys.py").write_text("def network(): pass\n")
     project.write_config({**project.config, "models": {"x": {"source": "colorsys:network", "trusted": True}}})
-    done = project.run("tvmake", "make", "--config", "tvmake.yaml", "--set", "precisions=[float32]")
+    done = project.run_process("tvmake", "make", "--config", "tvmake.yaml", "--set", "precisions=[float32]")
     assert done.returncode == 1
     assert "colorsys.py has the name of another Python module" in done.stderr
     assert "give the file another name" in done.stderr

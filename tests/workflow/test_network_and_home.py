@@ -45,7 +45,7 @@ def test_a_run_neither_uses_the_network_nor_writes_into_the_home_directory(watch
         ("check", *config),
         ("clean", *config, "--yes"),
     ):
-        done = watched.run("tvmake", *command)
+        done = watched.run_process("tvmake", *command)
         assert done.returncode == 0, done.stderr
     network = tmp_path / "network"
     assert not network.exists(), network.read_text()
@@ -55,5 +55,5 @@ def test_a_run_neither_uses_the_network_nor_writes_into_the_home_directory(watch
 
 
 def test_the_watch_sees_what_a_program_looks_up(watched: Project, tmp_path: Path):
-    watched.run("python", "-c", "import socket; socket.getaddrinfo('localhost', 80)")
+    watched.run_process("python", "-c", "import socket; socket.getaddrinfo('localhost', 80)")
     assert "getaddrinfo localhost" in (tmp_path / "network").read_text()
