@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +81,6 @@ def test_a_changed_key_is_named_with_both_values(key: str, value: object, reason
     demo.edit(key, value)
     last = "numerics.json" if "goals" in key or "dataset" in key else "latency.json"
     assert reason in why(explained(demo, f"results/digits/float32/cpu/{last}"))
-    assert outstanding(demo) == demo.planned_rules()
-
-
-def outstanding(project: Project) -> dict[str, int]:
-    """How many jobs of each stage are not made."""
-    counts: Counter[str] = Counter()
-    for name, variant in standing(project)["variants"].items():
-        for stage, states in variant["stages"].items():
-            kinds = sum(count for state, count in states.items() if state != "made")
-            of_the_model = stage in ("import", "reference", "self_test")
-            shared = name != "report" and of_the_model and not name.startswith("digits/float32")
-            counts[stage] += 0 if shared else kinds
-    return {stage: count for stage, count in counts.items() if count}
 
 
 def test_a_changed_model_is_named_with_both_digests(demo: Project):

@@ -15,8 +15,8 @@ from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint, run_fingerp
 from tvmake.plan.plan import Plan
 from tvmake.storage.notes.known_digests import SETTLED_NS
 
-GOLDEN = [
-    (key, value, expected)
+CHANGES = [
+    (key, value)
     for key, value, expected in test_reruns.test_a_config_change_reruns_exactly_what_reads_it.pytestmark[0].args[1]
     if expected
 ]
@@ -100,9 +100,9 @@ def test_any_other_option_is_snakemakes(noted: Project, options: list[str]):
     assert asks_snakemake(noted, *options)
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), GOLDEN, ids=lambda value: str(value)[:40])
-def test_a_config_change_reruns_what_it_reruns_without_notes(
-    noted: Project, monkeypatch: pytest.MonkeyPatch, key: str, value: object, expected: dict[str, int]
+@pytest.mark.parametrize(("key", "value"), CHANGES, ids=lambda value: str(value)[:40])
+def test_a_config_change_is_no_longer_answered_by_the_notes(
+    noted: Project, monkeypatch: pytest.MonkeyPatch, key: str, value: object
 ):
     before, kept = asked(noted, monkeypatch), noted.config
     assert before is not None
@@ -110,9 +110,7 @@ def test_a_config_change_reruns_what_it_reruns_without_notes(
     if key == "models.other":
         shutil.copy(noted.directory / "digits.pt2", noted.directory / "other.pt2")
     after = asked(noted, monkeypatch)
-    planned = noted.planned_rules()
     noted.write_config(kept)
-    assert planned == expected
     assert after is not None and after.digest != before.digest
     again = asked(noted, monkeypatch)
     assert again is not None and again.digest == before.digest
