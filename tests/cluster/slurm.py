@@ -26,6 +26,9 @@ OPTIONS = (
 )  # fmt: skip
 """Jobs are short here, and there is nothing to gain from another attempt."""
 
+MAKE = (sys.executable, str(ATTENTIVE), "make", *OPTIONS)
+"""A run in a process of its own, which a test may kill."""
+
 
 def has_plugins() -> bool:
     """Whether Snakemake can send jobs to Slurm, with :data:`PLUGINS` on PYTHONPATH."""

@@ -58,7 +58,7 @@ def test_memory_does_not_grow_with_the_number_of_runs(package, runs):
     assert resident[-1] - resident[2] < MOST_GROWTH_MB
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_address_sanitizer_finds_nothing(package, tmp_path):
     from tvmake.native.compile import build
     from tvmake.native.parts import Toolchain

@@ -59,13 +59,18 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Network, str,
 
 
 EVERYWHERE = "mobilenet_v2"
-"""The network that goes all ways; the other one, four times as large, goes one of each kind of target."""
+"""The network that goes all ways; the other one, four times as large, goes one of each kind of target in the soak."""
+
+
+def once(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """The marks of a network's tests."""
+    return () if name == EVERYWHERE else (pytest.mark.soak,)
 
 
 @pytest.mark.parametrize(
     ("name", "transport", "target", "precision"),
     [
-        pytest.param(name, transport, target, precision, id=f"{what}-{precision}-{name}")
+        pytest.param(name, transport, target, precision, id=f"{what}-{precision}-{name}", marks=once(name))
         for what, transport, target, precision, names in (
             ("PoCL-buffers", transports.pocl, BUFFERS, "float32", NETWORKS),
             ("PoCL-textures", transports.pocl, TEXTURES, "float32", [EVERYWHERE]),
@@ -104,7 +109,7 @@ def agrees(report: NumericsReport, name: str, precision: str) -> None:
     assert report.overall.sqnr_db == pytest.approx(MEASURED_DB[name, precision], abs=SLACK_DB)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=once(name)) for name in NETWORKS])
 @pytest.mark.parametrize("machine", [platform.machine(), "aarch64"])
 def test_the_native_runner_alone_computes_what_pytorch_does(name: str, machine: str, package, tmp_path: Path):
     network = NETWORKS[name]

@@ -151,8 +151,7 @@ def circle(path: Path) -> None:
     path.symlink_to(path.name)
 
 
-@pytest.mark.parametrize("damage", [pipe, endless])
-@pytest.mark.parametrize("file", [f"{VARIANT}/package.tar", "results/summary.json"])
+@pytest.mark.parametrize(("file", "damage"), [(f"{VARIANT}/package.tar", pipe), ("results/summary.json", endless)])
 def test_what_is_no_file_is_made_again(demo: Project, finished: Project, file: str, damage):
     damage(demo.directory / file)
     done = demo.make()
@@ -210,12 +209,12 @@ def test_a_file_in_the_place_of_a_directory_is_named(demo: Project, command: str
     ("file", "stage", "damage"),
     [
         ("results/digits/model.params", "import", cut),
-        ("results/digits/float32/module.json", "transform", flip),
+        pytest.param("results/digits/float32/module.json", "transform", flip, marks=pytest.mark.soak),
         (f"{VARIANT}/mod.so", "build", flip),
-        (f"{VARIANT}/mod.so", "build", cut),
-        (f"{VARIANT}/package.tar", "export", flip),
+        pytest.param(f"{VARIANT}/mod.so", "build", cut, marks=pytest.mark.soak),
+        pytest.param(f"{VARIANT}/package.tar", "export", flip, marks=pytest.mark.soak),
         (f"{VARIANT}/package.tar", "export", cut),
-        (f"{VARIANT}/package.cdx.json", "attest", cut),
+        pytest.param(f"{VARIANT}/package.cdx.json", "attest", cut, marks=pytest.mark.soak),
         (f"{VARIANT}/package.provenance.json", "attest", flip),
         ("results/index.html", "report", flip),
     ],
@@ -257,7 +256,9 @@ def test_another_figure_in_the_list_of_kernels_is_seen_before_anything_is_tuned_
     assert tuned.hermetic(*HERMETIC) == made.hermetic(*HERMETIC)
 
 
-@pytest.mark.parametrize("damage", [flip, cut, other_digit])
+@pytest.mark.parametrize(
+    "damage", [flip, *(pytest.param(damage, marks=pytest.mark.soak) for damage in (cut, other_digit))]
+)
 def test_a_damaged_budget_is_planned_again(tuned: Project, made: Project, damage):
     damage(tuned.directory / "results/tuning/tuned/round1/budget.json")
     done = tuned.make()

@@ -87,8 +87,16 @@ def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
     assert_as_undisturbed(small, finished)
 
 
-@pytest.mark.parametrize("command", [("tvmake", "make"), tuple(snakemake("--cores", "2"))], ids=["make", "snakemake"])
-@pytest.mark.parametrize("gone", [None, "results/digits/model.params"])
+@pytest.mark.parametrize(
+    ("command", "gone"),
+    [
+        (("tvmake", "make"), "results/digits/model.params"),
+        (tuple(snakemake("--cores", "2")), None),
+        pytest.param(("tvmake", "make"), None, marks=pytest.mark.soak),
+        pytest.param(tuple(snakemake("--cores", "2")), "results/digits/model.params", marks=pytest.mark.soak),
+    ],
+    ids=["make, a file gone", "snakemake", "make", "snakemake, a file gone"],
+)
 def test_nothing_is_built_of_an_old_network_once_the_stage_that_reads_the_new_one_has_failed(
     demo: Project, tmp_path: Path, gone: str | None, command: tuple[str, ...]
 ):
@@ -215,10 +223,14 @@ sys.addaudithook(listen)
 """
 
 
-@pytest.mark.parametrize("module", ["pydantic", "tvmake.plan.plan", "snakemake.cli", "tvmake.process.forkserver.pool"])
 @pytest.mark.parametrize(
-    ("number", "how"),
-    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM"), (signal.SIGHUP, "ended by SIGHUP")],
+    ("module", "number", "how"),
+    [
+        ("pydantic", signal.SIGINT, "interrupted"),
+        ("tvmake.plan.plan", signal.SIGTERM, "ended by SIGTERM"),
+        ("snakemake.cli", signal.SIGINT, "interrupted"),
+        ("tvmake.process.forkserver.pool", signal.SIGHUP, "ended by SIGHUP"),
+    ],
 )
 def test_a_run_that_is_stopped_before_its_jobs_says_so_and_leaves_nothing(
     tmp_path: Path, module: str, number: signal.Signals, how: str
@@ -348,24 +360,6 @@ def test_a_full_disk_stops_each_stage_with_one_line_and_room_lets_it_go_on(small
             assert small.leftovers() == []
         assert_as_undisturbed(small, finished)
     assert len(refused) >= 3
-
-
-def test_a_full_disk_below_the_whole_project_is_one_line_too(unreported: Project, tmp_path: Path):
-    place = tmp_path / "disk"
-    with small_disk(place, 2000):
-        unreported.run("cp", "-a", ".", str(place))
-        project = Project(place)
-        with pytest.raises(OSError, match="No space left"), (place / "ballast").open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
-        done = project.make()
-        assert done.returncode == 3, done.stderr
-        assert "no space left" in done.stderr
-        assert "Traceback" not in done.stderr
-        (place / "ballast").unlink()
-        done = project.make()
-        assert done.returncode == 0, done.stderr
-        assert project.planned_rules() == {}
 
 
 def test_a_limit_on_file_sizes_is_one_line(small: Project, finished: Project):

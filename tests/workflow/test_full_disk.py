@@ -27,7 +27,7 @@ def unless_mounting_is_refused(place: Path) -> None:
         pytest.skip("file systems cannot be mounted here")
 
 
-@pytest.mark.parametrize("left", [0, 4, 24, 100, 250, 450])
+@pytest.mark.parametrize("left", [0, 100, *(pytest.param(left, marks=pytest.mark.soak) for left in (4, 24, 250, 450))])
 def test_a_full_disk_is_called_by_its_name(left: int, tmp_path: Path):
     unless_mounting_is_refused(tmp_path)
     project: Project = new_project(tmp_path / "project")

@@ -50,13 +50,20 @@ def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize(
     ("what", "minutes"),
-    [("digits*", 30), ("results/**/*", -30), ("results/**/*", 30), ("results/**/mod*", 30), (".snakemake/**/*", -30)],
+    [
+        ("digits*", 30),
+        ("results/**/mod*", 30),
+        pytest.param("results/**/*", -30, marks=pytest.mark.soak),
+        pytest.param("results/**/*", 30, marks=pytest.mark.soak),
+        pytest.param(".snakemake/**/*", -30, marks=pytest.mark.soak),
+    ],
 )
 def test_other_times_of_the_same_content_execute_nothing(demo: Project, what: str, minutes: float):
     move_times(demo, minutes, what)
     assert demo.planned_rules() == {}
 
 
+@pytest.mark.soak
 def test_a_change_is_seen_though_the_source_is_old_and_the_results_are_from_the_future(demo: Project, tmp_path: Path):
     anew = new_project(tmp_path / "anew" / "project")
     for project in (demo, anew):
@@ -121,6 +128,7 @@ def fastest(project: Project) -> dict[str, float]:
     return found
 
 
+@pytest.mark.soak
 def test_a_budget_that_shrinks_and_grows_again_measures_nothing_twice_and_ends_with_the_best(tuned: Project):
     before = tuned.hermetic("results/digits/float32/tuned/**/*")
     for trials in (TRIALS - 2, TRIALS):
@@ -153,6 +161,7 @@ def test_kernels_that_a_pass_no_longer_has_are_not_looked_at(tuned: Project):
 # --- runs beside each other -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_does(tuned: Project):
     tuned.edit("cache", "../cache")
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
@@ -206,11 +215,12 @@ def see_late(project: Project, library: Path, seconds: float) -> None:
     }
 
 
+@pytest.mark.soak
 def test_names_that_are_seen_late_change_no_result(tuned: Project, late_names: Path):
     before = tuned.hermetic("results/digits/**/*")
     shutil.rmtree(tuned.directory / "results")
     see_late(tuned, late_names, 1.0)
-    done = tuned.run("tvmake", "make", "--latency-wait", "30")
+    done = tuned.run_process("tvmake", "make", "--latency-wait", "30")
     assert done.returncode == 0, done.stdout + done.stderr
     assert tuned.hermetic("results/digits/**/*") == before
     tuned.environment.clear()
@@ -255,6 +265,7 @@ def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(dem
     assert "has changed" not in succeeded(demo.make()).stderr
 
 
+@pytest.mark.soak
 def test_a_config_that_is_edited_during_a_run_of_several_rounds_counts_from_the_next_run(demo: Project, tmp_path: Path):
     change_weights(demo)  # results exist, so what follows is made in rounds, each a run of Snakemake
     file = "results/digits/float32/module.json"

@@ -16,14 +16,15 @@ pytestmark = pytest.mark.long
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path):
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path, rounds: int):
     require(os.geteuid() == 0, "root, to mount file systems: run the tests as root")
     faults = ["full-disk", "clock-skew", "late-files", "second-elsewhere", "kill-job", "kill-everything", "cut-short"]
     command = [
         sys.executable,
         str(BENCHMARKS / "random_faults.py"),
         "--rounds",
-        "3",
+        str(rounds),
         "--seed",
         "3",
         "--faults",
@@ -31,7 +32,7 @@ def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 rounds from seed 3, 0 with something wrong" in done.stdout
+    assert f"{rounds} rounds from seed 3, 0 with something wrong" in done.stdout
 
 
 def test_the_checks_see_a_lost_record_a_wrong_file_a_missing_one_and_what_is_left(

@@ -29,9 +29,10 @@ def found(expression, tag: str) -> list[np.ndarray]:
     return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
 
 
-@pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize(
+    ("axis", "is_descending", "tag"),
+    [(0, True, BUFFER), (1, False, BUFFER), (1, True, BUFFER), (-1, False, BUFFER), (1, True, TEXTURE)],
+)
 def test_values_and_places_are_in_order(axis: int, is_descending: bool, tag: str):
     places = ordered(axis, is_descending)
     values = np.take_along_axis(VALUES, places, axis)
