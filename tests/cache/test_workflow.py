@@ -96,13 +96,13 @@ def test_a_cache_that_cannot_be_written_is_one_warning_and_the_run_goes_on(secon
 def test_the_second_checkout_of_a_tuned_project_builds_nothing_hermetic_and_says_so_in_its_summary(tmp_path: Path):
     one = tuned_project(tmp_path / "one" / "project")
     one.edit("cache", str(tmp_path / "cache"))
-    one.edit("models.zoo", {"source": "zoo:mobilenet_v2", "targets": ["cpu"], "arguments": {}})
+    one.edit("models.second", {"source": "digits.pt2", "targets": ["cpu"]})
     assert one.make().returncode == 0
     stages = {"import": 2, "transform": 2, "extract": 1, "build": 3, "export": 3}
     assert outcomes(one) == {(stage, "miss"): count for stage, count in stages.items()}
     two = Project(tmp_path / "two" / "project")
     two.directory.mkdir(parents=True)
-    for name in ("digits.onnx", "digits-test.npz", "tvmake.yaml"):
+    for name in ("digits.onnx", "digits.pt2", "digits-test.npz", "tvmake.yaml"):
         shutil.copy(one.directory / name, two.directory / name)
     # The records are shared, as `tuning.shared` would.
     shutil.copytree(one.directory.parent / "home" / "records", two.directory.parent / "home" / "records")

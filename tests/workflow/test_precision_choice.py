@@ -91,16 +91,6 @@ def test_another_dataset_is_measured_anew_and_other_precisions_are_not_built_aga
     assert "transform" not in rules
 
 
-def test_where_the_same_assignment_comes_out_nothing_is_built_again(auto: Project):
-    before = auto.result(f"{CHOSEN}/precision.json")["assignment"]
-    auto.edit("models.net.goals.max_abs_rms", 0.9)
-    done = auto.make()
-    assert done.returncode == 0, done.stderr
-    assert "choose_precision net mixed cpu" in done.stderr
-    if auto.result(f"{CHOSEN}/precision.json")["assignment"] == before:
-        assert "build net mixed cpu" not in done.stderr
-
-
 def test_goals_that_nothing_meets_make_the_nearest_and_end_with_exit_code_4(auto: Project):
     auto.edit("models.net.goals.package_mb", 1e-6)
     done = auto.make()
