@@ -1,6 +1,8 @@
 """Networks of one function, and what was imported, run on the CPU."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,9 @@ class Of(nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor, *others: Tensor) -> Any:
         """The function's result."""
-        return self.function(x)
+        return self.function(x, *others)
 
 
 def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:
@@ -40,6 +42,64 @@ def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:
     arguments = [*map(tvm.runtime.tensor, inputs), *(imported.params[name] for name in names)]
     result: Any = machine["main"](*arguments)
     return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
+
+
+class _Together(nn.Module):
+    """Networks of the same inputs, as one network with the outputs of all."""
+
+    def __init__(self, networks: Iterable[nn.Module]):
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(one for network in self.networks for one in _flat(network(*inputs)))
+
+
+class Cases:
+    """Networks of the same inputs that are imported and compiled together, when the first of them is asked for.
+
+    PyTorch goes through all its operators for each program that it decomposes, which takes longer than all else that a
+    network of one operator needs. If the networks cannot be imported together, each is imported alone.
+
+    Args:
+        networks: by name; functions or modules.
+        inputs: of each of them.
+    """
+
+    def __init__(self, networks: Mapping[str, Callable[..., Any]], *inputs: Tensor):
+        self.inputs = inputs
+        self.networks = {
+            name: (network if isinstance(network, nn.Module) else Of(network)).eval()
+            for name, network in networks.items()
+        }
+
+    def expected(self, name: str) -> list[np.ndarray]:
+        """What PyTorch computes."""
+        return [one.detach().numpy() for one in _flat(self.networks[name](*self.inputs))]
+
+    def outputs(self, name: str) -> list[np.ndarray]:
+        """What the imported network computes."""
+        if name in self._together:
+            return self._together[name]
+        return self._imported(self.networks[name])
+
+    @cached_property
+    def _together(self) -> dict[str, list[np.ndarray]]:
+        counts = {name: len(self.expected(name)) for name in self.networks}
+        try:
+            found = iter(self._imported(_Together(self.networks.values())))
+        except Exception as problem:  # noqa: BLE001  # of whatever kind: each is imported alone then
+            warnings.warn(f"imported one by one: {problem}", stacklevel=2)
+            return {}
+        return {name: [next(found) for _ in range(count)] for name, count in counts.items()}
+
+    def _imported(self, network: nn.Module) -> list[np.ndarray]:
+        imported = read(torch.export.export(network, self.inputs), ImportOptions(source="net"))
+        return outputs(imported, *(one.numpy() for one in self.inputs))
+
+
+def _flat(results: Any) -> list[Tensor]:
+    return [*results] if isinstance(results, tuple | list) else [results]
 
 
 def as_built(function: Callable[..., Any], values: Tensor) -> np.ndarray:

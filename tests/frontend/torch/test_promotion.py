@@ -5,23 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Cases, Of, outputs
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
 FLOATS, INTEGERS = torch.tensor([-2.5, -0.5, 0.5, 3.0]), torch.tensor([-3, 2, 1, 5], dtype=torch.int32)
 LONGS, TRUTHS = torch.tensor([4, -1, 2, 7]), torch.tensor([True, False, True, False])
-
-
-class Of(nn.Module):
-    def __init__(self, function: Callable[..., Tensor]):
-        super().__init__()
-        self.function = function
-
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.function(a, b)
 
 
 BINARY = {
@@ -31,10 +22,13 @@ BINARY = {
 PAIRS = {"float, int": (FLOATS, INTEGERS), "int, long": (INTEGERS, LONGS), "long, float": (LONGS, FLOATS)}
 
 
-@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-@pytest.mark.parametrize("function", BINARY.values(), ids=BINARY)
-def test_two_types_of_tensor(function: Callable[..., Tensor], pair: tuple[Tensor, Tensor]):
-    check(function, *pair)
+OF_PAIRS = {types: Cases(BINARY, *pair) for types, pair in PAIRS.items()}
+
+
+@pytest.mark.parametrize("types", PAIRS)
+@pytest.mark.parametrize("name", BINARY)
+def test_two_types_of_tensor(name: str, types: str):
+    check(OF_PAIRS[types], name)
 
 
 NORMS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -66,15 +60,16 @@ SCALARS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("function", SCALARS.values(), ids=SCALARS)
-def test_a_tensor_and_a_number_of_another_type(function: Callable[..., Tensor]):
-    check(function, INTEGERS, LONGS)
+OF_SCALARS = Cases(SCALARS, INTEGERS, LONGS)
 
 
-def check(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> None:
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_tensor_and_a_number_of_another_type(name: str):
+    check(OF_SCALARS, name)
+
+
+def check(cases: Cases, name: str) -> None:
     """An import computes what torch does, in the same type."""
-    net = Of(function)
-    imported = read(torch.export.export(net, (a, b)), ImportOptions(source="net"))
-    (got,), expected = outputs(imported, a.numpy(), b.numpy()), net(a, b).numpy()
+    (got,), (expected,) = cases.outputs(name), cases.expected(name)
     assert got.dtype == expected.dtype
     np.testing.assert_allclose(got, expected, rtol=1e-6)

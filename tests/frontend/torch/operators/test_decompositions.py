@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.frontend.torch.operators.indexing.test_scatter import Of
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Cases, Of, outputs
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
@@ -17,6 +16,18 @@ EDGES = torch.tensor([-1.5, -0.25, 0.0, 0.9, 1.7])
 
 TABLE = torch.arange(40).reshape(10, 4).cos()
 BAGS = torch.tensor([[1, 0, 3], [9, 9, 2], [0, 0, 5]])
+
+
+class Bilinear(nn.Module):
+    """A layer of two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Bilinear(6, 6, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x, x * 2)
+
 
 NETS = {
     "cdist": lambda x: torch.cdist(x, x * 2),
@@ -72,7 +83,7 @@ NETS = {
         + F.avg_pool2d(x, 2, ceil_mode=True)
         + F.max_pool1d(x.flatten(1), 2)[:, :1, None]
     ),
-    "bilinear": nn.Bilinear(6, 6, 5),
+    "bilinear": Bilinear(),
     "rounded to steps": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -20, 30),
     "rounded to steps by channel": lambda x: torch.fake_quantize_per_channel_affine(
         x, torch.tensor([0.1, 0.2, 0.3, 0.05]), torch.tensor([0, 1, -2, 3], dtype=torch.int32), 1, -9, 9
@@ -85,24 +96,31 @@ NETS = {
 }
 
 
-@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
-def test_a_network_computes_what_torch_does(net):
-    net = (net if isinstance(net, nn.Module) else Of(net)).eval()
-    inputs = (X, X * 2) if isinstance(net, nn.Bilinear) else (X,)
-    program = torch.export.export(net, inputs)
-    (found,) = outputs(read(program, ImportOptions(source="net.pt2")), *inputs)
-    assert np.allclose(found, net(*inputs).detach().numpy(), rtol=1e-4, atol=2e-5)
+CASES = Cases(NETS, X)
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("aligns", [False, True])
-def test_a_volume_is_sampled_as_torch_does(mode, padding, aligns):
-    volume = torch.arange(2 * 3 * 4 * 5 * 2).reshape(1, 2, 3, 4, 10).sin()
-    grid = torch.arange(4 * 5 * 2 * 3).reshape(1, 4, 5, 2, 3).cos() * 1.7
-    net = Of(lambda x: F.grid_sample(volume, x, mode=mode, padding_mode=padding, align_corners=aligns)).eval()
-    (found,) = outputs(read(torch.export.export(net, (grid,)), ImportOptions(source="net.pt2")), grid.numpy())
-    assert np.allclose(found, net(grid).numpy(), atol=2e-6)
+@pytest.mark.parametrize("name", NETS)
+def test_a_network_computes_what_torch_does(name: str):
+    np.testing.assert_allclose(CASES.outputs(name), CASES.expected(name), rtol=1e-4, atol=2e-5)
+
+
+VOLUME = torch.arange(2 * 3 * 4 * 5 * 2).reshape(1, 2, 3, 4, 10).sin()
+SAMPLED = Cases(
+    {
+        f"{mode}, {padding}{', aligned' * aligns}": lambda x, options=(mode, padding, aligns): F.grid_sample(
+            VOLUME, x, *options
+        )
+        for mode in ("bilinear", "nearest")
+        for padding in ("zeros", "border", "reflection")
+        for aligns in (False, True)
+    },
+    torch.arange(4 * 5 * 2 * 3).reshape(1, 4, 5, 2, 3).cos() * 1.7,
+)
+
+
+@pytest.mark.parametrize("name", SAMPLED.networks)
+def test_a_volume_is_sampled_as_torch_does(name: str):
+    np.testing.assert_allclose(SAMPLED.outputs(name), SAMPLED.expected(name), atol=2e-6)
 
 
 def test_special_functions_of_float64_are_refused():
