@@ -76,15 +76,21 @@ def assert_as_the_runtime_has_it(path: Path, made: onnx.ModelProto, tolerance: f
             np.testing.assert_allclose(result.numpy(), expected, atol=tolerance)
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("mode", [*MODES[:4], "tf_half_pixel_for_nn"])
+@pytest.mark.parametrize(
+    ("mode", "rounding"),  # test_nearest.py has all pairs of them
+    [
+        *((MODES[0], rounding) for rounding in ROUNDINGS),
+        *((mode, "round_prefer_floor") for mode in (*MODES[1:4], "tf_half_pixel_for_nn")),
+    ],
+)
 def test_the_nearest_elements_are_those_that_the_runtime_takes(tmp_path: Path, mode: str, rounding: str):
     options = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": rounding}
     assert_as_the_runtime_has_it(tmp_path / "nearest.onnx", resizes(options), 0)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("method", ["linear", "cubic"])
+@pytest.mark.parametrize(
+    ("method", "mode"), [*(("linear", mode) for mode in MODES), ("cubic", "half_pixel"), ("cubic", "align_corners")]
+)
 def test_interpolated_values_are_those_of_the_runtime(tmp_path: Path, method: str, mode: str):
     options = {"mode": method, "coordinate_transformation_mode": mode}
     assert_as_the_runtime_has_it(tmp_path / "interpolated.onnx", resizes(options), 1e-5)

@@ -1,6 +1,5 @@
 """Networks of one function, and what was imported, run on the CPU."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -59,7 +58,8 @@ class Cases:
     """Networks of the same inputs that are imported and compiled together, when the first of them is asked for.
 
     PyTorch goes through all its operators for each program that it decomposes, which takes longer than all else that a
-    network of one operator needs. If the networks cannot be imported together, each is imported alone.
+    network of one operator needs. Where the networks cannot be imported together, halves of them are, down to a single one,
+    which its own test then imports and which says why.
 
     Args:
         networks: by name; functions or modules.
@@ -85,13 +85,15 @@ class Cases:
 
     @cached_property
     def _together(self) -> dict[str, list[np.ndarray]]:
-        counts = {name: len(self.expected(name)) for name in self.networks}
+        return self._outputs_of([*self.networks])
+
+    def _outputs_of(self, names: list[str]) -> dict[str, list[np.ndarray]]:
         try:
-            found = iter(self._imported(_Together(self.networks.values())))
-        except Exception as problem:  # noqa: BLE001  # of whatever kind: each is imported alone then
-            warnings.warn(f"imported one by one: {problem}", stacklevel=2)
-            return {}
-        return {name: [next(found) for _ in range(count)] for name, count in counts.items()}
+            found = iter(self._imported(_Together(self.networks[name] for name in names)))
+        except Exception:
+            middle = len(names) // 2
+            return self._outputs_of(names[:middle]) | self._outputs_of(names[middle:]) if middle else {}
+        return {name: [next(found) for _ in self.expected(name)] for name in names}
 
     def _imported(self, network: nn.Module) -> list[np.ndarray]:
         imported = read(torch.export.export(network, self.inputs), ImportOptions(source="net"))
