@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from tests.docs.test_commands import commands
+from tests.process import shared
 from tests.workflow.project import ROOT, Project
 from tvmake.cli.app import command as tvmake_command
 from tvmake.config.reading.load import check, merge
+from tvmake.process.forkserver.client import DIRECTORY
 
 DOCS = ROOT / "docs"
 GENERATED = {
@@ -101,7 +103,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     directory.mkdir()
     shutil.copy(ROOT / "resources/digits.onnx", directory)
     project = Project(directory)
-    project.environment["HOME"] = str(directory.parent)
+    project.environment |= {"HOME": str(directory.parent), DIRECTORY: shared.directory()}
     native = {"kind": "llvm", "mcpu": "native"}
     project.write_config({"models": {"digits": {"source": "digits.onnx"}}, "targets": {"cpu": native}, "cache": True})
     done = project.make()
@@ -114,7 +116,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def test_the_commands_of_a_page_run_one_after_the_other(page: str, project: Project):
     shown = [line for line in commands(DOCS / page) if not line.startswith(NOT_HERE)]
     for line in [*RUNS[page], *shown]:
-        done = project.run("sh", "-c", line)
+        done = project.shell(line)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.patience import HANG_S
+from tests.process import shared
 from tests.workflow.project import ROOT
+from tvmake.process.forkserver.client import DIRECTORY
 
 NOTEBOOK = ROOT / "docs/guides/python.ipynb"
 
@@ -30,7 +32,7 @@ def test_every_cell_has_run_in_order():
 @pytest.mark.long
 def test_the_cells_run_and_give_what_is_stored(tmp_path: Path):
     script = ROOT / "docs/scripts/notebook.py"
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "TMPDIR": str(tmp_path), DIRECTORY: shared.directory()}
     command = [sys.executable, str(script), str(tmp_path / "run.ipynb")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr

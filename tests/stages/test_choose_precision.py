@@ -276,7 +276,7 @@ def when_run():
         ("when_built", {"how": "segfault"}, "cannot be built: pass .*: building it ended the process with SIGSEGV"),
         pytest.param(
             *("when_built", {"how": "killed"}, "cannot be built: pass .*: building it ended the process with SIGKILL"),
-            marks=pytest.mark.long,
+            marks=pytest.mark.soak,
         ),
         pytest.param("when_run", {}, "does not run: .* ended with SIGABRT", marks=pytest.mark.long),
     ],

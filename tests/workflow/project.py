@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,11 @@ class Project:
             timeout=HANG_S,
             check=False,
         )
+
+    def shell(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line as a shell does; a plain command of tvmake's as ``run`` does."""
+        is_plain = line.startswith("tvmake ") and not set(line) & set("|&;<>~$*")
+        return self.run(*shlex.split(line)) if is_plain else self.run("sh", "-c", line)
 
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``tvmake make``."""

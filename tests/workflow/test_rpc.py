@@ -18,6 +18,7 @@ pytestmark = pytest.mark.long  # two minutes; the transport by itself: tests/dev
 
 SERVERS = 2
 TRIALS = 4
+MORE = 10
 
 
 def remote_project(directory: Path, farm: Farm) -> Project:
@@ -103,7 +104,7 @@ def is_serving(log: str) -> bool:
 
 
 def test_a_server_killed_in_the_middle_of_a_search_costs_no_trial_and_the_others_go_on(farm: Farm, project: Project):
-    receipt = receipt_of_one(project, trials=16)
+    receipt = receipt_of_one(project, trials=MORE)
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
         lost = eventually(lambda: next((one for one in farm.servers if is_serving(farm.log(one))), None))
@@ -111,12 +112,12 @@ def test_a_server_killed_in_the_middle_of_a_search_costs_no_trial_and_the_others
         _, said = run.communicate(timeout=HANG_S)
     assert run.returncode == 0, said
     again = project.result(receipt)
-    assert (again["trials"], again["measured_now"]) == (16, 12)
+    assert (again["trials"], again["measured_now"]) == (MORE, MORE - TRIALS)
     assert again["by_status"].get("device_lost", 0) == 0
 
 
 def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continues(farm: Farm, project: Project):
-    receipt = receipt_of_one(project, trials=16)
+    receipt = receipt_of_one(project, trials=MORE)
     project.edit("devices.phone.wait_s", 20)  # what the run waits for the tracker to come back
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
@@ -133,7 +134,7 @@ def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continu
     done = project.make(receipt)
     assert done.returncode == 0, done.stderr
     again = project.result(receipt)
-    assert (again["trials"], again["measured_now"]) == (16, 16 - measured)
+    assert (again["trials"], again["measured_now"]) == (MORE, MORE - measured)
 
 
 def statuses(project: Project, receipt: str) -> list[str]:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.process import shared
 from tests.workflow.plain_snakemake import snakemake
 from tests.workflow.project import ROOT, Project, changed_weights
+from tvmake.process.forkserver.client import DIRECTORY
 
 VARIANT = "results/digits/float32/cpu"
 GUIDE = ROOT / "docs/guides/use-as-module.md"
@@ -88,6 +90,7 @@ def snippets() -> list[str]:
 @pytest.mark.parametrize("results", ["tuned/results"])
 def test_another_workflow_uses_the_rules_as_the_guide_says(tmp_path: Path, results: str):
     app = Project(tmp_path / "app")
+    app.environment[DIRECTORY] = shared.directory()
     app.directory.mkdir()
     for name in ("digits.onnx", "digits-test.npz"):
         shutil.copy(ROOT / "resources" / name, app.directory / name)
@@ -108,6 +111,7 @@ def test_another_workflow_uses_the_rules_as_the_guide_says(tmp_path: Path, resul
 def host(directory: Path, *rules: str) -> Project:
     """A workflow that takes tvmake's rules as a module, as the guide says, with rules of its own besides."""
     app = Project(directory)
+    app.environment[DIRECTORY] = shared.directory()
     app.directory.mkdir()
     for name in ("digits.onnx", "digits-test.npz"):
         shutil.copy(ROOT / "resources" / name, app.directory / name)
