@@ -1,5 +1,5 @@
 # make demo   install into .venv from the lock, run the demo, say where the results are
-# make test   install, and run the tests that a change can break within eight minutes; PYTEST_ARGS=tests/tune runs that room
+# make test   install, and run the tests that a change can break within six minutes; PYTEST_ARGS=tests/tune runs that room
 # make test-all   all tests, less than an hour on two cores
 # make test-tools   install what some tests need and this machine lacks: Debian packages, Snakemake's plugins, an OpenCL driver
 # make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev

@@ -81,6 +81,11 @@ def test_the_nearest_come_first_and_the_cheapest_among_equals_until_the_time_is_
     assert files(within_budget(ranks | {Part("dear", False): 0}, known, 100.0)) == {"dear", "tiny"}
 
 
+def test_costs_are_those_of_test_files_that_are_there():
+    """`--write-costs` removes others, and adds the files that ran."""
+    assert costs().keys() <= {*all_test_files()}
+
+
 def test_the_core_set_has_all_rooms():
     chosen = within_budget(core(all_test_files(), costs()), costs())
     rooms = {path.name for path in (selection.ROOT / "workflow/tvmake").iterdir() if (path / "__init__.py").is_file()}

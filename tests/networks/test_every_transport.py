@@ -62,15 +62,26 @@ EVERYWHERE = "mobilenet_v2"
 """The network that goes all ways; the other one, four times as large, goes one of each kind of target in the soak."""
 
 
-def once(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    """The marks of a network's tests."""
-    return () if name == EVERYWHERE else (pytest.mark.soak,)
+SOAK = {
+    ("Intel-buffers", "float16"),
+    ("Intel-textures", "float16_acc32"),
+    ("ssh-aarch64", "float32"),
+    ("adb-aarch64", "float32"),
+}
+"""Pairs of a transport and a precision of which each is in another pair too; tests/device/transport has aarch64."""
+
+
+def marks(name: str, what: str = "", precision: str = "") -> tuple[pytest.MarkDecorator, ...]:
+    """Of the test of a network over a transport."""
+    return (pytest.mark.soak,) if name != EVERYWHERE or (what, precision) in SOAK else ()
 
 
 @pytest.mark.parametrize(
     ("name", "transport", "target", "precision"),
     [
-        pytest.param(name, transport, target, precision, id=f"{what}-{precision}-{name}", marks=once(name))
+        pytest.param(
+            name, transport, target, precision, id=f"{what}-{precision}-{name}", marks=marks(name, what, precision)
+        )
         for what, transport, target, precision, names in (
             ("PoCL-buffers", transports.pocl, BUFFERS, "float32", NETWORKS),
             ("PoCL-textures", transports.pocl, TEXTURES, "float32", [EVERYWHERE]),
@@ -109,7 +120,7 @@ def agrees(report: NumericsReport, name: str, precision: str) -> None:
     assert report.overall.sqnr_db == pytest.approx(MEASURED_DB[name, precision], abs=SLACK_DB)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=once(name)) for name in NETWORKS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in NETWORKS])
 @pytest.mark.parametrize("machine", [platform.machine(), "aarch64"])
 def test_the_native_runner_alone_computes_what_pytorch_does(name: str, machine: str, package, tmp_path: Path):
     network = NETWORKS[name]

@@ -91,6 +91,7 @@ def test_another_dataset_is_measured_anew_and_other_precisions_are_not_built_aga
     assert "transform" not in rules
 
 
+@pytest.mark.soak
 def test_goals_that_nothing_meets_make_the_nearest_and_end_with_exit_code_4(auto: Project):
     auto.edit("models.net.goals.package_mb", 1e-6)
     done = auto.make()
