@@ -108,7 +108,7 @@ IMPORT = (
         defect="The importer for TFLite writes a loop as a function that calls itself, and fails at slices whose position "
         "is the counter.",
         effect="Recurrent layers of Keras cannot be imported.",
-        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_loops.py",
+        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_while_loops.py",
     ),
     Repair(
         name="tflite-lstm",
@@ -123,7 +123,7 @@ IMPORT = (
         defect="The importer for TFLite knows the quantised forms of about half of the operators, and no dynamic-range "
         "quantisation.",
         effect="Most quantised networks cannot be imported.",
-        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_real_numbers.py",
+        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_dequantized_operators.py",
     ),
     Repair(
         name="torch-elu-scale",
