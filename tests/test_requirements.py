@@ -20,9 +20,6 @@ requirements.COMPONENTS["gadget"] = requirements.Component(lambda: False, "gadge
 def test_with_a_gadget(number):
     requirements.need("gadget")
 
-def test_with_a_whistle():
-    requirements.require(False, "whistle: apt-get install whistle libgadget")
-
 def test_with_a_module():
     requirements.need_module("no_such_module", "pip install no-such")
 

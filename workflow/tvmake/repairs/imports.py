@@ -115,7 +115,7 @@ IMPORT = (
         layer="import",
         defect="The importer for TFLite has the LSTM with one gate for input and forgetting alone.",
         effect="LSTM layers of Keras cannot be imported.",
-        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_recurrent.py",
+        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_lstm.py",
     ),
     Repair(
         name="tflite-quantized-operators",
