@@ -123,7 +123,7 @@ def test_what_is_removed_or_changed_is_made_again(finished: Project, tmp_path: P
     assert asks_snakemake(project)
     assert project.make().returncode == 0
     assert page.is_file()
-    assert asks_snakemake(project)  # the page is too new to be sure of
+    assert not asks_snakemake(project)  # the page is new, and its record says what it was made of
     dataset = project.directory / "digits-test.npz"
     known = dataset.stat()
     with dataset.open("r+b") as file:
