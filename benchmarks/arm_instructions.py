@@ -3,7 +3,7 @@
     python benchmarks/arm_instructions.py [MODEL.onnx …] [--mcpu cortex-a72] [--mattr=+dotprod]
 
 No Arm is needed, and no other work on the machine changes the figures; what an instruction takes, they do not say. Without a model it takes two
-networks of its own: convolutions (3×3, depthwise, 1×1 with 144 places) and a layer of a transformer (a product, GELU, norm, softmax). Each package's
+networks of its own: convolutions (3×3, depthwise, 1×1 with 144 positions) and a layer of a transformer (a matmul, GELU, norm, softmax). Each package's
 self-test has to pass, too. Keep models small: QEMU writes a line for each instruction.
 """
 
@@ -73,7 +73,9 @@ class Programs:
         return executed
 
 
-def packages(models: list[Path], place: Path, target: dict[str, object], by_rules: bool, precisions: list[str]) -> None:
+def packages(
+    models: list[Path], directory: Path, target: dict[str, object], by_rules: bool, precisions: list[str]
+) -> None:
     """Make the packages of all models in a directory."""
     config = {
         "models": {model.stem: {"source": str(model.absolute())} for model in models},
@@ -81,11 +83,11 @@ def packages(models: list[Path], place: Path, target: dict[str, object], by_rule
         "targets": {"arm": target},
         "build": {"schedule_rules": by_rules},
     }
-    place.mkdir()
-    (place / "tvmake.yaml").write_text(yaml.safe_dump(config))
+    directory.mkdir()
+    (directory / "tvmake.yaml").write_text(yaml.safe_dump(config))
     subprocess.run(
         ["tvmake", "make"],
-        cwd=place,
+        cwd=directory,
         env=environment(),
         check=True,
         stdout=subprocess.DEVNULL,
@@ -99,28 +101,28 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--mcpu", default="cortex-a72")
     parser.add_argument(
-        "--mattr", default="+dotprod", help="what the processor has besides, with which int8 is computed"
+        "--mattr", default="+dotprod", help="additional features of the processor, with which int8 is computed"
     )
     given = parser.parse_args()
     programs = Programs()
     with tempfile.TemporaryDirectory() as temporary:
-        place = Path(temporary)
+        directory = Path(temporary)
         if not given.models:
-            subprocess.run([sys.executable, "-W", "ignore", "-c", NETWORKS], cwd=place, check=True)
-        models = given.models or sorted(place.glob("*.onnx"))
+            subprocess.run([sys.executable, "-W", "ignore", "-c", NETWORKS], cwd=directory, check=True)
+        models = given.models or sorted(directory.glob("*.onnx"))
         target: dict[str, object] = {
             "kind": "llvm",
             "mtriple": "aarch64-linux-gnu",
             "mcpu": given.mcpu,
             "cc": "aarch64-linux-gnu-g++",
         }
-        packages(models, place / "loops", target, False, ["float32"])
-        packages(models, place / "rules", {**target, "mattr": [given.mattr]}, True, ["float32", "int8"])
+        packages(models, directory / "loops", target, False, ["float32"])
+        packages(models, directory / "rules", {**target, "mattr": [given.mattr]}, True, ["float32", "int8"])
         print(f"{'network':14} {'plain loops':>12} {'by rules':>12} {'×':>6} {'int8':>12} {'× rules':>8}")
         for model in models:
             counts = []
             for made in ("loops/results/{}/float32", "rules/results/{}/float32", "rules/results/{}/int8"):
-                package = place / made.format(model.stem) / "arm/package.tar"
+                package = directory / made.format(model.stem) / "arm/package.tar"
                 unpacked = package.parent / "unpacked"
                 unpacked.mkdir()
                 unpack(package, unpacked)

@@ -50,11 +50,11 @@ ORDER = ("right", "refused", "wrong", "crashed", "unexported")
 LIMIT_S = 3600
 
 running: set[int] = set()
-"""Process groups at work; they end with this process."""
+"""Running process groups; they end with this process."""
 
 
 def networks(given: Iterable[str]) -> Iterator[str]:
-    """Names and files; a .txt stands for the names in its lines."""
+    """Names and files; a .txt represents the names in its lines."""
     for name in given:
         if name.endswith(".txt"):
             lines = (line.partition("#")[0].strip() for line in Path(name).read_text().splitlines())
@@ -184,7 +184,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", help="names, ONNX files, or lists of names (.txt)")
     parser.add_argument("--targets", nargs="+", default=["llvm"])
@@ -193,7 +193,7 @@ def main() -> int:
         "--results", type=Path, default=Path("breadth.jsonl"), help="a line for each network and target"
     )
     parser.add_argument("--libraries", help="a directory with the libraries that the networks come from")
-    parser.add_argument("--trials", type=int, default=0, help="tune each kernel with so many candidates before")
+    parser.add_argument("--trials", type=int, default=0, help="first tune each kernel with this many candidates")
     parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     parser.add_argument("--table", action="store_true", help="print a table for the docs")
     arguments = parser.parse_args()

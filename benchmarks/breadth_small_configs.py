@@ -1,7 +1,7 @@
 """Transformers' architectures from their default configs, made small without knowing them.
 
 What a config calls the width, the depth or the number of heads has a few dozen names; all of them are set. Where the network cannot be built
-so, the sizes that follow from others are left as they are, then all but depths and vocabularies.
+so, the sizes that follow from others are unchanged, then all but depths and vocabularies.
 """
 
 import inspect
@@ -98,7 +98,7 @@ def _built(name: str, sizes: dict[str, int]) -> tuple[nn.Module, tuple[Tensor, .
     for part in _parts(config):
         _shrink(part, sizes)
     with torch.device("meta"):
-        parameters = sum(one.numel() for one in transformers.AutoModel.from_config(config).parameters())
+        parameters = sum(parameter.numel() for parameter in transformers.AutoModel.from_config(config).parameters())
     if parameters > MOST_PARAMETERS:
         raise MemoryError(f"{name} has {parameters / 1e6:.0f} million parameters")
     torch.manual_seed(0)
@@ -141,18 +141,22 @@ def _with_inputs(module: nn.Module, config: Any) -> tuple[nn.Module, tuple[Tenso
     """A model that takes the first inputs which it can compute something of."""
     taken = inspect.signature(module.forward).parameters
     examples = _examples(config)
-    main = module.main_input_name if module.main_input_name in taken else next(one for one in examples if one in taken)
+    main = (
+        module.main_input_name
+        if module.main_input_name in taken
+        else next(example for example in examples if example in taken)
+    )
     others = [one for one in ("bbox", "decoder_input_ids", "pixel_values", "input_ids") if one in taken and one != main]
     combinations = [
-        *([main, one] for one in others[:1]),
+        *([main, other] for other in others[:1]),
         [main],
-        *([main, one] for one in others[1:]),
-        *([one] for one in others),
+        *([main, other] for other in others[1:]),
+        *([other] for other in others),
     ]
     errors: list[Exception] = []
     for names in combinations:
         try:
-            inputs = tuple(examples[one]() for one in names)
+            inputs = tuple(examples[name]() for name in names)
             found = _OneResult(module, names).eval()
             with torch.no_grad():
                 found(*inputs)

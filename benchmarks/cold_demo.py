@@ -37,11 +37,11 @@ def configs() -> dict[str, dict]:
 def pipeline(config: dict, cores: int) -> float:
     """One cold run."""
     with tempfile.TemporaryDirectory() as temporary:
-        place = Path(temporary) / "project"
-        shutil.copytree(ROOT / "resources", place / "resources")
-        (place / "tvmake.yaml").write_text(yaml.safe_dump(config))
+        directory = Path(temporary) / "project"
+        shutil.copytree(ROOT / "resources", directory / "resources")
+        (directory / "tvmake.yaml").write_text(yaml.safe_dump(config))
         env = environment(TVMAKE_HOME=str(Path(temporary) / "home"))
-        return timed(["tvmake", "make", "--cores", str(cores)], place, env)
+        return timed(["tvmake", "make", "--cores", str(cores)], directory, env)
 
 
 def script(work: str, fold: str) -> float:
@@ -51,7 +51,7 @@ def script(work: str, fold: str) -> float:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--work", choices=["demo", "eight"], action="append")

@@ -83,7 +83,7 @@ def _outcome(ours: Path | BuildFailure, base: Path | BuildFailure) -> tuple[str,
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=DEFAULT_NETWORKS)
     parser.add_argument("--base", type=Path, required=True, help="the checkout to compare with")

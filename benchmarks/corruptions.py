@@ -55,19 +55,19 @@ CHANGED = {"export": "mod.params", "attest": "source.json", "validate": "referen
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corruptions", type=int, default=3000)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tvmake-corruptions-") as temporary:
-        sound, place = Path(temporary) / "sound", Path(temporary) / "place"
+        sound, directory = Path(temporary) / "sound", Path(temporary) / "copy"
         sound.mkdir()
         Intermediates().prepare(sound)
         os.environ["TVMAKE_HOME"] = str(Path(temporary) / "home")
-        shutil.copytree(sound, place)
-        with chdir(place):
+        shutil.copytree(sound, directory)
+        with chdir(directory):
             plan = Plan(load([Path("tvmake.yaml")]))
             jobs = jobs_of(plan, plan.variants)
             if found := outdated(jobs):
@@ -103,7 +103,7 @@ def corrupt(jobs: list[Job], count: int, chance: random.Random) -> tuple[Counter
         if (is_other or is_noted) and name not in found:
             wrong.append(f"{number}: {file} was damaged, and counts as good")
         if extra := [one for one in found if one != name]:
-            # One record stands in a file for each output of its job.
+            # Each output of a job has a file with the job's record.
             is_same_job = is_noted and any({name, *extra} <= set(job.outputs) for job in jobs)
             wrong += [] if is_same_job else [f"{number}: {extra[0]} counts as altered, and {file} was"]
         counts["damaged" if is_other else "the same"] += 1
@@ -153,7 +153,7 @@ def _restore(sound: Path) -> None:
 
 def _make_old(job: Job, stage: str) -> None:
     """Give the step another input, and results and a record from before."""
-    from tvmake.storage.notes.job_records import recorded
+    from tvmake.storage.notes.job_records import record_job
 
     for name in job.outputs:
         if name.endswith(OLD[stage]):
@@ -163,7 +163,7 @@ def _make_old(job: Job, stage: str) -> None:
     maker = record_file(str(changed)).read_bytes()
     record_file(str(changed)).unlink()
     changed.write_bytes(b"an older input")
-    with recorded(map(Path, job.inputs), map(Path, job.outputs)):
+    with record_job(map(Path, job.inputs), map(Path, job.outputs)):
         for name in job.outputs:
             Path(name).write_bytes(b"an old pass")
     changed.write_bytes(data)
@@ -171,7 +171,7 @@ def _make_old(job: Job, stage: str) -> None:
 
 
 def _counts(job: Job) -> bool:
-    """Whether results are there, as they were made, and made of what is there now."""
+    """Whether results exist, unaltered, and were built from the current inputs."""
     record = record_of(job.outputs)
     if record is None or not all(Path(name).exists() for name in job.outputs):
         return False

@@ -106,8 +106,8 @@ def _faults(variant: Variant, level: str, every: int) -> Iterator[str]:
     ]
     right = _values(variant, module) if level == "import" else []
     fault = _overflowing if level == "precision" else _shifted
-    with tempfile.TemporaryDirectory(prefix="tvmake-fault-") as place:
-        file = Path(place) / "changed.json"
+    with tempfile.TemporaryDirectory(prefix="tvmake-fault-") as directory:
+        file = Path(directory) / "changed.json"
         for number, name in chosen[::every]:
             save_module(_changed(module, number, fault), file)
             changed = replace(variant, **{"module" if is_transform else "imported": file})
@@ -121,8 +121,8 @@ def _faults(variant: Variant, level: str, every: int) -> Iterator[str]:
 
 
 def _outcome(variant: Variant, level: str, name: str, is_it: Callable[[Finding, Variant], bool]) -> str:
-    with tempfile.TemporaryDirectory(prefix="tvmake-fault-") as place:
-        made = _made(variant, level, Path(place))
+    with tempfile.TemporaryDirectory(prefix="tvmake-fault-") as directory:
+        made = _made(variant, level, Path(directory))
         finding = diagnose(made)[0].finding
         is_right = finding is not None and finding.cause == CAUSES[level] and is_it(finding, made)
     if finding is None:
@@ -142,23 +142,26 @@ def _near(variant: Variant, found: Finding) -> set[str]:
     if found.operator == "relax.astype":
         for block in load_module(variant.module)["main"].body.blocks:
             near |= {
-                str(value.name) for one in block.bindings if one.var.name == name for value in variables(one.value)
+                str(value.name)
+                for binding in block.bindings
+                if binding.var.name == name
+                for value in variables(binding.value)
             }
     return {"faulty" if one.startswith("faulty") else one for one in near}
 
 
-def _made(variant: Variant, level: str, place: Path) -> Variant:
-    """The variant with everything made anew that comes after the fault."""
-    bound = place / "signature.json"
+def _made(variant: Variant, level: str, directory: Path) -> Variant:
+    """The variant, with everything after the fault rebuilt."""
+    bound = directory / "signature.json"
     if level in ("import", "precision"):
-        module, params = place / "module.json", place / "module.params"
+        module, params = directory / "module.json", directory / "module.params"
         transform_model(
             variant.imported, variant.imported_params, variant.signature, variant.transforming, module, params, bound
         )
         variant = replace(variant, module=module, params=params)
-    built = [place / name for name in ("mod.so", "mod.json", "mod.params")]
-    build(variant.module, variant.params, variant.signature, variant.building, *built, place / "sources")
-    package = place / "package.tar"
+    built = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
+    build(variant.module, variant.params, variant.signature, variant.building, *built, directory / "sources")
+    package = directory / "package.tar"
     export(*built, ExportRequest(), package)
     return replace(variant, package=package)
 
@@ -180,8 +183,8 @@ def _wrong_schedule(name: str) -> Any:
         return replace(lowered, final=final, unpacked=unpacked), code
 
     stack = ExitStack()
-    for place in ("tvmake.codegen.generating", "tvmake.debug.search"):
-        stack.enter_context(mock.patch(f"{place}.lower_and_generate", wrong))
+    for position in ("tvmake.codegen.generating", "tvmake.debug.search"):
+        stack.enter_context(mock.patch(f"{position}.lower_and_generate", wrong))
     return stack
 
 

@@ -1,4 +1,4 @@
-"""How well two runs are told apart: false alarms between equal ones, and slowdowns that are found.
+"""How well two runs are distinguished: false alarms between equal ones, and detected slowdowns.
 
 For each kind of noise, pairs of measurements are compared as ``tvmake diff`` compares them: pairs of equal latency, and pairs
 of which the second is slower. Made noise is drawn; real noise comes from files with one latency in ms a line
@@ -8,7 +8,7 @@ of which the second is slower. Made noise is drawn; real noise comes from files 
     python benchmarks/diff_sensitivity.py --record noise.txt --seconds 60
     python benchmarks/diff_sensitivity.py --real noise.txt
 
-Runs of one package are what ``tvmake diff`` compares: each loads package and baseline anew, and measures them by turns. Every pair of
+Runs of one package are what ``tvmake diff`` compares: each loads package and baseline again, and measures them alternately. Every pair of
 them is compared, by the package's latency alone and with the baseline beside it:
 
     python benchmarks/diff_sensitivity.py --record-runs runs.jsonl --results results/digits/float32/cpu --source digits.onnx --runs 30
@@ -33,7 +33,7 @@ from tvmake.frontend.options import ImportOptions
 from tvmake.stages.results.benchmark import benchmark
 
 Noise = Callable[[np.random.RandomState, int], np.ndarray]
-"""Draws a measurement: so many samples with a median of about 1 ms, in the order they are taken."""
+"""Generates a measurement: samples with a median of about 1 ms, in order of measurement."""
 
 SLOWER = 1.2
 
@@ -118,7 +118,7 @@ def record(destination: Path, seconds: float) -> None:
 
 
 def record_runs(destination: Path, results: Path, source: str, runs: int, repeat: int) -> None:
-    """Measure one package again and again as the benchmark stage does, with its baseline by turns."""
+    """Measure one package repeatedly like the benchmark stage, alternating with its baseline."""
     request = BenchmarkRequest(
         device_name="local",
         device=LocalDeviceConfig(via="local"),

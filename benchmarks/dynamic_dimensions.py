@@ -232,7 +232,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NETWORK")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])

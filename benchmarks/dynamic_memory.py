@@ -90,14 +90,14 @@ def main() -> None:
         [shape for shape in others if shape != largest], min(options.shapes, len(others)) - 1
     )
     print(json.dumps(machine()))
-    with tempfile.TemporaryDirectory() as place:
-        network = Path(place) / "encoder.onnx"
+    with tempfile.TemporaryDirectory() as directory:
+        network = Path(directory) / "encoder.onnx"
         subprocess.run([sys.executable, "-W", "ignore", "-c", EXPORT, str(network), str(options.layers)], check=True)
         bounds = ["--dim", f"batch=1..{options.batch}", "--dim", f"length=1..{options.length}"]
         for name, dims in (("without bounds", []), ("with bounds", bounds)):
-            package = Path(place) / "package.tar"
+            package = Path(directory) / "package.tar"
             command = ["tvmake", "compile", str(network), "-o", str(package), "--quiet", *dims]
-            subprocess.run(command, cwd=place, env=environment(), check=True, capture_output=True)
+            subprocess.run(command, cwd=directory, env=environment(), check=True, capture_output=True)
             alone, many = resident_mb(package, [largest]), resident_mb(package, [largest, *others])
             ratios = [many[index] / alone[index] for index in range(2)]
             print(

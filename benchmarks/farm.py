@@ -36,7 +36,7 @@ class Farm:
         return Tracker(HOST, self.port, KEY)
 
     def have(self, count: int) -> None:
-        """Add servers until there are so many, and wait until the tracker knows all of them."""
+        """Add servers up to a number, and wait until the tracker knows all of them."""
         while len(self.servers) < count:
             port = _free_port()
             self.servers.append((port, self._start_server(port)))

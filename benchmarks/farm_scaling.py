@@ -57,7 +57,7 @@ def building_rate(target: "tvm.target.Target", candidates: list[Candidate], buil
     finally:
         made.close()
         scratch.close()
-    if not all(isinstance(one, Kernel) for one in outcomes):
+    if not all(isinstance(outcome, Kernel) for outcome in outcomes):
         sys.exit(f"a candidate was not built: {outcomes}")
     return len(candidates) / seconds
 
@@ -70,7 +70,7 @@ def measuring_rate(
     count: int,
     latency_ms: float,
 ) -> float:
-    """Candidates measured per second on so many devices."""
+    """Candidates measured per second on a number of devices."""
     with closing(RPCMeasurer(target, options(latency_ms), builders, devices.tracker, servers=count)) as measurer:
         for measured in measurer.measure(candidates[:1]):  # starting up is not counted
             if measured.error:
@@ -78,13 +78,13 @@ def measuring_rate(
         began = time.perf_counter()
         results = list(measurer.measure(candidates))
         seconds = time.perf_counter() - began
-    if errors := [one.error for one in results if one.error]:
+    if errors := [result.error for result in results if result.error]:
         sys.exit(errors[0])
     return len(candidates) / seconds
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
     parser.add_argument("--latency-ms", type=float, default=2000.0)

@@ -62,7 +62,7 @@ def expected(source: str) -> np.ndarray:
 
 
 def open_eager(source: str, precision: str) -> Subject:
-    """Torch as it is."""
+    """Torch without changes."""
     import torch
 
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -157,7 +157,7 @@ def turn(name: str, process: subprocess.Popen[str], samples: int, runs: int) -> 
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", help="zoo:<network>, or a .pt2 file with one input")
     parser.add_argument("packages", nargs="*", type=Path, help="directories of packages")
@@ -169,7 +169,9 @@ def main() -> None:
     rms = float(np.sqrt(np.mean(want**2)))
     kinds = [f"{how}-{what}" for how in ("eager", "graph") for what in PRECISIONS]
     subjects = {f"torch {kind}": start(kind, arguments.source) for kind in kinds}
-    subjects |= {"/".join(place.parts[-2:]): start(str(place), arguments.source) for place in arguments.packages}
+    subjects |= {
+        "/".join(directory.parts[-2:]): start(str(directory), arguments.source) for directory in arguments.packages
+    }
     samples: dict[str, list[float]] = {name: [] for name in subjects}
     errors: dict[str, float] = {}
     try:

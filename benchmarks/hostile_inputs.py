@@ -143,28 +143,28 @@ def _work(given: argparse.Namespace) -> int:
             kind.prepare(samples)
         freeze_memory()
         for number in range(given.first + given.worker, given.first + given.count, given.jobs):
-            place = Path(directory) / str(number)
-            outcome = play(kind, samples, place, f"{given.seed} {name} {number}")
+            root = Path(directory) / str(number)
+            outcome = play(kind, samples, root, f"{given.seed} {name} {number}")
             print(json.dumps({"number": number, **asdict(outcome)}), flush=True)
             if outcome.result not in GOOD:
                 given.evidence.mkdir(parents=True, exist_ok=True)
-                _keep(place, given.evidence / f"{name}-{given.seed}-{number}")
+                _keep(root, given.evidence / f"{name}-{given.seed}-{number}")
             else:
-                _remove(place)
+                _remove(root)
     return 0
 
 
-def _keep(place: Path, evidence: Path) -> None:
+def _keep(directory: Path, evidence: Path) -> None:
     import shutil
 
     shutil.rmtree(evidence, ignore_errors=True)
-    shutil.copytree(place, evidence, symlinks=True)
+    shutil.copytree(directory, evidence, symlinks=True)
 
 
-def _remove(place: Path) -> None:
+def _remove(directory: Path) -> None:
     import shutil
 
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -131,8 +131,8 @@ def package(source: Path, precision: str, images: np.ndarray) -> tuple[Run, dict
 
     imported = importer.read(source, ImportOptions(source=str(source)))
     wanted, ranges = PrecisionConfig(base=precision), None
-    with tempfile.TemporaryDirectory() as place:
-        directory = Path(place)
+    with tempfile.TemporaryDirectory() as root:
+        directory = Path(root)
         if precision == "int8":
             save_module(imported.module, directory / "module")
             save_params(imported.params, directory / "params")
@@ -181,7 +181,7 @@ def onnxruntime(source: Path, threads: int, *, is_optimized: bool = True) -> Run
 
 
 def output_step(source: Path) -> float | None:
-    """The scale of what a QDQ file returns; None where that is no dequantised tensor."""
+    """The scale of a QDQ file's result; None if that is not a dequantised tensor."""
     import onnx
 
     made = onnx.load(str(source))
@@ -192,10 +192,10 @@ def output_step(source: Path) -> float | None:
 
 def measured(name: str, threads: int, kept: Path | None) -> dict[str, Any]:
     """One network's figures: minima and medians in ms, bytes of weights, and how far outputs are from each other."""
-    with tempfile.TemporaryDirectory() as place:
-        network = float_network(name, Path(place), kept)
+    with tempfile.TemporaryDirectory() as directory:
+        network = float_network(name, Path(directory), kept)
         source, images = network.path, network.calibrating
-        qdq = quantized(source, images, Path(place))
+        qdq = quantized(source, images, Path(directory))
         subjects: dict[str, Run] = {}
         row: dict[str, Any] = {"network": name, "threads": threads, "machine": machine()}
         for subject, file, precision in (

@@ -1,11 +1,11 @@
-"""What a run in Java costs beside the same through the C interface, in one process and by turns.
+"""The cost of a run in Java compared with the C interface, in one process, alternately.
 
     python benchmarks/jni_overhead.py [MODEL …] [--rounds 5000]
 
 Both set an input, run, and copy the output to memory of their own. ``Java, direct tensors`` uses its tensors again; ``Java,
 arrays`` makes a tensor of a float[] and a float[] of the result each time, which copies each twice more. ``copying once`` is a
 memcpy of as many bytes as go in and come out. Without a model: the digits (296 bytes), and a network that only
-takes the positive part of a picture of 224×224 (1.2 MB). Needs a JDK, cmake and g++.
+computes the positive part of an image of 224×224 (1.2 MB). Needs a JDK, cmake and g++.
 """
 
 import argparse
@@ -28,16 +28,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def copying_network(file: Path) -> Path:
-    """An ONNX network that does next to nothing with a picture."""
+    """An ONNX network with almost no computation on an image."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 224, 224]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", values[:1], values[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
     return file
 
 
-def compiled(place: Path) -> tuple[Path, Path]:
+def compiled(directory: Path) -> tuple[Path, Path]:
     """Directories of classes and of native libraries."""
-    classes, libraries = place / "classes", place / "libraries"
+    classes, libraries = directory / "classes", directory / "libraries"
     libraries.mkdir()
     for file in [*bundle(os.uname().machine).glob("libtvm*.so"), build("abi"), build("jni")]:
         shutil.copy(file, libraries)
@@ -72,25 +72,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
+        root = Path(directory)
         started = Path.cwd()
-        os.chdir(place)  # what compiling leaves goes with it
+        os.chdir(root)  # what compiling leaves goes with it
         models = [started / model for model in given.models] or [
             ROOT / "resources" / "digits.onnx",
-            copying_network(place / "copy.onnx"),
+            copying_network(root / "copy.onnx"),
         ]
-        classes, libraries = compiled(place)
+        classes, libraries = compiled(root)
         for number, model in enumerate(models):
-            tvmake.load(str(model)).compile(output=str(place / f"{number}.tar"))
-            (place / str(number)).mkdir()
-            unpack(place / f"{number}.tar", place / str(number))
+            tvmake.load(str(model)).compile(output=str(root / f"{number}.tar"))
+            (root / str(number)).mkdir()
+            unpack(root / f"{number}.tar", root / str(number))
             command = [
                 "java",
                 f"-Djava.library.path={libraries}",
                 "-cp",
                 classes,
                 "Overhead",
-                place / str(number),
+                root / str(number),
                 given.rounds,
             ]
             print(model)

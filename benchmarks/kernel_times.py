@@ -99,7 +99,7 @@ def rows(pairs: Sequence[tuple[Call | None, Call | None]]) -> list[tuple[float, 
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     from dynamic_dimensions import draw_inputs, open_package, read_manifest
 
     job = json.loads(sys.argv[1])

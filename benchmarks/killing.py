@@ -144,7 +144,7 @@ def record_lines(store: Path) -> dict[str, set[bytes]]:
 
 
 def missing(before: Mapping[str, set[bytes]], now: Mapping[str, set[bytes]]) -> int:
-    """Lines that were there and are no more."""
+    """Lines that were lost."""
     return sum(len(lines - now.get(path, set())) for path, lines in before.items())
 
 

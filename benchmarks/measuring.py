@@ -61,7 +61,10 @@ class Ours:
 
     def measure(self, candidates: Sequence) -> list[tuple[float, ...]]:
         """Samples in seconds, by candidate."""
-        asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in enumerate(candidates)]
+        asked = [
+            Candidate(number, candidate.sch.mod, list(candidate.args_info))
+            for number, candidate in enumerate(candidates)
+        ]
         got = {measured.number: measured for measured in self.measurer.measure(asked)}
         for measured in got.values():
             if measured.error:
@@ -97,7 +100,9 @@ class Theirs:
     def measure(self, candidates: Sequence) -> list[tuple[float, ...]]:
         """Samples in seconds, by candidate."""
         ms = self.ms
-        built = self.builder.build([ms.builder.BuilderInput(one.sch.mod, self.target) for one in candidates])
+        built = self.builder.build(
+            [ms.builder.BuilderInput(candidate.sch.mod, self.target) for candidate in candidates]
+        )
         asked = [
             ms.runner.RunnerInput(library.artifact_path, "cpu", one.args_info)
             for library, one in zip(built, candidates, strict=True)

@@ -62,36 +62,38 @@ def peak_mb(command: list[str], directory: Path) -> float:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
-        place = Path(temporary)
-        model = place / "resnet50.onnx"
+        directory = Path(temporary)
+        model = directory / "resnet50.onnx"
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", EXPORT, str(model)], check=True, stdout=subprocess.DEVNULL
         )
         print(f"model: {model.stat().st_size / 1e6:.0f} MB")
-        files = {name: str(place / name) for name in ("model.json", "model.params", "signature.json", "source.json")}
+        files = {
+            name: str(directory / name) for name in ("model.json", "model.params", "signature.json", "source.json")
+        }
         step = ["tvmake", "step"]
         figures["tvmake import"] = peak_mb(
             [*step, "import", "--options", json.dumps({"source": str(model)}), "--module", files["model.json"],
              "--params", files["model.params"], "--signature", files["signature.json"], "--source", files["source.json"]],
-            place,
+            directory,
         )  # fmt: skip
-        made = [str(place / name) for name in ("module.json", "module.params", "bound.json")]
+        made = [str(directory / name) for name in ("module.json", "module.params", "bound.json")]
         figures["tvmake transform"] = peak_mb(
             [*step, "transform", files["model.json"], files["model.params"], files["signature.json"], "--options", "{}",
              "--module", made[0], "--params", made[1], "--bound", made[2]],
-            place,
+            directory,
         )  # fmt: skip
         request = {"model": "resnet50", "precision": "float32", "target_name": "cpu"}
         figures["tvmake build"] = peak_mb(
-            [*step, "build", *made, files["source.json"], "--options", json.dumps(request), "--lib", str(place / "mod.so"),
-             "--manifest", str(place / "mod.json"), "--weights", str(place / "mod.params"), "--sources", str(place / "sources")],
-            place,
+            [*step, "build", *made, files["source.json"], "--options", json.dumps(request), "--lib", str(directory / "mod.so"),
+             "--manifest", str(directory / "mod.json"), "--weights", str(directory / "mod.params"), "--sources", str(directory / "sources")],
+            directory,
         )  # fmt: skip
         for part in ("build", "transform"):
-            figures[f"TVM {part}"] = peak_mb([sys.executable, "-c", PEER, str(model), temporary, part], place)
+            figures[f"TVM {part}"] = peak_mb([sys.executable, "-c", PEER, str(model), temporary, part], directory)
     ours = max(figures["tvmake import"], figures["tvmake build"])
     print(f"peak memory ({machine()})")
     for name, value in figures.items():

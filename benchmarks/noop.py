@@ -120,7 +120,7 @@ def wildcard_rules() -> str:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--variants", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
@@ -148,17 +148,17 @@ def main() -> None:
             }
         check_nothing_to_do(ask.values())
         time.sleep(SETTLED_S)
-        for place in (ours, single):
-            timed(["tvmake", "make"], place, environment())
+        for directory in (ours, single):
+            timed(["tvmake", "make"], directory, environment())
 
         def subject(name: str) -> float:
-            command, place = ask[name]
+            command, directory = ask[name]
             if name.endswith("no notes"):
-                (place / NOTES).unlink(missing_ok=True)
+                (directory / NOTES).unlink(missing_ok=True)
                 time.sleep(SETTLED_S)
-            elif command[0] == "tvmake" and not (place / NOTES).is_file():
+            elif command[0] == "tvmake" and not (directory / NOTES).is_file():
                 sys.exit("there are no notes that nothing was to do")
-            return processor_time(command, place, environment())
+            return processor_time(command, directory, environment())
 
         figures = interleaved(arguments.rounds, {name: lambda name=name: subject(name) for name in ask})
     base = SINGLE if arguments.without_peers else BARE_SNAKEMAKE
@@ -169,9 +169,9 @@ def main() -> None:
 
 def check_nothing_to_do(asked: Iterable[tuple[list[str], Path]]) -> None:
     """A benchmark of a no-op must be one."""
-    for command, place in asked:
+    for command, directory in asked:
         done = subprocess.run(
-            [*command, "-n"], cwd=place, env=environment(), capture_output=True, text=True, check=True
+            [*command, "-n"], cwd=directory, env=environment(), capture_output=True, text=True, check=True
         )
         if "othing to" not in done.stdout + done.stderr:
             sys.exit(f"not a no-op: {command}\n{(done.stdout + done.stderr)[-2000:]}")

@@ -268,7 +268,7 @@ def work(pipe: multiprocessing.connection.Connection, cases: Sequence[Case], imp
 
 
 class Worker:
-    """A process that runs many cases; started anew after a crash or a hang."""
+    """A process that runs many cases; restarted after a crash or a hang."""
 
     def __init__(self, cases: Sequence[Case], importer: str, fix_small: bool):
         self.arguments = (cases, importer, fix_small)

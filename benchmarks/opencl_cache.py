@@ -86,12 +86,12 @@ def first_run(library: Path, home: Path, drivers: Path, empty_drivers: bool, is_
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     from tvmake.native.parts import root
 
     with tempfile.TemporaryDirectory() as temporary:
-        place = Path(temporary)
-        library, drivers = place / "net.so", place / "pocl"
+        directory = Path(temporary)
+        library, drivers = directory / "net.so", directory / "pocl"
         subprocess.run([sys.executable, "-c", BUILD, str(library), str(LAYERS)], check=True, stderr=subprocess.DEVNULL)
         times: dict[str, list[float]] = {
             "no cache": [],
@@ -103,7 +103,7 @@ def main() -> None:
         second: list[float] = []
         name = ""
         for repeat in range(REPEATS):
-            home = place / f"home{repeat}"
+            home = directory / f"home{repeat}"
             home.mkdir()
             (home / "native").symlink_to(root())
             for case, empty, is_on in (

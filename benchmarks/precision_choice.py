@@ -6,7 +6,7 @@
 Each network is a project of its own, made by `tvmake make` as far as its precision.json, in which all candidates are timed by
 turns. "digits" is the demo's; the others are trained here on scikit-learn's digits (1,297 images, 500 held out), the same
 weights each time. With --exhaustive every assignment of the network's layers is built and judged, and all that meet the goals are
-timed by turns with the one that was chosen: its rank is by that. Kernels use one thread.
+timed alternately with the chosen one, which determines its rank. Kernels use one thread.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def network(name: str) -> Any:
-    """An untrained network for pictures of 1 × 16 × 16."""
+    """An untrained network for images of 1 × 16 × 16."""
     import torch
     from torch import nn
 
@@ -137,7 +137,7 @@ def make(name: str, directory: Path, among: Sequence[str]) -> dict[str, Any]:
 
 
 def every_assignment(directory: Path, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Build and judge every assignment of a project's network, and time those that meet the goals by turns."""
+    """Build and judge every assignment of a project's network, and time those that meet the goals alternately."""
     os.chdir(directory)
     from tvmake.config.reading.load import load
     from tvmake.plan.plan import Plan
@@ -149,10 +149,10 @@ def every_assignment(directory: Path, choice: Mapping[str, Any]) -> dict[str, An
     plan = Plan(load([Path("tvmake.yaml")]))
     request = choose_precision_request(plan.context(plan.variants[0]))
     imported = [Path("results/net") / name for name in ("model.json", "model.params", "signature.json")]
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as root:
         ranges = Path("results/net/auto/calibration.json")
         known = (ranges if ranges.is_file() else None, Path("results/net/reference.npz"))
-        bench = Workbench(Path(place), Kept(Path(place)), *imported, *known, request)
+        bench = Workbench(Path(root), Kept(Path(root)), *imported, *known, request)
         wanted = [LayerAssignment(uniform=one) for one in request.among]
         wanted += [LayerAssignment(layers=list(one)) for one in product(*(layer["able"] for layer in choice["layers"]))]
         trials = [Trial(assignment.model_dump_json(), assignment) for assignment in wanted]
@@ -213,8 +213,8 @@ def main() -> None:
     out = options.out.resolve()
     found: dict[str, Any] = json.loads(out.read_text()) if out.is_file() else {}
     for name in options.networks:
-        with tempfile.TemporaryDirectory() as place:
-            directory = Path(place)
+        with tempfile.TemporaryDirectory() as root:
+            directory = Path(root)
             choice = make(name, directory, options.among.split(","))
             row: dict[str, Any] = {"machine": machine(), "choice": choice, "uniform": against_uniform(choice)}
             if options.exhaustive:

@@ -61,7 +61,7 @@ def lines(checkout: Checkout, cache: Path, cases: Sequence[Case]) -> Iterator[st
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", type=case, metavar="FILE=SHAPE[,SHAPE]")
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"a directory for packages; {CACHE} by default")

@@ -1,6 +1,6 @@
 """A search in a process that is killed again and again, against one that is not; latencies are made from the schedule.
 
-As a candidate's latency depends on nothing else, a search that goes on where it was must end with the very records of
+As a candidate's latency depends on nothing else, a search that is resumed must end with the same records as
 one that was never disturbed.
 
     python benchmarks/pure_search.py STORE --begun FILE --strategy grid --trials 40     # one search, to be killed
@@ -91,7 +91,7 @@ class Pure:
 
         from tvmake.tune.measure.interface import Measured
 
-        digests = [hashlib.sha256(tvm.ir.save_json(one.module).encode()).hexdigest() for one in candidates]
+        digests = [hashlib.sha256(tvm.ir.save_json(candidate.module).encode()).hexdigest() for candidate in candidates]
         with self.begun.open("a") as file:
             file.write("".join(f"{digest}\n" for digest in digests))
         for one, digest in zip(candidates, digests, strict=True):
@@ -204,14 +204,18 @@ def compare(directory: Path, strategy: str, trials: int, kills: int, rng: random
 def report(outcomes: Sequence[Outcome]) -> list[str]:
     """Print them; returns what must not be."""
     print("\nlatencies made from the schedule: a killed search and an undisturbed one")
-    for one in outcomes:
-        equal = "the same records in the same order" if one.is_equal else f"best {one.best_ratio:.2f} of undisturbed"
-        print(
-            f"  {one.strategy:<14} {one.kills:3} kills {one.trials:4} trials {one.lost:3} lost"
-            f"   unmeasured at a kill, at most: {one.unmeasured}   {equal}"
+    for outcome in outcomes:
+        equal = (
+            "the same records in the same order"
+            if outcome.is_equal
+            else f"best {outcome.best_ratio:.2f} of undisturbed"
         )
-    print(json.dumps([asdict(one) for one in outcomes]))
-    return [fault for one in outcomes for fault in one.faults]
+        print(
+            f"  {outcome.strategy:<14} {outcome.kills:3} kills {outcome.trials:4} trials {outcome.lost:3} lost"
+            f"   unmeasured at a kill, at most: {outcome.unmeasured}   {equal}"
+        )
+    print(json.dumps([asdict(outcome) for outcome in outcomes]))
+    return [fault for outcome in outcomes for fault in outcome.faults]
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python benchmarks/random_faults.py [--rounds 100] [--seed 0] [--faults kill-job full-disk …] [--jobs 2]
 
-A small network is made once, as it is and tuned a little, and so is the same network with other weights. Each round starts
+A small network is built once, untuned and tuned a little, and so is the same network with other weights. Each round starts
 from the finished project with some of its results removed, and in half of the rounds with the other weights. One or two
-faults happen while ``tvmake make`` is at work; then the same command is given again, as the documentation says, until it
+faults happen while ``tvmake make`` is running; then the same command is repeated, as the documentation says, until it
 succeeds:
 
 - SIGKILL of ``tvmake make``, of one of its processes, or of all of them at once; SIGTERM;
@@ -47,7 +47,7 @@ from faults.summary import as_json, markdown
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     possible = [name for name in FAULTS if name != DRAIN or is_possible()]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)

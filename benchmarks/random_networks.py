@@ -101,7 +101,9 @@ def shrink(seed: int, arguments: argparse.Namespace) -> Network:
     """The smallest network with the outcome of the seed's network, on the first target where it is not right."""
     kinds, _, _ = SOURCES[arguments.source]
     network = network_of(seed, arguments)
-    first = next((one for one in attempts(seed, arguments) if one.outcome not in ("right", "unjudged")), None)
+    first = next(
+        (attempt for attempt in attempts(seed, arguments) if attempt.outcome not in ("right", "unjudged")), None
+    )
     if first is None:
         return network
 
@@ -114,7 +116,7 @@ def shrink(seed: int, arguments: argparse.Namespace) -> Network:
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", choices=SOURCES, default="torch")
     parser.add_argument("--dynamic", action="store_true", help="one to three dynamic dimensions, at three sizes")

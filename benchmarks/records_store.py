@@ -21,10 +21,10 @@ from comparing import machine
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.records.record import Record, TuningContext
-from tvmake.records.sharing.exchange import everything, export_records, import_records
+from tvmake.records.sharing.exchange import all_workloads, export_records, import_records
 from tvmake.records.store import RecordStore
 
-PLACE = TuningContext(generation="tvm-0.0", target='{"kind":"llvm"}', device_class="benchmark")
+CONTEXT = TuningContext(generation="tvm-0.0", target='{"kind":"llvm"}', device_class="benchmark")
 DEVICE = Fingerprint(kind="cpu", soc="benchmark", cores=2, memory_bytes=1 << 34, os="Linux", runtime="tvm 0.0")
 INSTRUCTIONS = 60
 BATCH = 16
@@ -63,11 +63,11 @@ def clocked(name: str, work: Callable[[], object], figures: dict[str, float]) ->
 
 
 def load_all(root: Path) -> None:
-    """In a process of its own: load everything, then say what it took."""
+    """In a process of its own: load everything, then print the time."""
     store = RecordStore(root)
     empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.perf_counter()
-    loaded = [one for place, key in everything(store) for one in store.load(place, key)]
+    loaded = [one for context, key in all_workloads(store) for one in store.load(context, key)]
     figures = {"load, s": round(time.perf_counter() - began, 2)}
     figures["memory, MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - empty) // 1024
     began = time.perf_counter()
@@ -78,7 +78,7 @@ def load_all(root: Path) -> None:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--workloads", type=int, default=1)
@@ -96,7 +96,7 @@ def main() -> None:
         for key in keys(arguments.workloads):
             batches = range(0, arguments.records // arguments.workloads, BATCH)
             for start in batches:
-                store.append(PLACE, key, [record(start + i, rng) for i in range(BATCH)])
+                store.append(CONTEXT, key, [record(start + i, rng) for i in range(BATCH)])
         size = sum(path.stat().st_size for path in store.root.rglob("records.jsonl"))
         figures["size, MB"] = size >> 20
         for _ in range(3):
@@ -108,10 +108,12 @@ def main() -> None:
             figures |= {name: min(value, figures.get(name, value)) for name, value in loaded.items()}
         one = record(0, rng)
         clocked(
-            "100 appends of one record, s", lambda: [store.append(PLACE, "f" * 64, [one]) for _ in range(100)], figures
+            "100 appends of one record, s",
+            lambda: [store.append(CONTEXT, "f" * 64, [one]) for _ in range(100)],
+            figures,
         )
         packed = Path(temporary) / "export.jsonl.gz"
-        clocked("export, s", lambda: export_records(store, everything(store), packed), figures)
+        clocked("export, s", lambda: export_records(store, all_workloads(store), packed), figures)
         figures["exported, MB"] = packed.stat().st_size >> 20
         other = RecordStore(Path(temporary) / "other")
         clocked("import, s", lambda: import_records(other, packed), figures)

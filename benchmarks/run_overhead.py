@@ -1,9 +1,9 @@
-"""What ``package.run(array)`` costs beside TVM's own call of the same code, in one process and by turns.
+"""The cost of ``package.run(array)`` compared with TVM's own call of the same code, in one process, alternately.
 
     python benchmarks/run_overhead.py PACKAGE.tar … [--rounds 200]
 
-``vm(x)`` is the virtual machine's function with arguments that lie in TVM's tensors already; ``vm(array)`` makes the tensor
-of the input and the arrays of the outputs, as any use from numpy has to. ``package.run`` checks names, shapes and types besides;
+``vm(x)`` is the virtual machine's function with arguments that are TVM tensors already; ``vm(array)`` makes the tensor
+of the input and the arrays of the outputs, as any use from numpy must. ``package.run`` also checks names, shapes and types;
 ``checks`` is that alone, which is short enough to be measured on a busy machine.
 Both take the weights that the package loaded. Prints minima and medians in ms, and the ratio of the minima.
 """
@@ -22,7 +22,7 @@ hide_torch_from_tvm()
 
 import tvm
 
-from tvmake.running.inputs import fitting
+from tvmake.running.inputs import match_inputs
 
 
 def subjects(file: Path) -> dict[str, Callable[[], object]]:
@@ -40,7 +40,7 @@ def subjects(file: Path) -> dict[str, Callable[[], object]]:
         return given.numpy() if isinstance(given, tvm.runtime.Tensor) else [value.numpy() for value in given]
 
     def checks() -> object:
-        return fitting(package.manifest.signature, {spec.name: array}, None)
+        return match_inputs(package.manifest.signature, {spec.name: array}, None)
 
     return {
         "vm(x)": lambda: main(ready, *loaded.params),

@@ -10,10 +10,10 @@ that answer, without the stamps in it, and with plain ``snakemake``. Making a pr
 to three minutes for 1,000 and 10,000 jobs together, ten to twenty more for 50,000.
 
 The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
-stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides: some 20 ms, or 3 minutes for 10,000
+stage's usual seconds divided by SPEEDUP (0: at once), which shows the overhead of a job: some 20 ms, or 3 minutes for 10,000
 jobs.
 
-Sizes that stand in DIRECTORY/points.jsonl or runs.jsonl already are not measured again without ``--again``, and projects of
+Sizes that are in DIRECTORY/points.jsonl or runs.jsonl already are not measured again without ``--again``, and projects of
 the first form are used again, so a measurement can be cut off and go on. The plot shows what both forms measured.
 """
 
@@ -90,7 +90,7 @@ class Size:
 
 
 def size_of(jobs: int) -> Size:
-    """The axes that give about so many jobs: up to ten targets, three precisions, then models."""
+    """The axes for about that many jobs: up to ten targets, three precisions, then models."""
     variants = jobs / JOBS_A_VARIANT
     targets = max(1, min(MOST_TARGETS, int(variants / len(PRECISIONS))))
     return Size(max(1, round(variants / targets / len(PRECISIONS))), targets)
@@ -193,22 +193,22 @@ def measured(command: Sequence[str], directory: Path, log: Path) -> dict[str, fl
     }
 
 
-def prepared(place: Path, size: Size) -> None:
+def prepared(directory: Path, size: Size) -> None:
     """The two projects of a size; those that are complete stay."""
-    if (place / "complete").exists():
+    if (directory / "complete").exists():
         return
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     for name in ("fresh", "made"):
-        new_project(place / name, size)
-    stand_in.make(place / "made", os.cpu_count() or 1, {})
-    stand_in.add_job_records(place / "made")
-    (place / "complete").touch()
+        new_project(directory / name, size)
+    stand_in.make(directory / "made", os.cpu_count() or 1, {})
+    stand_in.add_job_records(directory / "made")
+    (directory / "complete").touch()
 
 
-def subject(name: str, place: Path) -> dict[str, float]:
+def subject(name: str, root: Path) -> dict[str, float]:
     """Measure one command, and see that it did what it is named after."""
     project, command = SUBJECTS[name]
-    directory, log = place / project, place / "log.txt"
+    directory, log = root / project, root / "log.txt"
     answer, changed = directory / ANSWER, directory / CHANGED_MODEL
     if name.endswith("no answer"):
         answer.unlink(missing_ok=True)
@@ -243,20 +243,20 @@ def jobs_of_changed_model(project: Path) -> "list[Job]":
 
     with chdir(project):
         plan = Plan(load([Path("tvmake.yaml")]))
-        return jobs_of(plan, [one for one in plan.variants if one.model == Path(CHANGED_MODEL).stem])
+        return jobs_of(plan, [variant for variant in plan.variants if variant.model == Path(CHANGED_MODEL).stem])
 
 
 def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
     """Measure one size; the fastest of the rounds counts."""
     size = size_of(jobs)
-    place = at / str(jobs)
+    directory = at / str(jobs)
     began = time.perf_counter()
-    prepared(place, size)
+    prepared(directory, size)
     print(f"{size.jobs} jobs, {size.variants} variants: made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     figures: dict[str, dict[str, float]] = {}
     for _ in range(rounds):
         for name in SUBJECTS:
-            found = subject(name, place)
+            found = subject(name, directory)
             print(f"  {name}: {found}", file=sys.stderr)
             if name not in figures or found["processor_s"] < figures[name]["processor_s"]:
                 figures[name] = found
@@ -266,11 +266,11 @@ def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
 def run(at: Path, jobs: int, speedup: float, cores: int) -> dict[str, Any]:
     """Make a project from nothing with the stand-in, and say what a job costs."""
     size = size_of(jobs)
-    place = at / f"run-{jobs}"
-    shutil.rmtree(place, ignore_errors=True)
-    new_project(place, size)
+    directory = at / f"run-{jobs}"
+    shutil.rmtree(directory, ignore_errors=True)
+    new_project(directory, size)
     times = {stage: seconds / speedup for stage, seconds in SECONDS.items()} if speedup else {}
-    made, seconds, usage = stand_in.make(place, cores, times)
+    made, seconds, usage = stand_in.make(directory, cores, times)
     if made < size.jobs - 1:
         sys.exit(f"{made} of {size.jobs - 1} jobs made")
     processor = usage.ru_utime + usage.ru_stime
@@ -288,7 +288,7 @@ def kept_figures(file: Path) -> dict[int, dict[str, Any]]:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=["plan", "run"], default="plan")
     parser.add_argument("--jobs", type=int, nargs="+")

@@ -13,7 +13,7 @@ def growth(points: Sequence[dict[str, Any]], name: str, unit: str, floor: float 
     Args:
         floor: what a command costs without any job, taken off first.
     """
-    pairs = [(math.log(one["jobs"]), math.log(max(1e-3, one["figures"][name][unit] - floor))) for one in points]
+    pairs = [(math.log(point["jobs"]), math.log(max(1e-3, point["figures"][name][unit] - floor))) for point in points]
     x_mean, y_mean = (sum(pair[axis] for pair in pairs) / len(pairs) for axis in (0, 1))
     return sum((x - x_mean) * (y - y_mean) for x, y in pairs) / sum((x - x_mean) ** 2 for x, _ in pairs)
 
@@ -22,11 +22,11 @@ def show(points: Sequence[dict[str, Any]]) -> None:
     """The figures as a table, and how they grow."""
     for name in points[0]["figures"]:
         print(f"\n{name}")
-        for one in points:
-            found = one["figures"][name]
+        for point in points:
+            found = point["figures"][name]
             print(
-                f"  {one['jobs']:>6} jobs  {found['seconds']:>8.2f} s  {found['processor_s']:>8.2f} s of processor"
-                f"  {found['peak_mb']:>6.0f} MB  {1000 * found['processor_s'] / one['jobs']:>7.2f} ms a job"
+                f"  {point['jobs']:>6} jobs  {found['seconds']:>8.2f} s  {found['processor_s']:>8.2f} s of processor"
+                f"  {found['peak_mb']:>6.0f} MB  {1000 * found['processor_s'] / point['jobs']:>7.2f} ms a job"
             )
         for before, after in pairwise(points):
             exponent = growth([before, after], name, "processor_s")
@@ -40,19 +40,19 @@ def plot(points: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]], desti
     import altair
 
     commands = [
-        {"jobs": one["jobs"], "line": name, "what": what, "value": one["figures"][name][unit]}
-        for one in points
+        {"jobs": point["jobs"], "line": name, "what": what, "value": point["figures"][name][unit]}
+        for point in points
         for name in points[0]["figures"]
         for what, unit in (("processor seconds", "processor_s"), ("peak MB", "peak_mb"))
     ]
     scheduling = [
         {
-            "jobs": one["jobs"],
+            "jobs": run["jobs"],
             "line": "a run",
             "what": "processor ms a scheduled job",
-            "value": one["processor_ms_a_job"],
+            "value": run["processor_ms_a_job"],
         }
-        for one in runs
+        for run in runs
     ]
     charts = []
     for rows in (commands, scheduling):

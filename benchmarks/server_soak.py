@@ -203,7 +203,7 @@ class Process:
 
 @contextmanager
 def client(offer: Offer, work: Callable[["rpc.RPCSession"], None], timeout_s: float = 5.0) -> Iterator[Process]:
-    """A process with a session; TVM is in it already, as it is forked from this one."""
+    """A process with a session; TVM is loaded already, because it is forked from this one."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -266,16 +266,16 @@ def main() -> None:
     asked = parser.parse_args()
     program = bundle(platform.machine()) / "tvmake-serve"
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        (place / "code.cc").write_text(CODE)
-        library = place / "code.so"
-        subprocess.run(["g++", "-shared", "-fPIC", "-o", str(library), str(place / "code.cc")], check=True)
-        work = place / "work"
+        root = Path(directory)
+        (root / "code.cc").write_text(CODE)
+        library = root / "code.so"
+        subprocess.run(["g++", "-shared", "-fPIC", "-o", str(library), str(root / "code.cc")], check=True)
+        work = root / "work"
         work.mkdir()
-        farm = Farm(place)
+        farm = Farm(root)
         tracker = Tracker(HOST, farm.port, KEY)
         options = ["--port", "0", "--tracker", f"{HOST}:{farm.port}", "--key", KEY, "--workdir", str(work)]
-        with (place / "server.log").open("wb") as log:
+        with (root / "server.log").open("wb") as log:
             server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=log)
         try:
             soak = Soak(tracker, library, random.Random(asked.seed))
@@ -291,7 +291,7 @@ def main() -> None:
                     )
             seconds = time.monotonic() - began
             if server.poll() is not None:
-                sys.exit(f"the server has ended; its last words: {(place / 'server.log').read_text()[-500:]}")
+                sys.exit(f"the server has ended; its last words: {(root / 'server.log').read_text()[-500:]}")
             eventually(lambda: not any(work.iterdir()), "files of sessions are left")
             orphans = [pid for pid in using(work) if pid != os.getpid()]
             drift = memory[-1] / memory[0] - 1

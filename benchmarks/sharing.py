@@ -102,7 +102,7 @@ def together(group: Sequence[str], tasks: Mapping[str, TaskList], trials: int) -
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=1000, help="budget of every variant")
     parser.add_argument("--directory", type=Path, help="keep the results here")

@@ -88,7 +88,7 @@ def add_job_records(project: Path) -> None:
     from tvmake.config.reading.load import load
     from tvmake.engine.up_to_date.scope import jobs_of
     from tvmake.plan.plan import Plan
-    from tvmake.storage.notes.job_records import Invocation, recorded
+    from tvmake.storage.notes.job_records import Invocation, record_job
 
     # Nobody needs them after a power cut, and thousands of flushes to a disk take minutes.
     with chdir(project), patch("os.fsync"):
@@ -97,5 +97,5 @@ def add_job_records(project: Path) -> None:
             read = [Path(name) for name in job.inputs if name not in job.untimed]
             parameters = {name: str(value) for name, value in job.parameters.items()}
             invocation = Invocation(job.options, parameters, plan.roots(job.stage, job.wildcards))
-            with recorded(read, map(Path, job.outputs), invocation):
+            with record_job(read, map(Path, job.outputs), invocation):
                 pass

@@ -137,7 +137,7 @@ def settle(module: Any, fold: str, folding: list) -> Any:
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", choices=WORK, nargs="?", default="demo")
     parser.add_argument("--fold", choices=["tvm", "numpy"], default="tvm")

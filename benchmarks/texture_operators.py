@@ -55,7 +55,7 @@ class Squeeze(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention over the picture's places."""
+    """Self-attention over the image's positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ OPERATORS: dict[str, Callable[[], nn.Module]] = {
     "sum of exponentials": lambda: Of(lambda x: x - x.logsumexp(1, keepdim=True)),
     "logarithm of softmax": lambda: nn.LogSoftmax(1),
     "product of a row": lambda: Of(lambda x: x * x.prod(3, keepdim=True).tanh()),
-    "place of the largest": lambda: Of(lambda x: x + x.argmax(1, keepdim=True).float()),
+    "index of the largest": lambda: Of(lambda x: x + x.argmax(1, keepdim=True).float()),
     "k largest": lambda: Of(lambda x: torch.cat([x.topk(4, 1).values] * 2, 1)),
     "sorting": lambda: Of(lambda x: x.sort(1).values),
     "batch norm": lambda: nn.BatchNorm2d(CHANNELS),
@@ -154,7 +154,7 @@ OPERATORS: dict[str, Callable[[], nn.Module]] = {
     "adaptive max pool": lambda: nn.AdaptiveMaxPool2d(5),
     "norm pool": lambda: nn.LPPool2d(2, 2),
     "pool that rounds up": lambda: nn.MaxPool2d(3, 2, ceil_mode=True),
-    "average pool that counts no border": lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+    "average pool without padding": lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False),
     "circular padding": lambda: nn.CircularPad2d(1),
     "grid sample": lambda: Of(lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1).tanh(), align_corners=False)),
     "unfold": lambda: Of(lambda x: F.unfold(x, 3, padding=1).reshape(1, 9 * CHANNELS, EXTENT, EXTENT)),
@@ -218,8 +218,10 @@ def outcome(name: str, tag: str) -> str:
         opencl_library()
         device = tvm.cpu() if tag == "llvm" else tvm.device("opencl", 0)
         machine = tvm.relax.VirtualMachine(generate(made.final, target, BuildOptions(), "targets.t"), device)
-        arguments = [x.numpy(), *(params[one].numpy() for one in names)]
-        result = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(one), device) for one in arguments))
+        arguments = [x.numpy(), *(params[name].numpy() for name in names)]
+        result = machine["main"](
+            *(tvm.runtime.tensor(np.ascontiguousarray(argument), device) for argument in arguments)
+        )
         got = (result if hasattr(result, "numpy") else result[0]).numpy()
     except (TvmakeError, tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -244,7 +246,7 @@ def outcomes(names: Sequence[str], tag: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="adreno-730-texture", help="a tag of the catalogue, or llvm")
     parser.add_argument("--only", nargs="+", choices=OPERATORS, default=list(OPERATORS), metavar="OPERATOR")
@@ -255,7 +257,7 @@ def main() -> int:
         for name in arguments.only:
             print(json.dumps([name, outcome(name, arguments.target)]), flush=True)
         return 0
-    groups = [arguments.only[place : place + GROUP] for place in range(0, len(arguments.only), GROUP)]
+    groups = [arguments.only[index : index + GROUP] for index in range(0, len(arguments.only), GROUP)]
     found: dict[str, str] = {}
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for group in pool.map(lambda names: outcomes(names, arguments.target), groups):

@@ -38,7 +38,7 @@ LEFT_OUT = (
     "masked", "multinomial", "native_", "new_", "nonzero", "normal", "qr", "rand", "short", "signal", "sparse", "special", "stft",
     "svd", "to_sparse", "torch.ops.aten._", "uniform", "unique", "_upsample",
 )  # fmt: skip
-"""How names begin of what is random, has no fixed shape, is no operator of networks, or changes types alone."""
+"""Prefixes of operators that are random, have no fixed shape, do not occur in networks, or only change types."""
 
 LIMIT_S = 300
 ORDER = ("right", "refused", "wrong", "failed", "died")
@@ -51,8 +51,8 @@ class One(nn.Module):
         super().__init__()
         self.function = function
         self.leaves, self.structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-        self.places = [place for place, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
-        arguments = ", ".join(f"a{number}" for number in range(len(self.places)))
+        self.positions = [index for index, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        arguments = ", ".join(f"a{number}" for number in range(len(self.positions)))
         namespace: dict[str, Any] = {}
         # torch.export names inputs after the arguments of forward, which have to be written out.
         exec(f"def forward(self, {arguments}):\n    return self.call([{arguments}])", namespace)
@@ -61,13 +61,13 @@ class One(nn.Module):
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The sample's tensors."""
-        return tuple(self.leaves[place].detach().clone() for place in self.places)
+        return tuple(self.leaves[index].detach().clone() for index in self.positions)
 
     def call(self, values: list[Tensor]) -> Any:
         """What the operator gives for tensors."""
         leaves = list(self.leaves)
-        for place, value in zip(self.places, values, strict=True):
-            leaves[place] = value
+        for index, value in zip(self.positions, values, strict=True):
+            leaves[index] = value
         first, args, kwargs = pytree.tree_unflatten(leaves, self.structure)
         found = self.function(first, *args, **kwargs)
         return tuple(found) if isinstance(found, list | tuple) else found
@@ -122,7 +122,7 @@ def outcomes(operator: Any, samples: int) -> Iterator[str]:
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("operators.jsonl"))
     parser.add_argument("--only", nargs="+", help="operators, by a part of their names")

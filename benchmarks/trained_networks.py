@@ -31,7 +31,7 @@ class Training:
     """What a network needs to learn the digits."""
 
     size: int = 32
-    """Pixels of a side; a network that halves it five times sees a single place in the end."""
+    """Pixels of a side; a network that halves it five times ends with a single position."""
     epochs: int = 10
     rate: float = 1e-3
     """Of AdamW."""
@@ -53,7 +53,7 @@ class Trained:
     """Of the images that are held out, int64."""
 
 
-def pictures(images: np.ndarray, size: int) -> torch.Tensor:
+def to_images(images: np.ndarray, size: int) -> torch.Tensor:
     """uint8 (n, 8, 8) to float32 (n, 3, size, size) around 0."""
     small = torch.from_numpy(images.astype(np.float32) / FULL_SCALE - 0.3)[:, None]
     return functional.interpolate(small, (size, size), mode="bilinear").expand(-1, 3, -1, -1)
@@ -66,9 +66,9 @@ def trained(name: str, directory: Path) -> Trained:
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
         network = _train(name, training, images, labels)
-        example = pictures(held_out[:1], training.size)
+        example = to_images(held_out[:1], training.size)
         torch.onnx.export(network, (example,), str(path), verbose=False, dynamo=False, input_names=["x"])
-    seen, fresh = (pictures(some, training.size).numpy() for some in (images, held_out))
+    seen, fresh = (to_images(some, training.size).numpy() for some in (images, held_out))
     return Trained(path, seen, fresh, expected)
 
 
@@ -78,7 +78,7 @@ def _train(name: str, training: Training, images: np.ndarray, labels: np.ndarray
     network = zoo.network(f"zoo:{name}", options)
     optimizer = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs)
-    inputs, targets = pictures(images, training.size), torch.from_numpy(labels)
+    inputs, targets = to_images(images, training.size), torch.from_numpy(labels)
     network.train().requires_grad_(True)
     for epoch in range(training.epochs):
         losses = []

@@ -112,8 +112,8 @@ def run(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[floa
 class Ours:
     """tvmake."""
 
-    def __init__(self, prepared: Path, place: Path, jobs: int):
-        self.project = place / "tvmake"
+    def __init__(self, prepared: Path, directory: Path, jobs: int):
+        self.project = directory / "tvmake"
         shutil.copytree(prepared, self.project)
         self.jobs = jobs
 
@@ -145,9 +145,9 @@ class Ours:
 class Theirs:
     """TVM's own tuning."""
 
-    def __init__(self, prepared: Path, place: Path, trials: int, batch: int, measure: Mapping[str, float]):
+    def __init__(self, prepared: Path, directory: Path, trials: int, batch: int, measure: Mapping[str, float]):
         self.project = prepared
-        self.directory = place / "tvm"
+        self.directory = directory / "tvm"
         self.directory.mkdir()
         kernels = {task["workload"]: task["calls"] for task in tasks(prepared)}
         self.asked = {
@@ -269,7 +269,7 @@ def quality(project: Path, winners: Mapping[str, Mapping[str, Any]]) -> dict[str
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     hide_torch_from_tvm()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", nargs="?", default=STAGE, help=f"zoo:<network>, a model file, or {STAGE}")
@@ -293,11 +293,11 @@ def main() -> None:
         prepared = Path(directory) / "prepared"
         prepare(given.source, given.trials, measure, prepared)
         for number in range(given.rounds):
-            place = Path(directory) / str(number)
-            place.mkdir()
+            root = Path(directory) / str(number)
+            root.mkdir()
             sides = {
-                "TVM": Theirs(prepared, place, given.trials, given.batch, measure),
-                "tvmake": Ours(prepared, place, given.jobs),
+                "TVM": Theirs(prepared, root, given.trials, given.batch, measure),
+                "tvmake": Ours(prepared, root, given.jobs),
             }
             for name in [given.only] if given.only else sides:
                 spent[name].append(one := sides[name].tune())

@@ -116,7 +116,7 @@ def measure(subjects: dict[str, subprocess.Popen[str]], rounds: int, runs: int) 
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", help="zoo:<network>, or a network of a library, as breadth.py has them")
     parser.add_argument("--libraries", type=Path, help="a directory with timm, onnxscript and others")

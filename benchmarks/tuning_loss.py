@@ -160,10 +160,10 @@ class Project:
     def best_ms(self) -> dict[str, float]:
         """The best latency of each kernel, whatever its output."""
         best: dict[str, float] = {}
-        for one in self.records():
-            if one["status"] == "ok":
-                latency = statistics.median(one["samples_s"]) * 1e3
-                best[one["workload"]] = min(latency, best.get(one["workload"], latency))
+        for record in self.records():
+            if record["status"] == "ok":
+                latency = statistics.median(record["samples_s"]) * 1e3
+                best[record["workload"]] = min(latency, best.get(record["workload"], latency))
         return best
 
     def last_words(self) -> str:
@@ -175,16 +175,16 @@ def problems(project: Project) -> list[str]:
     """What is wrong with a project that was made to its end."""
     found = []
     records = project.records()
-    stored = Counter((one["workload"], one["status"], _latency_ms(one)) for one in records)
-    told = Counter((one["workload"], one["status"], one["latency_ms"]) for one in project.events())
+    stored = Counter((record["workload"], record["status"], _latency_ms(record)) for record in records)
+    told = Counter((event["workload"], event["status"], event["latency_ms"]) for event in project.events())
     if unknown := told - stored:
         found.append(f"{unknown.total()} finished trials have no record")
-    trials = Counter(one["workload"] for one in records if one["status"] != "device_lost")
+    trials = Counter(record["workload"] for record in records if record["status"] != "device_lost")
     last = max(project.directory.glob("results/tuning/cpu/round*/budget.json"))
     for workload, budget in json.loads(last.read_text())["kernels"].items():
         if trials[workload] != budget["trials"]:
             found.append(f"kernel {workload[:12]} has {trials[workload]} records of {budget['trials']}")
-    traces = Counter((one["workload"], json.dumps(one["trace"])) for one in records)
+    traces = Counter((record["workload"], json.dumps(record["trace"])) for record in records)
     if twice := sum(count - 1 for count in traces.values()):
         found.append(f"{twice} candidates were measured twice")
     found += half_written(project.directory / "results")
@@ -203,7 +203,7 @@ def _latency_ms(record: dict[str, Any]) -> float | None:
 
 
 def find(kind: Kind, project: Project, run: subprocess.Popen[bytes], devices: Farm | None) -> list[int]:
-    """What of the kind can be killed now: process numbers; of servers, their places in the farm."""
+    """The processes of this kind that can be killed now; for servers, their indices in the farm."""
     match kind:
         case "server":
             return list(range(SERVERS)) if devices else []
@@ -282,7 +282,7 @@ def report(title: str, kills: list[Kill], blamed: int, faults: list[str], ratios
         f"  {'killed':<12} {'kills':>5} {'ended the run':>14} {'records lost':>13} {'orphans':>8} {'unmeasured, at most':>20}"
     )
     for kind in RPC:
-        own = [one for one in kills if one.kind == kind]
+        own = [kill for kill in kills if kill.kind == kind]
         if own:
             ended, lost = sum(one.ended_run for one in own), sum(one.lost for one in own)
             left, waiting = sum(len(one.orphans) for one in own), max(one.unmeasured for one in own)
@@ -292,7 +292,7 @@ def report(title: str, kills: list[Kill], blamed: int, faults: list[str], ratios
         middle, least, most = statistics.geometric_mean(ratios), min(ratios), max(ratios)
         print(f"best latencies, disturbed / undisturbed: {middle:.2f} in the mean, {least:.2f} to {most:.2f}")
     print("\n".join(f"PROBLEM: {line}" for line in faults) or "nothing was lost")
-    what = {"title": title, "kills": [asdict(one) for one in kills], "blamed": blamed, "problems": faults}
+    what = {"title": title, "kills": [asdict(kill) for kill in kills], "blamed": blamed, "problems": faults}
     print(json.dumps({**what, "ratios": ratios, "where": machine()}))
 
 
@@ -323,19 +323,19 @@ def kill_makes(title: str, arguments: argparse.Namespace, directory: Path, devic
         if fruitless == FRUITLESS:
             sys.exit(f"{FRUITLESS} runs ended without a moment to kill a {plan[0]}")
         faults += problems(disturbed)
-        blamed += sum(any(word in (one["error"] or "") for word in BLAMED) for one in disturbed.records())
+        blamed += sum(any(word in (record["error"] or "") for word in BLAMED) for record in disturbed.records())
         ratios += [ms / reference[kernel] for kernel, ms in disturbed.best_ms().items() if kernel in reference]
-    for one in kills:
-        faults += [f"a kill of {one.kind} lost {one.lost} records"] if one.lost else []
-        faults += [f"a kill of {one.kind} left {left}" for left in [*one.orphans, *one.half_written]]
-        if one.unmeasured > arguments.batch:
-            faults.append(f"a kill of {one.kind} came when {one.unmeasured} candidates were unmeasured")
+    for event in kills:
+        faults += [f"a kill of {event.kind} lost {event.lost} records"] if event.lost else []
+        faults += [f"a kill of {event.kind} left {left}" for left in [*event.orphans, *event.half_written]]
+        if event.unmeasured > arguments.batch:
+            faults.append(f"a kill of {event.kind} came when {event.unmeasured} candidates were unmeasured")
     report(title, kills, blamed, faults, ratios)
     return faults
 
 
 def main() -> int:
-    """See the module's text."""
+    """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["local", "rpc", "pure"], help="local, rpc, pure; all by default")
     parser.add_argument("--rounds", type=int, default=20, help="kills; for pure, of each strategy")
@@ -359,7 +359,8 @@ def main() -> int:
             rng = random.Random(arguments.seed)
             strategies = pure_search.STRATEGIES
             outcomes = [
-                pure_search.compare(directory, one, arguments.trials, arguments.rounds, rng) for one in strategies
+                pure_search.compare(directory, strategy, arguments.trials, arguments.rounds, rng)
+                for strategy in strategies
             ]
             faults += pure_search.report(outcomes)
     return 1 if faults else 0

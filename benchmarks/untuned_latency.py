@@ -5,7 +5,7 @@
 Each network is imported, transformed and built in a process of its own, for this machine's CPU and without any record; then
 the package, ONNX Runtime and torch (eager) take turns. ONNX Runtime gets the network through torch's exporter, which needs
 onnxscript, also below --libraries; where that cannot export it, the table says so. Networks that --results has are left out,
-so that a stopped run goes on. ``--table`` prints what there is.
+so that a stopped run resumes. ``--table`` prints the existing results.
 
 With ``--threads 1`` the figures are the processor time of that thread, which other work on the machine hardly changes; with more
 threads they are the time that passes.

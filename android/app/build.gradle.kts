@@ -15,7 +15,7 @@ android {
         sourceCompatibility = JavaVersion.VERSION_1_8
         targetCompatibility = JavaVersion.VERSION_1_8
     }
-    // Weights hardly get smaller, and are read faster as they are.
+    // Weights hardly compress, and are read faster uncompressed.
     androidResources { noCompress += listOf("params", "npz") }
 }
 

@@ -42,8 +42,8 @@ def _some(at: Disturbed, files: list[Path]) -> list[Path]:
 def _flip(data: bytes, rng: random.Random) -> bytes:
     if not data:
         return b"\0"
-    place = rng.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << rng.randrange(8))]) + data[place + 1 :]
+    index = rng.randrange(len(data))
+    return data[:index] + bytes([data[index] ^ (1 << rng.randrange(8))]) + data[index + 1 :]
 
 
 def _cut(data: bytes, rng: random.Random) -> bytes:
@@ -60,11 +60,11 @@ def _empty(_data: bytes, _rng: random.Random) -> bytes:
 
 def _other_digit(data: bytes, rng: random.Random) -> bytes:
     """Another digit of a text, which stays one that can be read."""
-    places = [match.start() for match in re.finditer(rb"\d", data)]
-    if not places:
+    positions = [match.start() for match in re.finditer(rb"\d", data)]
+    if not positions:
         return _flip(data, rng)
-    place = rng.choice(places)
-    return data[:place] + str((data[place] - ord("0") + rng.randint(1, 9)) % 10).encode() + data[place + 1 :]
+    index = rng.choice(positions)
+    return data[:index] + str((data[index] - ord("0") + rng.randint(1, 9)) % 10).encode() + data[index + 1 :]
 
 
 MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (_flip, _flip, _cut, _lengthen, _empty, _other_digit)

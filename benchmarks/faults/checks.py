@@ -33,7 +33,7 @@ def differences(found: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
 def made_anew(project: FaultyProject, files: list[str], weights: Path, more_trials: int) -> dict[str, bytes]:
     """Files and what they are made from, as an empty directory without the cache makes them of the same records: those
     that the project's receipts tell of (docs/guides/tuning.md)."""
-    fresh = FaultyProject(project.place / f"fresh-{project.directory.name}")
+    fresh = FaultyProject(project.workspace / f"fresh-{project.directory.name}")
     fresh.create(weights, more_trials)
     shutil.copytree(project.home, fresh.home)
     store = RecordStore(fresh.home / "records")
@@ -59,7 +59,7 @@ def look(
     Args:
         seen: lines of records that were there at any time.
         wanted: the results whose bytes the inputs fix.
-        refused: files that stay as they were damaged, and that every command refuses.
+        refused: damaged files that are unchanged, and that every command refuses.
     """
     found = differences(project.fixed(), wanted)
     if lost := missing(seen, record_lines(project.home / "records")):
@@ -69,7 +69,9 @@ def look(
         found.append(f"something is left to do: {(again.stdout + again.stderr)[-300:]}")
     known = tuple(f"{path.relative_to(project.results)}:" for path in refused)
     found += [told for told in half_written(project.results) if not told.startswith(known)]
-    found += [f"left behind: {path}" for path in leftovers(project.directory, project.home, project.place / "cache")]
+    found += [
+        f"left behind: {path}" for path in leftovers(project.directory, project.home, project.workspace / "cache")
+    ]
     for what in (("records", "verify"), ("cache", "verify")):
         done = project.command(*what)
         if done.returncode:

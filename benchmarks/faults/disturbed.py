@@ -1,4 +1,4 @@
-"""A project at work, as the faults that happen to it see it."""
+"""A running project, as its faults see it."""
 
 import random
 import subprocess
@@ -12,7 +12,7 @@ from faults.project import FaultyProject
 
 
 class Disturbed:
-    """A project at work, and what a fault needs to know of it."""
+    """A running project, with the information for faults."""
 
     def __init__(self, project: FaultyProject, rng: random.Random, library: Path, longest_s: float):
         self.project, self.rng, self.library, self.longest_s = project, rng, library, longest_s

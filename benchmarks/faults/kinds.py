@@ -1,4 +1,4 @@
-"""The faults: what happens to a project before ``tvmake make`` is started, or while it is at work."""
+"""The faults: what happens to a project before ``tvmake make`` is started, or while it is running."""
 
 import base64
 import os
@@ -24,7 +24,7 @@ def full_disk(at: Disturbed) -> None:
     """The results lie on a disk with room for a few more kilobytes; it has room again before the command is repeated."""
     results = at.project.results
     used = sum(path.stat().st_size // 4096 * 4 + 8 for path in results.rglob("*"))
-    aside = at.project.place / "aside"
+    aside = at.project.workspace / "aside"
     results.rename(aside)
     results.mkdir()
     size = used + at.rng.choice((0, 40, 120, 250))
@@ -51,7 +51,7 @@ def clock_skew(at: Disturbed) -> None:
 
 def late_files(at: Disturbed) -> None:
     """Processes see each other's files late (tests/workflow/late_names.c)."""
-    notes = at.project.place / "late"
+    notes = at.project.workspace / "late"
     notes.mkdir()
     at.project.disturbances = {
         "LD_PRELOAD": str(at.library),
@@ -66,7 +66,7 @@ def late_files(at: Disturbed) -> None:
 
 def second_elsewhere(at: Disturbed, run: subprocess.Popen[str]) -> None:
     """A second ``tvmake make`` in another directory, with the same records and the same cache."""
-    other = FaultyProject(at.project.place, "other")
+    other = FaultyProject(at.project.workspace, "other")
     other.directory.mkdir()
     for name in ("digits.onnx", "digits-test.npz", "tvmake.yaml"):
         shutil.copy(at.project.directory / name, other.directory)

@@ -24,10 +24,10 @@ LIMIT_S = 400.0
 class FaultyProject(Project):
     """A directory whose records, cache and log lie beside it."""
 
-    def __init__(self, place: Path, name: str = "project"):
-        super().__init__(place / name)
-        self.place, self.home, self.results = place, place / "home", self.directory / "results"
-        self.log = place / f"{name}.log"
+    def __init__(self, directory: Path, name: str = "project"):
+        super().__init__(directory / name)
+        self.workspace, self.home, self.results = directory, directory / "home", self.directory / "results"
+        self.log = directory / f"{name}.log"
         self.mark = uuid.uuid4().hex
         self.disturbances: dict[str, str] = {}
         """Environment variables that disturb its commands."""
@@ -45,7 +45,7 @@ class FaultyProject(Project):
 
     def environ(self) -> dict[str, str]:
         """What its commands run in."""
-        temporary = self.place / "tmp"
+        temporary = self.workspace / "tmp"
         temporary.mkdir(exist_ok=True)
         return {**super().environ(), "TMPDIR": str(temporary), MARK: self.mark, **self.disturbances}
 
@@ -94,8 +94,8 @@ class References:
         self.weights = [directory / "old.onnx", directory / "new.onnx"]
         shutil.copy(ROOT / "resources" / "digits.onnx", self.weights[0])
         changed_weights(self.weights[0], self.weights[1])
-        self.place = directory / "reference"
-        project, changed = FaultyProject(self.place), FaultyProject(self.place, "changed")
+        self.workspace = directory / "reference"
+        project, changed = FaultyProject(self.workspace), FaultyProject(self.workspace, "changed")
         project.create(self.weights[0])
         changed.create(self.weights[1])
         self.fixed = [_made(project), _made(changed)]

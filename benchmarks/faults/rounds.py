@@ -84,9 +84,9 @@ def play(number: int, setting: Setting) -> Round:
     played = Round(number, faults, rng.choice(list(STAGES)), new_weights, more)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tvmake-fault-", ignore_cleanup_errors=True) as temporary:
-        place = Path(temporary) / "place"
-        shutil.copytree(setting.references.place, place, symlinks=True)
-        project = FaultyProject(place)
+        directory = Path(temporary) / "workspace"
+        shutil.copytree(setting.references.workspace, directory, symlinks=True)
+        project = FaultyProject(directory)
         with _unmounted(project):
             try:
                 _play(played, project, rng, setting)
@@ -95,7 +95,7 @@ def play(number: int, setting: Setting) -> Round:
             if played.problems:
                 kept = setting.evidence / f"seed-{setting.seed}-round-{number}"
                 shutil.rmtree(kept, ignore_errors=True)
-                shutil.copytree(place, kept, symlinks=True, ignore=_sockets)
+                shutil.copytree(directory, kept, symlinks=True, ignore=_sockets)
                 (kept / "problems.txt").write_text("\n\n".join([*played.notes, *played.problems]) + "\n")
     played.seconds = round(time.monotonic() - began, 1)
     return played
@@ -130,7 +130,7 @@ def _play(played: Round, project: FaultyProject, rng: random.Random, setting: Se
     for one in (project, *others):
         if "Traceback" in (said := one.said()):
             played.problems.append(f"a traceback: {said[max(0, said.index('Traceback') - 500) :][:1500]}")
-    played.problems += [f"a process is left: {one}" for one in orphans(project.mark)]
+    played.problems += [f"a process is left: {orphan}" for orphan in orphans(project.mark)]
     if not played.problems:
         for other in others:
             wrong = differences(other.fixed(), _wanted(played, other, setting.references))
@@ -138,13 +138,13 @@ def _play(played: Round, project: FaultyProject, rng: random.Random, setting: Se
         still = [path for path, data in at.altered.items() if path.is_file() and path.read_bytes() == data]
         refused = [path for path in still if _is_refused(project, path)]
         played.problems += [
-            f"{path.relative_to(project.results)} is still as it was altered" for path in still if path not in refused
+            f"{path.relative_to(project.results)} is still altered" for path in still if path not in refused
         ]
         played.problems += look(project, seen, _wanted(played, project, setting.references), refused)
 
 
 def _is_refused(project: FaultyProject, path: Path) -> bool:
-    """Whether a result is an earlier run that is not made again, and that no command shows the figures of."""
+    """Whether a result of an earlier run is not rebuilt and no command shows its figures."""
     if path.parent != project.results / HISTORY:
         return False
     done = project.command("diff", str(path), str(project.results))
@@ -158,7 +158,7 @@ def _prepare(played: Round, project: FaultyProject, rng: random.Random, referenc
             for path in project.results.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
     if rng.random() < 0.3:
-        shutil.rmtree(project.place / "cache")
+        shutil.rmtree(project.workspace / "cache")
     if played.more_trials:
         project.ask_for(played.more_trials)
     if played.new_weights:

@@ -1,4 +1,4 @@
-"""Bundles for `tvmake bundle import`: nothing is placed but what a sound one would place."""
+"""Bundles for `tvmake bundle import`: nothing is written except the files of a sound bundle."""
 
 import hashlib
 import json

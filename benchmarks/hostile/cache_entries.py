@@ -1,4 +1,4 @@
-"""Entries of a cache: what a step takes is what the stage makes, whatever lies in the cache."""
+"""Entries of a cache: a step's result equals the stage's, whatever the cache contains."""
 
 import os
 import random
@@ -10,7 +10,7 @@ from .mutate import mutate_bytes
 
 
 class CacheEntries:
-    """Bytes of entries, and entries in each other's place; a step that could use them, and `tvmake cache verify`."""
+    """Bytes of entries, and swapped entries; a step that could use them, and `tvmake cache verify`."""
 
     preload = ("tvmake.cli.app", "tvmake.cache.step", "tvmake.stages.registry")
 

@@ -18,11 +18,11 @@ class Case:
     wrong: Callable[[], str | None]
     """What is wrong where all commands accepted it; None where it is right."""
     may_write: tuple[str, ...] = ()
-    """Where commands may write below the case's directory, besides their home."""
+    """Where commands may write below the case's directory, in addition to their home."""
     must_go_on: bool = False
     """Whether a refusal is wrong, as nothing that a user gave is damaged."""
     most_errors: int = 3
-    """So many lines of a refusal are clear."""
+    """Maximum number of lines of a clear refusal."""
 
 
 class Kind(Protocol):

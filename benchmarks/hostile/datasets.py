@@ -32,7 +32,7 @@ REFERENCE = "reference.npz"
 
 
 class _Kind:
-    """A model that takes pictures of 8×8, and the command that runs it on a dataset."""
+    """A model for images of 8×8, and the command that runs it on a dataset."""
 
     preload = ("tvmake.cli.app", "tvmake.validate.dataset", "tvmake.validate.reference.onnx_model", "onnx", "PIL.Image")
 
@@ -87,13 +87,13 @@ class Images(_Kind):
 
     def case(self, samples: Path, directory: Path, chance: random.Random) -> Case:
         """See :class:`cases.Kind`."""
-        pictures = sorted(file for file in samples.iterdir() if file.suffix != ".onnx")
-        chosen = chance.choice(pictures)
+        images = sorted(file for file in samples.iterdir() if file.suffix != ".onnx")
+        chosen = chance.choice(images)
         how, data = other_picture(chosen, chance)
-        place = directory / "data"
-        place.mkdir()
-        (place / f"a{chosen.suffix}").write_bytes(data)
-        (place / "b.png").write_bytes((samples / "rgb.png").read_bytes())
+        root = directory / "data"
+        root.mkdir()
+        (root / f"a{chosen.suffix}").write_bytes(data)
+        (root / "b.png").write_bytes((samples / "rgb.png").read_bytes())
         dataset: dict[str, Any] = {"path": "data", "preprocess": {"resize": [8, 8]}}
         if chance.random() < 0.2:
             how, dataset["path"] = "list", "list.csv"
@@ -110,7 +110,7 @@ class Images(_Kind):
         def wrong() -> str | None:
             with zipfile.ZipFile(directory / REFERENCE) as archive:
                 count = sum(name.startswith("input/") for name in archive.namelist())
-            return None if how == "list" or count == 2 else f"{count} pictures of 2 were read"
+            return None if how == "list" or count == 2 else f"{count} images of 2 were read"
 
         return Case(f"{how} of {chosen.name}", [command], wrong, (REFERENCE, ".snakemake/"))
 
@@ -228,7 +228,7 @@ def _sum(content: bytes) -> bytes:
 
 
 def _other_size(suffix: str, data: bytes, chance: random.Random) -> bytes:
-    """An image that claims another size, where the size has a fixed place; else another number somewhere."""
+    """An image that claims another size, if the size has a fixed offset; else another number somewhere."""
     width, height = chance.choice(SIDES), chance.choice(SIDES)
     if suffix == ".bmp":
         return data[:18] + struct.pack("<ii", width, height if chance.random() < 0.7 else -height) + data[26:]

@@ -35,7 +35,7 @@ class Locks:
         )
 
         def wrong() -> str | None:
-            named = {one["path"]: one["sha256"] for one in json.loads(lock.read_bytes())["artifacts"]}
+            named = {artifact["path"]: artifact["sha256"] for artifact in json.loads(lock.read_bytes())["artifacts"]}
             from tvmake.storage.files import digest_file
 
             packages = [path for path in named if path.endswith("/package.tar")]

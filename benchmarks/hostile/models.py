@@ -24,7 +24,7 @@ def imported(file: Path, what: str) -> Case:
 
         record = json.loads((file.parent / "source.json").read_text())
         if record["files"].get(file.name) != digest_file(file):
-            return "its provenance is of other bytes"
+            return "its provenance belongs to other bytes"
         names = json.loads((file.parent / "s.json").read_text())
         return None if names["outputs"] else "it has no outputs"
 

@@ -62,13 +62,13 @@ def mutate_bytes(data: bytes, chance: random.Random) -> bytes:
 
 
 def mutate_json(value: Any, chance: random.Random) -> Any:
-    """A copy with something at a random place replaced, removed, doubled or nested."""
+    """A copy with a random element replaced, removed, doubled or nested."""
     changed = copy.deepcopy(value)
     for _ in range(chance.choice((1, 1, 2, 3))):
-        places = list(_places(changed))
-        if not places:
+        positions = list(_places(changed))
+        if not positions:
             return changed
-        holder, key = chance.choice(places)
+        holder, key = chance.choice(positions)
         match chance.randrange(6):
             case 0:
                 del holder[key]
@@ -80,14 +80,14 @@ def mutate_json(value: Any, chance: random.Random) -> Any:
             case 4 if isinstance(holder, dict):
                 holder[chance.choice(TEXTS)] = holder.pop(key)
             case _:
-                other, other_key = chance.choice(places)
+                other, other_key = chance.choice(positions)
                 with suppress(RecursionError, LookupError):
                     holder[key] = copy.deepcopy(other[other_key])
     return changed
 
 
 def dumps(value: Any) -> bytes:
-    """JSON, also of what is no JSON."""
+    """JSON, also for values that are not JSON."""
     try:
         return json.dumps(value).encode("utf-8", "surrogatepass")
     except (RecursionError, ValueError):

@@ -19,18 +19,18 @@ class Records:
 
     def prepare(self, samples: Path) -> None:
         """See :class:`cases.Kind`."""
-        from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, record, verdict
+        from tests.records.examples import CONTEXT, CONV, DENSE, OTHER_CONTEXT, record, verdict
 
-        from tvmake.records.sharing.exchange import everything, export_records
+        from tvmake.records.sharing.exchange import all_workloads, export_records
         from tvmake.records.store import RecordStore
 
         os.environ["TVMAKE_HOME"] = str(samples / "home")
         store = RecordStore()
         first = record(1)
-        store.append(PLACE, CONV, [first, record(2, ms=None), verdict(first, right=True)])
-        store.append(PLACE, DENSE, [record(3)])
-        store.append(OTHER_PLACE, CONV, [record(4)])
-        export_records(store, everything(store), samples / FILE)
+        store.append(CONTEXT, CONV, [first, record(2, ms=None), verdict(first, right=True)])
+        store.append(CONTEXT, DENSE, [record(3)])
+        store.append(OTHER_CONTEXT, CONV, [record(4)])
+        export_records(store, all_workloads(store), samples / FILE)
 
     def case(self, samples: Path, directory: Path, chance: random.Random) -> Case:
         """See :class:`cases.Kind`."""

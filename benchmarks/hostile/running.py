@@ -37,29 +37,29 @@ class Outcome:
     peak_mb: int
 
 
-def play(kind: Kind, samples: Path, place: Path, seed: str) -> Outcome:
+def play(kind: Kind, samples: Path, root: Path, seed: str) -> Outcome:
     """Make the case of this seed in an empty directory, run it, and remove what it left if all is well."""
-    shutil.rmtree(place, ignore_errors=True)
-    directory = place / "case"
+    shutil.rmtree(root, ignore_errors=True)
+    directory = root / "case"
     for name in ("case", "home", "tmp", "outside"):
-        (place / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True)
     case = kind.case(samples, directory, random.Random(seed))
-    before = _listing(place)
+    before = _listing(root)
     base_mb = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
     began = time.monotonic()
-    child = fork(lambda: _commands(case, place), leads="session")
+    child = fork(lambda: _commands(case, root), leads="session")
     code, usage = _wait(child)
     wall = time.monotonic() - began
-    output = (place / "output").read_text(errors="replace") if (place / "output").is_file() else ""
+    output = (root / "output").read_text(errors="replace") if (root / "output").is_file() else ""
     peak = usage.ru_maxrss // 1024
-    result, detail = _judged(case, place, code, output, peak - base_mb, before)
+    result, detail = _judged(case, root, code, output, peak - base_mb, before)
     return Outcome(result, case.what, detail, round(wall, 2), peak)
 
 
-def _commands(case: Case, place: Path) -> int:
-    os.chdir(place / "case")
-    os.environ.update(TVMAKE_HOME=str(place / "home"), TMPDIR=str(place / "tmp"), HOME=str(place / "home"))
-    output = os.open(place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _commands(case: Case, directory: Path) -> int:
+    os.chdir(directory / "case")
+    os.environ.update(TVMAKE_HOME=str(directory / "home"), TMPDIR=str(directory / "tmp"), HOME=str(directory / "home"))
+    output = os.open(directory / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -85,15 +85,15 @@ def _wait(child: int) -> tuple[int | None, resource.struct_rusage]:
 
 
 def _judged(
-    case: Case, place: Path, code: int | None, output: str, growth_mb: int, before: dict[str, tuple[int, int]]
+    case: Case, directory: Path, code: int | None, output: str, growth_mb: int, before: dict[str, tuple[int, int]]
 ) -> tuple[str, str]:
     said = [line for line in output.splitlines() if line.startswith("error: ")]
     last = said[-1] if said else (output.strip().splitlines() or [""])[-1]
     if code is None:
         return "hang", f"over {HANG_S:g} s: {last[:200]}"
-    if (place / "case" / MARK).exists():
+    if (directory / "case" / MARK).exists():
         return "ran", "code of the file ran"
-    if touched := _touched(case, place, before):
+    if touched := _touched(case, directory, before):
         return "outside", f"touched {touched}"
     if growth_mb > MEMORY_MB:
         return "memory", f"{growth_mb} MB: {last[:200]}"
@@ -110,22 +110,22 @@ def _judged(
     return ("refused", last[:200]) if is_clear else ("unclear", f"code {code}, {len(said)} errors: {last[:300]!r}")
 
 
-def _touched(case: Case, place: Path, before: dict[str, tuple[int, int]]) -> str | None:
+def _touched(case: Case, directory: Path, before: dict[str, tuple[int, int]]) -> str | None:
     """A file that is new or changed, where nothing may be."""
     free = ("home/", "output", *(f"case/{name}" for name in case.may_write))
-    after = _listing(place)
+    after = _listing(directory)
     for name in sorted(after.keys() | before.keys()):
         if after.get(name) != before.get(name) and not name.startswith(free):
             return name
     return None
 
 
-def _listing(place: Path) -> dict[str, tuple[int, int]]:
+def _listing(directory: Path) -> dict[str, tuple[int, int]]:
     found = {}
-    for path in place.rglob("*"):
+    for path in directory.rglob("*"):
         if not path.is_dir() or path.is_symlink():
             about = path.lstat()
-            found[str(path.relative_to(place))] = (about.st_size, about.st_mtime_ns)
+            found[str(path.relative_to(directory))] = (about.st_size, about.st_mtime_ns)
         elif path.name == MARK:
-            found[str(path.relative_to(place))] = (0, 0)
+            found[str(path.relative_to(directory))] = (0, 0)
     return found

@@ -1,4 +1,4 @@
-"""What `tvmake run` is given: arrays, archives of them, pictures, and names of classes."""
+"""What `tvmake run` is given: arrays, archives of them, images, and names of classes."""
 
 import os
 import random
@@ -14,7 +14,7 @@ PACKAGE = "results/digits/float32/cpu/package.tar"
 
 
 class Runs:
-    """Bytes and headers of inputs, what they claim to hold, and other things than files in their place."""
+    """Bytes and headers of inputs, their claims, and other things instead of files."""
 
     preload = ("tvmake.cli.app", "tvmake.running.run", "tvmake.running.inputs", "tvmake.running.outputs", "PIL.Image")
 
@@ -39,8 +39,8 @@ class Runs:
         suffix = chance.choice(("npy", "npy", "npz", "npz", "labels", chance.choice(SUFFIXES)))
         file = directory / ("labels.txt" if suffix == "labels" else f"a.{suffix}")
         sound = samples / file.name
-        how = chance.choice(("bytes", "bytes", "claims", "place"))
-        if how == "place":
+        how = chance.choice(("bytes", "bytes", "claims", "replaced"))
+        if how == "replaced":
             _other_kind_of_file(file, chance)
         elif suffix in ("npy", "npz"):
             file.write_bytes(other_array(sound, "image", how, chance))

@@ -17,7 +17,7 @@ NOTES = (
     "tvmake-digests.json",
     "tvmake-directories.json",
 )
-PLACES = (
+STATE_NAMES = (
     "tvmake-jobs",
     "tvmake-listings",
     "metadata",
@@ -42,7 +42,7 @@ RESULTS = (
 
 
 class States:
-    """Bytes and values of notes, and other things in their place; in half of the cases a result is another one than was made."""
+    """Bytes and values of notes, and other things instead of them; in half of the cases a result is altered."""
 
     preload = ("snakemake.cli", "tvmake.cli.app", "tvmake.engine.run", "tvmake.plan.plan")
 
@@ -66,9 +66,9 @@ class States:
             (directory / "results" / altered).write_bytes(b"altered")
         pattern = chance.choice(NOTES)
         notes = sorted(path for path in state.glob(pattern) if path.is_file())
-        how = chance.choice(("content", "content", "place"))
-        if how == "place" and chance.random() < 0.5:
-            pattern = chance.choice(PLACES)
+        how = chance.choice(("content", "content", "replaced"))
+        if how == "replaced" and chance.random() < 0.5:
+            pattern = chance.choice(STATE_NAMES)
             notes = [state / pattern]
         (directory.parent / "outside" / "mine").write_text("mine")
         for note in chance.sample(notes, min(len(notes), chance.choice((1, 1, 5, 100)))):
@@ -87,7 +87,7 @@ class States:
 
 
 def _replace(note: Path, outside: Path, chance: random.Random) -> None:
-    """Something else than a file in a note's place, or than a directory in that of several."""
+    """Not a file instead of a note, or not a directory instead of several."""
     if note.is_dir():
         shutil.rmtree(note)
     note.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def _replace(note: Path, outside: Path, chance: random.Random) -> None:
     match chance.randrange(5):
         case 0:
             os.mkfifo(note)
-        case 1 if note.name not in PLACES:
+        case 1 if note.name not in STATE_NAMES:
             note.mkdir()
             (note / "file").touch()
         case 2:

@@ -17,7 +17,7 @@ MANY = 2_000_000
 
 
 class Summaries:
-    """Bytes and values of summaries, documents made of mistakes, and other things than files in their place."""
+    """Bytes and values of summaries, documents made of mistakes, and other things instead of files."""
 
     preload = (
         "tvmake.cli.app",
@@ -39,7 +39,7 @@ class Summaries:
         name = chance.choice(("theirs/summary.json", "theirs/summary.json", HISTORY))
         file = directory / name
         file.unlink(missing_ok=True)
-        how = chance.choice(("bytes", "values", "values", "mistakes", "place"))
+        how = chance.choice(("bytes", "values", "values", "mistakes", "replaced"))
         match how:
             case "bytes":
                 file.write_bytes(mutate_bytes(sound, chance))

@@ -7,7 +7,7 @@ import tvmake.Package;
 import tvmake.Tensor;
 import tvmake.TensorSpec;
 
-/** One run through the C interface and in Java, by turns: prints medians and minima in microseconds. */
+/** One run through the C interface and in Java, alternately: prints medians and minima in microseconds. */
 public final class Overhead {
   private static final int WARM_UP = 2000;
 
@@ -19,7 +19,7 @@ public final class Overhead {
   /** Nanoseconds of: set the input from memory that is there, run, copy the output. */
   private static native long run(long handle, byte[] input);
 
-  /** Nanoseconds of copying so many bytes. */
+  /** Nanoseconds of copying a number of bytes. */
   private static native long copy(int bytes);
 
   public static void main(String[] arguments) {
@@ -34,7 +34,7 @@ public final class Overhead {
     Tensor direct = Tensor.allocate(spec.dtype(), spec.shape());
     float[] pixels = new float[direct.size()];
     Random random = new Random(1);
-    for (int place = 0; place < pixels.length; ++place) pixels[place] = random.nextFloat();
+    for (int index = 0; index < pixels.length; ++index) pixels[index] = random.nextFloat();
     direct.bytes().asFloatBuffer().put(pixels);
     Tensor scores = used.run(Collections.singletonMap(input, direct)).get(output);
     Map<String, Tensor> given = Collections.singletonMap(input, direct);

@@ -6,13 +6,13 @@ from random import Random
 import torch
 from torch import Tensor
 
-from . import numbers, pictures, rarer, sequences, shapes, types
+from . import images, numbers, rarer, sequences, shapes, types
 from .network import Input, Kind, Network, Step, made
 from .reference import is_judgeable
 from .shapes import MOST_ELEMENTS
 
 KINDS: dict[str, Kind] = {
-    **pictures.KINDS,
+    **images.KINDS,
     **sequences.KINDS,
     **shapes.KINDS,
     **numbers.KINDS,
@@ -105,14 +105,14 @@ def without_unread(network: Network) -> Network:
     kept = [number for number in range(first + len(network.steps)) if number in needed]
     if not kept or kept[0] >= first:
         kept = [0, *kept]
-    places = {number: place for place, number in enumerate(kept)}
+    positions = {number: index for index, number in enumerate(kept)}
     return Network(
         tuple(network.inputs[number] for number in kept if number < first),
         tuple(
-            Step(step.kind, tuple(places[operand] for operand in step.operands), step.options, step.seed)
+            Step(step.kind, tuple(positions[operand] for operand in step.operands), step.options, step.seed)
             for step in (network.steps[number - first] for number in kept if number >= first)
         ),
-        tuple(places[number] for number in network.outputs),
+        tuple(positions[number] for number in network.outputs),
         network.seed,
     )
 
@@ -128,12 +128,12 @@ def _picture(rng: Random) -> list[Input]:
 
 def _sequence(rng: Random) -> list[Input]:
     batch = rng.choice(BATCHES)
-    places, features = rng.choice((1, 4, 5, 7, 10)), rng.choice((4, 6, 8, 8, 12, 16))
-    first = Input((batch, places, features))
+    positions, features = rng.choice((1, 4, 5, 7, 10)), rng.choice((4, 6, 8, 8, 12, 16))
+    first = Input((batch, positions, features))
     second = rng.random()
     if second < 0.2:
         return [first, Input((batch, rng.choice((3, 6)), rng.choice((4, 8))))]
-    return [first, Input((batch, places, 1), "bool")] if second < 0.3 else [first]
+    return [first, Input((batch, positions, 1), "bool")] if second < 0.3 else [first]
 
 
 def _words(rng: Random) -> list[Input]:
@@ -164,7 +164,7 @@ def _step(rng: Random, kinds: Mapping[str, Kind], values: list[Tensor], continue
     """
     first = len(values) - 1 if rng.random() < 0.75 else rng.randrange(len(values))
     names = list(kinds)
-    name = rng.choices(names, [kinds[one].weight for one in names])[0]
+    name = rng.choices(names, [kinds[name].weight for name in names])[0]
     if continues and rng.random() < 0.4:
         name = rng.choice(next(common for common in AFTER if common[0] in kinds))
     kind, x = kinds[name], values[first]
@@ -187,7 +187,7 @@ def _value(step: Step, kinds: Mapping[str, Kind], values: list[Tensor]) -> Tenso
 
 
 def _is_sound(value: Tensor) -> bool:
-    """Whether a value is of a size and magnitude that networks have."""
+    """Whether a value has a usual size and magnitude."""
     if not 0 < value.numel() <= MOST_ELEMENTS or value.dim() > 6:
         return False
     if value.dtype != torch.float32:

@@ -17,7 +17,7 @@ ABOVE = 3
 """A bound less the size that a network is drawn with: positions have tables that much longer."""
 
 OF_SINGLE = 3
-"""The size that a network is drawn with in place of 1, which exporters take for fixed."""
+"""The size that a network is drawn with instead of 1, which exporters treat as fixed."""
 
 MOST_TRIED = 5
 """Dimensions of a network that are tried."""
@@ -37,13 +37,15 @@ REFUSALS = (
 
 def extents(network: Network) -> dict[str, int]:
     """The dynamic dimensions, with the sizes that the network is drawn with."""
-    return {each.name: one.shape[each.axis] for one in network.inputs for each in one.dimensions}
+    return {
+        dimension.name: tensor.shape[dimension.axis] for tensor in network.inputs for dimension in tensor.dimensions
+    }
 
 
 def sizes(network: Network) -> list[dict[str, int]]:
     """What a network is run at: the smallest sizes, odd ones and the bounds; none where all dimensions are fixed."""
     drawn = extents(network)
-    least = {each.name: each.least for one in network.inputs for each in one.dimensions}
+    least = {dimension.name: dimension.least for tensor in network.inputs for dimension in tensor.dimensions}
     odd = {name: extent + 1 + extent % 2 for name, extent in drawn.items()}
     return [least, odd, {name: extent + ABOVE for name, extent in drawn.items()}] if drawn else []
 
@@ -52,11 +54,13 @@ def exported(network: Network, program: Program) -> Any:
     """A network as PyTorch exports it, with its dynamic dimensions."""
     bounds = extents(network)
     found = {
-        each.name: torch.export.Dim(each.name, min=each.least, max=bounds[each.name] + ABOVE)
-        for one in network.inputs
-        for each in one.dimensions
+        dimension.name: torch.export.Dim(dimension.name, min=dimension.least, max=bounds[dimension.name] + ABOVE)
+        for tensor in network.inputs
+        for dimension in tensor.dimensions
     }
-    shapes = [{each.axis: found[each.name] for each in one.dimensions} or None for one in network.inputs]
+    shapes = [
+        {dimension.axis: found[dimension.name] for dimension in tensor.dimensions} or None for tensor in network.inputs
+    ]
     named = {f"x{number}": shape for number, shape in enumerate(shapes)} if found else None
     return torch.export.export(program, tuple(network.examples()), dynamic_shapes=named)
 
@@ -77,9 +81,9 @@ def _has_shapes(exported_program: Any, network: Network, program: Program) -> bo
     nodes = {node.name: node for node in exported_program.graph.nodes}
     values = [nodes[name].meta["val"] for name in exported_program.graph_signature.user_inputs]
     symbols = {
-        each.name: value.shape[each.axis].node.expr
+        dimension.name: value.shape[dimension.axis].node.expr
         for one, value in zip(network.inputs, values, strict=True)
-        for each in one.dimensions
+        for dimension in one.dimensions
     }
     results = [nodes[name].meta["val"] for name in exported_program.graph_signature.user_outputs]
     for size in sizes(network):
@@ -116,7 +120,7 @@ def suits_onnx(network: Network, kinds: Mapping[str, Kind]) -> bool:
 
 
 def _has_room(network: Network, program: Program, size: Mapping[str, int]) -> bool:
-    """Whether every kernel window fits into its padded operand: where none does, runtimes differ in what comes of it."""
+    """Whether every kernel window fits into its padded operand: otherwise runtimes differ in their results."""
     values = program.values(network.examples(size))
     for step in network.steps:
         kernel = step.options.get("kernel_shape")
@@ -142,9 +146,9 @@ def drawn_dynamic(
             continue
         rng = Random(f"{seed} {number} dimensions")
         wanted = rng.choice((1, 2, 3))
-        for place in _places(network, rng):
+        for axes in _candidate_axes(network, rng):
             name = f"d{len(extents(network))}"
-            candidates = (_with_dimension(network, place, name, least) for least in (1, 2))
+            candidates = (_with_dimension(network, axes, name, least) for least in (1, 2))
             network = next((candidate for candidate in candidates if suits(candidate, kinds)), network)
             if len(extents(network)) == wanted:
                 break
@@ -153,28 +157,30 @@ def drawn_dynamic(
     raise AssertionError("counting ends")
 
 
-def _places(network: Network, rng: Random) -> list[frozenset[tuple[int, int]]]:
+def _candidate_axes(network: Network, rng: Random) -> list[frozenset[tuple[int, int]]]:
     """Axes of inputs that may be one dynamic dimension: those of one size in all inputs, before those of one input."""
     shared, alone = set(), set()
-    for number, one in enumerate(network.inputs):
-        for axis, extent in enumerate(one.shape):
-            others = [other for other, each in enumerate(network.inputs) if each.shape[axis : axis + 1] == (extent,)]
+    for number, tensor in enumerate(network.inputs):
+        for axis, extent in enumerate(tensor.shape):
+            others = [
+                index for index, sibling in enumerate(network.inputs) if sibling.shape[axis : axis + 1] == (extent,)
+            ]
             shared.add(frozenset((other, axis) for other in others))
             alone.add(frozenset({(number, axis)}))
     groups = [sorted(map(sorted, group)) for group in (shared, alone - shared)]  # sets have no order
     for group in groups:
         rng.shuffle(group)
-    return [frozenset(place) for group in groups for place in group][:MOST_TRIED]
+    return [frozenset(position) for group in groups for position in group][:MOST_TRIED]
 
 
-def _with_dimension(network: Network, place: frozenset[tuple[int, int]], name: str, least: int) -> Network:
-    """A network with one more dynamic dimension; unchanged where one of the axes is dynamic already."""
+def _with_dimension(network: Network, axes: frozenset[tuple[int, int]], name: str, least: int) -> Network:
+    """A network with one more dynamic dimension; unchanged if one of the axes is dynamic already."""
     inputs = list(network.inputs)
-    for number, axis in place:
-        one = inputs[number]
-        if any(each.axis == axis for each in one.dimensions):
+    for number, axis in axes:
+        tensor = inputs[number]
+        if any(dimension.axis == axis for dimension in tensor.dimensions):
             return network
-        size = one.shape[axis] if one.shape[axis] > 1 else OF_SINGLE
-        shape = (*one.shape[:axis], size, *one.shape[axis + 1 :])
-        inputs[number] = replace(one, shape=shape, dimensions=(*one.dimensions, Dimension(axis, name, least)))
+        size = tensor.shape[axis] if tensor.shape[axis] > 1 else OF_SINGLE
+        shape = (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])
+        inputs[number] = replace(tensor, shape=shape, dimensions=(*tensor.dimensions, Dimension(axis, name, least)))
     return replace(network, inputs=tuple(inputs))

@@ -34,7 +34,7 @@ class Input:
 
     def example(self, generator: torch.Generator, sizes: Mapping[str, int] | None = None) -> Tensor:
         """A value of this input; with other sizes of dynamic dimensions where some are given."""
-        resized = {each.axis: (sizes or {})[each.name] for each in self.dimensions if sizes}
+        resized = {dimension.axis: (sizes or {})[dimension.name] for dimension in self.dimensions if sizes}
         shape = tuple(resized.get(axis, extent) for axis, extent in enumerate(self.shape))
         if self.dtype == "int64":
             return torch.randint(0, self.below, shape, generator=generator)
@@ -67,11 +67,11 @@ class Network:
     def examples(self, sizes: Mapping[str, int] | None = None) -> list[Tensor]:
         """A value for each input."""
         generator = torch.Generator().manual_seed(self.seed)
-        return [one.example(generator, sizes) for one in self.inputs]
+        return [tensor.example(generator, sizes) for tensor in self.inputs]
 
     def __str__(self) -> str:
         first = len(self.inputs)
-        lines = [f"v{number} = {one}" for number, one in enumerate(self.inputs)]
+        lines = [f"v{number} = {tensor}" for number, tensor in enumerate(self.inputs)]
         for number, step in enumerate(self.steps, first):
             operands = [f"v{operand}" for operand in step.operands]
             options = [f"{name}={value!r}" for name, value in step.options.items()]
@@ -91,7 +91,7 @@ class Kind:
     Attributes:
         draw: options for a first operand; None where it does not suit.
         make: the operation, from all operands and the options; a module where it has weights.
-        partner: which other values may be further operands, given the first; None where there is one operand.
+        partner: which other values may be further operands, given the first; None with one operand.
         partners: how many further operands there are, at most.
         weight: how often it is drawn, beside others.
     """
@@ -162,7 +162,7 @@ class Program(nn.Module):
     def values(
         self, inputs: Sequence[Tensor], disturb: Callable[[Tensor], Tensor] = lambda value: value
     ) -> list[Tensor]:
-        """All values, each disturbed as soon as it is known."""
+        """All values, each disturbed once computed."""
         values = [disturb(value) for value in inputs]
         for step, part in zip(self.network.steps, self.parts, strict=True):
             values.append(disturb(part(*(values[number] for number in step.operands))))

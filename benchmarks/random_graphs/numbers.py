@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F  # as everybody calls it
 from torch import Tensor
 
+from .images import is_float
 from .network import Kind, Options
-from .pictures import is_float
 
 UNARY: dict[str, Any] = {
     "relu": F.relu,
@@ -74,7 +74,7 @@ UNARY: dict[str, Any] = {
     "as_mask": lambda x: (x > 0).float() * x,
     "nan_to_num": lambda x: torch.nan_to_num(x),
 }
-"""Without operands or options besides."""
+"""Without other operands or options."""
 
 BINARY: dict[str, Any] = {
     "add": torch.add,

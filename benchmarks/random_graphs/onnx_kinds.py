@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import onnx_pictures, onnx_rarer, sequences
+from . import onnx_images, onnx_rarer, sequences
+from .images import divisors, is_float, same_shape
 from .network import Kind, Options
 from .numbers import _broadcasts
 from .onnx_nodes import Node, drawn_axes, integers, no_options, plain, weights
-from .pictures import divisors, is_float, same_shape
 from .shapes import _joins
 
 UNARY = {
@@ -184,7 +184,7 @@ def _make_bias(x: Tensor, operator: str, shape: tuple[int, ...]) -> Node:
 
 
 KINDS: dict[str, Kind] = {
-    **onnx_pictures.KINDS,
+    **onnx_images.KINDS,
     **onnx_rarer.KINDS,
     **{
         name: Kind(no_options, lambda x, name=name, attributes=attributes: Node(name, **attributes), weight=0.25)

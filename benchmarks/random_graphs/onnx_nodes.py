@@ -111,8 +111,8 @@ def model_of(network: Network, program: Program) -> "onnx.ModelProto":
         constants += theirs
     given = [_declared(f"v{number}", value) for number, value in enumerate(network.examples())]
     for declared, one in zip(given, network.inputs, strict=True):
-        for each in one.dimensions:
-            declared.type.tensor_type.shape.dim[each.axis].dim_param = each.name
+        for dimension in one.dimensions:
+            declared.type.tensor_type.shape.dim[dimension.axis].dim_param = dimension.name
     return _model(nodes, constants, given, [f"v{number}" for number in network.outputs])
 
 

@@ -1,4 +1,4 @@
-"""Steps of ONNX networks that are seldom: writing and reading at places, sampling, unpooling, orders, spectra."""
+"""Rare steps of ONNX networks: writing and reading at indices, sampling, unpooling, orders, spectra."""
 
 from random import Random
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .images import is_float
 from .network import Kind, Options
 from .onnx_nodes import Node, integers, no_options, plain, weights
-from .pictures import is_float
 
 
 def _axis(rng: Random, x: Tensor, *ranks: int) -> Options | None:
@@ -24,13 +24,13 @@ def _elements(rng: Random, x: Tensor) -> Options | None:
 def _make_scattered(x: Tensor, axis: int, reduction: str) -> Node:
     extent = x.shape[axis]
     shape = [1 if number == axis % x.dim() else length for number, length in enumerate(x.shape)]
-    places = torch.randint(-extent, extent, shape).numpy()
-    return Node("ScatterElements", [0, places, weights(*shape)], axis=axis, reduction=reduction)
+    positions = torch.randint(-extent, extent, shape).numpy()
+    return Node("ScatterElements", [0, positions, weights(*shape)], axis=axis, reduction=reduction)
 
 
 def _make_gathered(x: Tensor, axis: int) -> Node:
-    places = torch.randint(-x.shape[axis], x.shape[axis], x.shape).numpy()
-    return Node("GatherElements", [0, places], axis=axis)
+    positions = torch.randint(-x.shape[axis], x.shape[axis], x.shape).numpy()
+    return Node("GatherElements", [0, positions], axis=axis)
 
 
 def _points(rng: Random, x: Tensor) -> Options | None:
@@ -45,9 +45,9 @@ def _make_points(x: Tensor, points: tuple[tuple[int, ...], ...]) -> Node:
 
 
 def _make_written(x: Tensor, points: tuple[tuple[int, ...], ...], reduction: str) -> Node:
-    places = np.array(sorted(set(points)) if reduction == "none" else points, np.int64)
-    values = weights(len(places), *x.shape[places.shape[1] :])
-    return Node("ScatterND", [0, places, values], reduction=reduction)
+    positions = np.array(sorted(set(points)) if reduction == "none" else points, np.int64)
+    values = weights(len(positions), *x.shape[positions.shape[1] :])
+    return Node("ScatterND", [0, positions, values], reduction=reduction)
 
 
 def _grid(rng: Random, x: Tensor) -> Options | None:
@@ -62,8 +62,8 @@ def _grid(rng: Random, x: Tensor) -> Options | None:
 
 def _make_grid(x: Tensor, **options: Any) -> Node:
     axes = x.dim() - 2
-    places = torch.rand(x.shape[0], *(3 + number for number in range(axes)), axes) * 2.6 - 1.3
-    return Node("GridSample", [0, places.numpy()], **options)
+    positions = torch.rand(x.shape[0], *(3 + number for number in range(axes)), axes) * 2.6 - 1.3
+    return Node("GridSample", [0, positions.numpy()], **options)
 
 
 def _resized(rng: Random, x: Tensor) -> Options | None:

@@ -1,4 +1,4 @@
-"""Steps that networks seldom have: selections by masks, writing at places, unpooling, matrices, functions of analysis."""
+"""Rare steps of networks: selections by masks, writing at indices, unpooling, matrices, functions of analysis."""
 
 from random import Random
 from typing import Any
@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F  # as everybody calls it
 from torch import Tensor, nn
 
+from .images import is_float, same_shape
 from .network import Kind, Options
-from .pictures import is_float, same_shape
 
 FUNCTIONS: dict[str, Any] = {
     "erfinv": lambda x: torch.erfinv(x.clamp(-0.9, 0.9)),
@@ -62,7 +62,7 @@ def _rows(rng: Random, x: Tensor) -> Options | None:
 
 
 class _RowsOf(nn.Module):
-    """Rows that a mask of their means selects go through a layer, and back to their places."""
+    """Rows that a mask of their means selects go through a layer, and back to their positions."""
 
     def __init__(self, features: int, threshold: float):
         super().__init__()
@@ -86,21 +86,21 @@ def _reduced(rng: Random, x: Tensor) -> Options | None:
 
 
 def _make_reduced(x: Tensor, dim: int, index: tuple[int, ...], reduce: str, include_self: bool, operator: str) -> Any:
-    places = torch.tensor(index)
+    positions = torch.tensor(index)
     if operator in ("index_copy", "index_fill"):
-        places = places.unique()  # which of several writes to one place stays is not said
+        positions = positions.unique()  # the result of several writes to one position is undefined
 
     def written(value: Tensor) -> Tensor:
-        source = value.index_select(dim, places).clamp(-2, 2) * 0.7 + 0.4
+        source = value.index_select(dim, positions).clamp(-2, 2) * 0.7 + 0.4
         if operator == "index_reduce":
-            return value.index_reduce(dim, places, source, reduce, include_self=include_self)
+            return value.index_reduce(dim, positions, source, reduce, include_self=include_self)
         if operator == "scatter_reduce":
             shape = [-1 if axis == dim else 1 for axis in range(value.dim())]
-            spread = places.view(shape).expand(source.shape)
+            spread = positions.view(shape).expand(source.shape)
             return value.scatter_reduce(dim, spread, source, reduce, include_self=include_self)
         if operator == "index_fill":
-            return value.index_fill(dim, places, 0.3)
-        return getattr(value, operator)(dim, places, source)
+            return value.index_fill(dim, positions, 0.3)
+        return getattr(value, operator)(dim, positions, source)
 
     return written
 
@@ -120,11 +120,11 @@ def _make_unpooled(x: Tensor, gives: str, **options: Any) -> Any:
     axes = x.dim() - 2
     pool, unpool = getattr(F, f"max_pool{axes}d"), getattr(F, f"max_unpool{axes}d")
     if options["padding"] * 2 > options["kernel_size"] or options["stride"] < options["kernel_size"]:
-        options = {**options, "padding": 0, "stride": options["kernel_size"]}  # each place at most once
+        options = {**options, "padding": 0, "stride": options["kernel_size"]}  # each position at most once
 
     def both(value: Tensor) -> Tensor:
-        largest, places = pool(value, **options, return_indices=True)
-        return unpool(largest, places, **options, output_size=value.shape[2:]) if gives == "unpooled" else places
+        largest, positions = pool(value, **options, return_indices=True)
+        return unpool(largest, positions, **options, output_size=value.shape[2:]) if gives == "unpooled" else positions
 
     return both
 

@@ -1,4 +1,4 @@
-"""Steps on sequences (batch, places, features): attention, recurrence, products, embeddings."""
+"""Steps on sequences (batch, positions, features): attention, recurrence, matmuls, embeddings."""
 
 from random import Random
 from typing import Any
@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F  # as everybody calls it
 from torch import Tensor, nn
 
+from .images import divisors, is_float
 from .network import Kind, Options
-from .pictures import divisors, is_float
 
 FEATURES = (1, 3, 4, 5, 8, 8, 12, 16)
 
@@ -167,11 +167,11 @@ def _positions(rng: Random, x: Tensor) -> Options | None:
 
 
 class _Positions(nn.Module):
-    """Adds the embeddings of places, as transformers do."""
+    """Adds the embeddings of positions, as transformers do."""
 
-    def __init__(self, places: int, features: int):
+    def __init__(self, positions: int, features: int):
         super().__init__()
-        self.table = nn.Embedding(places + 3, features)
+        self.table = nn.Embedding(positions + 3, features)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.table(torch.arange(x.shape[1], device=x.device))
@@ -179,8 +179,8 @@ class _Positions(nn.Module):
 
 def _rotary(x: Tensor) -> Tensor:
     half = x.shape[-1] // 2
-    places = torch.arange(x.shape[-2], dtype=torch.float32)
-    angles = places[:, None] * (10.0 ** (-torch.arange(half) / half))
+    positions = torch.arange(x.shape[-2], dtype=torch.float32)
+    angles = positions[:, None] * (10.0 ** (-torch.arange(half) / half))
     first, second = x[..., :half], x[..., half:]
     return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
 

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F  # as everybody calls it
 from torch import Tensor
 
+from .images import divisors, is_float
 from .network import Kind, Options
-from .pictures import divisors, is_float
 
 MOST_ELEMENTS = 20_000
 
@@ -52,7 +52,7 @@ def _reshape(rng: Random, x: Tensor) -> Options | None:
 
 
 def _windows(rng: Random, x: Tensor) -> Options | None:
-    """Swin's partition of a picture."""
+    """Swin's partition of an image."""
     if not is_float(x, 4):
         return None
     sizes = [size for size in (2, 3, 4) if x.shape[2] % size == 0 and x.shape[3] % size == 0]

@@ -42,18 +42,18 @@ def _candidates(network: Network, kinds: Mapping[str, Kind]) -> Iterator[Network
     for number in range(first, last):
         if network.outputs != (number,) and number < max(network.outputs):
             yield without_unread(replace(network, outputs=(number,)))
-    # A step left out, the users of its value reading an operand instead; or an input in its place.
+    # A step left out, the users of its value reading an operand instead; or an input instead of it.
     for number, step in enumerate(network.steps, first):
         for operand in dict.fromkeys(step.operands):
             yield _without(network, number, operand)
     yield from _with_input_for_a_step(network, kinds)
-    for place, one in enumerate(network.inputs):
-        for axis, extent in enumerate(one.shape):
+    for index, tensor in enumerate(network.inputs):
+        for axis, extent in enumerate(tensor.shape):
             for smaller in {1, 2, 4, extent // 2, extent - 1}:
                 if 0 < smaller < extent:
-                    shape = (*one.shape[:axis], smaller, *one.shape[axis + 1 :])
+                    shape = (*tensor.shape[:axis], smaller, *tensor.shape[axis + 1 :])
                     inputs = list(network.inputs)
-                    inputs[place] = replace(one, shape=shape)
+                    inputs[index] = replace(tensor, shape=shape)
                     yield replace(network, inputs=tuple(inputs))
     for number, step in enumerate(network.steps):
         for name, value in step.options.items():
@@ -89,8 +89,8 @@ def _without(network: Network, number: int, operand: int) -> Network:
         return operand if read == number else read
 
     steps = tuple(
-        step if place <= number else replace(step, operands=tuple(map(other, step.operands)))
-        for place, step in enumerate(network.steps, first)
+        step if index <= number else replace(step, operands=tuple(map(other, step.operands)))
+        for index, step in enumerate(network.steps, first)
     )
     outputs = tuple(dict.fromkeys(map(other, network.outputs)))
     outputs = tuple(read for read in outputs if read >= first) or (number,)
@@ -98,7 +98,7 @@ def _without(network: Network, number: int, operand: int) -> Network:
 
 
 def _with_input_for_a_step(network: Network, kinds: Mapping[str, Kind]) -> Iterator[Network]:
-    """Networks that are given the value of a step in place of computing it, where its shape is known by running it."""
+    """Networks with the value of a step as an input, if its shape is known from a run."""
     try:
         values = Program(network, kinds).values(network.examples())
     except (RuntimeError, KeyError):
@@ -112,15 +112,15 @@ def _with_input_for_a_step(network: Network, kinds: Mapping[str, Kind]) -> Itera
             continue
         added = Input(tuple(value.shape), dtype, below)
 
-        def place(read: int, number: int = number) -> int:
+        def renumbered(read: int, number: int = number) -> int:
             if read == number:
                 return first
             return read if read < first else read + 1
 
         steps = tuple(
-            Step(step.kind, tuple(map(place, step.operands)), step.options, step.seed) for step in network.steps
+            Step(step.kind, tuple(map(renumbered, step.operands)), step.options, step.seed) for step in network.steps
         )
         made = replace(
-            network, inputs=(*network.inputs, added), steps=steps, outputs=tuple(map(place, network.outputs))
+            network, inputs=(*network.inputs, added), steps=steps, outputs=tuple(map(renumbered, network.outputs))
         )
         yield without_unread(made)

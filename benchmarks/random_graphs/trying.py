@@ -146,7 +146,7 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
     parameters = [weights[name].numpy() for name in names]
 
     def computed(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        given = [tvm.runtime.tensor(np.asarray(one, order="C"), device) for one in [*inputs, *parameters]]
+        given = [tvm.runtime.tensor(np.asarray(tensor, order="C"), device) for tensor in [*inputs, *parameters]]
         result: Any = machine["main"](*given)
         return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
 

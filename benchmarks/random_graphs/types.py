@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F  # as everybody calls it
 from torch import Tensor
 
+from .images import is_float
 from .network import Kind, Options
-from .pictures import is_float
 
 COMPARISONS: dict[str, Any] = {
     "gt": torch.gt,

@@ -31,7 +31,7 @@ int Guarded(Work work) {
 }
 
 void Describe(const std::vector<tvmake::TensorSpec>& specs, size_t index, tvmake_tensor* tensor) {
-  if (index >= specs.size()) tvmake::RefuseInput("package", "there is no tensor number " + std::to_string(index));
+  if (index >= specs.size()) tvmake::RefuseInput("package", "no tensor number " + std::to_string(index));
   const tvmake::TensorSpec& spec = specs[index];
   *tensor = {spec.name.c_str(), spec.dtype.c_str(), spec.shape.data(), static_cast<int32_t>(spec.shape.size())};
 }

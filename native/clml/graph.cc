@@ -52,7 +52,7 @@ std::vector<int> Indices(const json::Array& entries, size_t end) {
   return indices;
 }
 
-Node ParseNode(const json::Object& row, size_t place) {
+Node ParseNode(const json::Object& row, size_t index) {
   Node node;
   node.name = Member<String>(row, "name");
   const std::string op = Member<String>(row, "op");
@@ -71,7 +71,7 @@ Node ParseNode(const json::Object& row, size_t place) {
     if (node.shape.back() < 1) TVM_FFI_THROW(ValueError) << "CLML: '" << node.name << "' has an open shape";
   }
   node.dtype = As<String>(node, "dtype", dtypes[0]);
-  if (node.kind == Node::Kind::kLayer) node.inputs = Indices(Member<json::Array>(row, "inputs"), place);
+  if (node.kind == Node::Kind::kLayer) node.inputs = Indices(Member<json::Array>(row, "inputs"), index);
   return node;
 }
 
@@ -107,12 +107,12 @@ Graph ParseGraph(const std::string& text) {
   String error;
   const Any value = json::Parse(text, &error);
   const auto root = value.try_cast<json::Object>();
-  if (!root.has_value()) TVM_FFI_THROW(ValueError) << "CLML: a graph that is no JSON object";
+  if (!root.has_value()) TVM_FFI_THROW(ValueError) << "CLML: the graph is not a JSON object";
   Graph graph;
   const auto rows = Member<json::Array>(*root, "nodes");
   for (const Any& row : rows) {
     const auto object = row.try_cast<json::Object>();
-    if (!object.has_value()) TVM_FFI_THROW(ValueError) << "CLML: a graph whose nodes are no objects";
+    if (!object.has_value()) TVM_FFI_THROW(ValueError) << "CLML: a node of the graph is not an object";
     graph.nodes.push_back(ParseNode(*object, graph.nodes.size()));
   }
   for (const int index : Indices(Member<json::Array>(*root, "arg_nodes"), graph.nodes.size())) {

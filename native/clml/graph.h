@@ -21,7 +21,7 @@ struct Node {
   std::string dtype;
   tvm::ffi::json::Object attributes;
 
-  /// These throw ValueError, naming the node, where there is no such attribute or one of another type.
+  /// These throw ValueError with the node's name if the attribute is missing or has another type.
   int64_t Int(const char* key) const;
   double Number(const char* key) const;
   std::vector<int64_t> Ints(const char* key) const;

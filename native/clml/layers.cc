@@ -66,7 +66,7 @@ class Layer {
     return number;
   }
 
-  // Per axis of the picture: height, then width.
+  // Per axis of the image: height, then width.
   void Axes(const char* key, cl_uint* values) const {
     const std::vector<int64_t> given = node_.Ints(key);
     if (given.size() != 2) throw Refusal(node_.name + ": " + key + " of another length than 2");
@@ -87,12 +87,12 @@ class Layer {
     if (inputs < 2 || inputs == 4 || inputs == 5 || inputs > 7) throw Refusal(node_.name + ": too many arguments");
     Library::Convolution made = {};
     cl_ml_op_convolution_desc_qcom& description = made.description;
-    const Extents picture = Shape(node_.inputs[0]);
+    const Extents image = Shape(node_.inputs[0]);
     Extents weight = Shape(node_.inputs[1]);
     const int64_t groups = node_.Int("groups");
     if (groups == 1) {
       description.mode = CL_CONVOLUTION_MODE_CONVOLUTION_QCOM;
-    } else if (groups == picture[1] && weight[0] == picture[1] && weight[1] == 1) {
+    } else if (groups == image[1] && weight[0] == image[1] && weight[1] == 1) {
       description.mode = CL_CONVOLUTION_MODE_DEPTHWISE_QCOM;
       weight = {1, weight[0], weight[2], weight[3]};
     } else {
@@ -157,24 +157,24 @@ class Layer {
   }
 
   void GlobalPooling() {
-    const Extents picture = Shape(node_.inputs.at(0));
+    const Extents image = Shape(node_.inputs.at(0));
     cl_ml_op_pooling_desc_qcom description = {};
     description.mode = CL_POOLING_MODE_AVERAGE_EXCLUDE_PADDING_QCOM;
     for (size_t i = 0; i < 2; ++i) {
       description.stride[i] = 1;
-      description.window_size[i] = picture[i + 2];
+      description.window_size[i] = image[i + 2];
     }
     Pool(&description);
   }
 
   void Pool(cl_ml_op_pooling_desc_qcom* description) {
-    const Extents picture = Shape(node_.inputs.at(0));
+    const Extents image = Shape(node_.inputs.at(0));
     description->num_dimensions = kDimensions;
     description->nan_propagation = CL_PROPAGATE_NAN_QCOM;
     description->arithmetic_mode = Arithmetic();
-    // What is computed may be asked for without the picture's axes.
+    // The result may be requested without the image's axes.
     Extents output = Shape(index_);
-    if (graph_.nodes[index_].shape.size() < 4) output = {picture[0], picture[1], 1, 1};
+    if (graph_.nodes[index_].shape.size() < 4) output = {image[0], image[1], 1, 1};
     const cl_ml_tensor_qcom input = Input(), written = Output(Layout::kOptimal, output);
     code_ = library_.CreatePooling(tensors_->context(), *description, input, tensors_->Nothing(), written, &op_);
   }
@@ -265,7 +265,7 @@ class Layer {
 
   void Pad() {
     const std::vector<int64_t> width = node_.Ints("pad_width");  // top, bottom, left, right
-    if (width.size() != 4) throw Refusal(node_.name + ": pads more than the picture");
+    if (width.size() != 4) throw Refusal(node_.name + ": pads more than the image");
     cl_ml_op_pad_desc_qcom description = {};
     description.pad_mode = CL_PAD_MODE_CONSTANT_QCOM;
     for (size_t i = 0; i < 4; ++i) description.paddings[i] = static_cast<cl_uint>(width[i]);

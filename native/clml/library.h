@@ -41,7 +41,7 @@ class Library {
   virtual cl_int Enqueue(cl_command_queue, cl_ml_op_qcom, cl_ml_tensor_mem_desc_set_qcom, cl_event*) const = 0;
   virtual cl_int ReleaseOp(cl_ml_op_qcom) const = 0;
 
-  /// A convolution's tensors; those of a batch normalisation are null where there is none, and so is `activation`.
+  /// A convolution's tensors; those of a batch normalisation and `activation` are null without one.
   struct Convolution {
     cl_ml_op_convolution_desc_qcom description;
     const cl_ml_op_activation_desc_qcom* activation = nullptr;

@@ -61,12 +61,12 @@ class MadeNetwork final : public Network {
     Accept(library_->CreateSet(&set_), "a set of tensors");
   }
 
-  static bool Put(const std::vector<opencl::Memory*>& given, const std::vector<Place*>& places) {
+  static bool Put(const std::vector<opencl::Memory*>& given, const std::vector<Slot*>& slots) {
     bool is_other = false;
     for (size_t i = 0; i < given.size(); ++i) {
       const auto memory = reinterpret_cast<cl_mem>(given[i]->handle());
-      is_other = is_other || places[i]->memory != memory;
-      places[i]->memory = memory;
+      is_other = is_other || slots[i]->memory != memory;
+      slots[i]->memory = memory;
     }
     return is_other;
   }
@@ -90,8 +90,8 @@ class MadeNetwork final : public Network {
   const Library* library_;
   std::vector<Step> steps_;
   Tensors tensors_;
-  std::vector<Place*> inputs_;
-  std::vector<Place*> outputs_;
+  std::vector<Slot*> inputs_;
+  std::vector<Slot*> outputs_;
   cl_ml_tensor_mem_desc_set_qcom set_ = nullptr;
 };
 

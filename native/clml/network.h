@@ -24,7 +24,7 @@ class Network {
   virtual size_t bytes() const = 0;
 };
 
-/// The version of CLML that a device's driver and this program share ("4.0"); empty where there is none, and `why` says
+/// The version of CLML that a device's driver and this program share ("4.0"); empty without one, and `why` says
 /// what is missing.
 std::string VersionOf(opencl::Device* device, std::string* why);
 

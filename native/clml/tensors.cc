@@ -44,9 +44,9 @@ Tensors::~Tensors() {
     if (tensor.handle != nullptr) library_->ReleaseTensor(tensor.handle);
   }
   if (nothing_ != nullptr) library_->ReleaseTensor(nothing_);
-  for (const Place& place : places_) {
-    if (place.memory != nullptr && !place.is_argument) {
-      opencl::GetApi().clReleaseMemObject(reinterpret_cast<opencl::cl_mem>(place.memory));
+  for (const Slot& slot : slots_) {
+    if (slot.memory != nullptr && !slot.is_argument) {
+      opencl::GetApi().clReleaseMemObject(reinterpret_cast<opencl::cl_mem>(slot.memory));
     }
   }
 }
@@ -56,13 +56,13 @@ cl_context Tensors::context() const { return reinterpret_cast<cl_context>(device
 const Tensor* Tensors::Read(int node, Layout layout, const Extents& extents) {
   if (Tensor* found = Find(node, layout, extents)) return found;
   if (graph_->nodes[node].kind == Node::Kind::kWeight) {
-    places_.emplace_back();
-    return Make(node, layout, extents, &places_.back());
+    slots_.emplace_back();
+    return Make(node, layout, extents, &slots_.back());
   }
   if (layout == Layout::kRows) return RowsOf(node, extents);
   const Tensor* rows = RowsOf(node, extents);
-  places_.emplace_back();
-  Tensor* made = Make(node, layout, extents, &places_.back());
+  slots_.emplace_back();
+  Tensor* made = Make(node, layout, extents, &slots_.back());
   Allocate(made);
   steps_->push_back({nullptr, rows, made});
   return made;
@@ -71,10 +71,10 @@ const Tensor* Tensors::Read(int node, Layout layout, const Extents& extents) {
 const Tensor* Tensors::Write(int node, Layout layout, const Extents& extents) {
   const auto& outputs = graph_->outputs;
   const bool is_result = std::find(outputs.begin(), outputs.end(), node) != outputs.end();
-  places_.emplace_back();
-  places_.back().is_argument = is_result && layout == Layout::kRows;
-  Tensor* made = Make(node, layout, extents, &places_.back());
-  if (!places_.back().is_argument) Allocate(made);
+  slots_.emplace_back();
+  slots_.back().is_argument = is_result && layout == Layout::kRows;
+  Tensor* made = Make(node, layout, extents, &slots_.back());
+  if (!slots_.back().is_argument) Allocate(made);
   return made;
 }
 
@@ -105,25 +105,25 @@ void Tensors::Fill(int node, opencl::Memory* memory) {
   device_->queue().Finish();  // the bytes go away
 }
 
-Place* Tensors::InRows(int node) {
+Slot* Tensors::InRows(int node) {
   const Extents extents = ExtentsOf(graph_->nodes[node].shape);
   for (Tensor* tensor : of_node_[node]) {
-    if (tensor->layout == Layout::kRows && tensor->place->is_argument) return tensor->place;
+    if (tensor->layout == Layout::kRows && tensor->slot->is_argument) return tensor->slot;
   }
-  places_.emplace_back();
-  Place* place = &places_.back();
-  place->is_argument = true;
+  slots_.emplace_back();
+  Slot* slot = &slots_.back();
+  slot->is_argument = true;
   if (of_node_[node].empty()) {
-    Make(node, Layout::kRows, extents, place);
-    return place;
+    Make(node, Layout::kRows, extents, slot);
+    return slot;
   }
   // What a layer wrote in the library's layout is copied into the argument.
   const Tensor* from = of_node_[node].front();
-  steps_->push_back({nullptr, from, Make(node, Layout::kRows, from->extents, place)});
-  return place;
+  steps_->push_back({nullptr, from, Make(node, Layout::kRows, from->extents, slot)});
+  return slot;
 }
 
-Tensor* Tensors::Make(int node, Layout layout, const Extents& extents, Place* place) {
+Tensor* Tensors::Make(int node, Layout layout, const Extents& extents, Slot* slot) {
   const Node& of = graph_->nodes[node];
   size_t count = 1;
   for (const int64_t extent : of.shape) count *= static_cast<size_t>(extent);
@@ -140,7 +140,7 @@ Tensor* Tensors::Make(int node, Layout layout, const Extents& extents, Place* pl
   Tensor* tensor = &tensors_.back();
   tensor->layout = layout;
   tensor->extents = extents;
-  tensor->place = place;
+  tensor->slot = slot;
   const Usage usage = of.kind == Node::Kind::kWeight ? Usage::kWeight : Usage::kValue;
   Accept(library_->CreateTensor(context(), description, usage, &tensor->handle), "the tensor of '" + of.name + "'");
   of_node_[node].push_back(tensor);
@@ -158,21 +158,21 @@ Tensor* Tensors::Find(int node, Layout layout, const Extents& extents) {
 Tensor* Tensors::RowsOf(int node, const Extents& extents) {
   if (Tensor* found = Find(node, Layout::kRows, extents)) return found;
   for (Tensor* tensor : of_node_[node]) {
-    if (tensor->layout == Layout::kRows) return Make(node, Layout::kRows, extents, tensor->place);
+    if (tensor->layout == Layout::kRows) return Make(node, Layout::kRows, extents, tensor->slot);
   }
   const Tensor* from = of_node_[node].front();
-  places_.emplace_back();
-  Tensor* rows = Make(node, Layout::kRows, from->extents, &places_.back());
+  slots_.emplace_back();
+  Tensor* rows = Make(node, Layout::kRows, from->extents, &slots_.back());
   Allocate(rows);
   steps_->push_back({nullptr, from, rows});
-  return from->extents == extents ? rows : Make(node, Layout::kRows, extents, rows->place);
+  return from->extents == extents ? rows : Make(node, Layout::kRows, extents, rows->slot);
 }
 
 void Tensors::Allocate(Tensor* tensor) {
-  if (tensor->place->memory != nullptr) return;
+  if (tensor->slot->memory != nullptr) return;
   cl_uint bytes = 0;
   Accept(library_->TensorBytes(context(), tensor->handle, &bytes), "the size of a tensor");
-  tensor->place->memory =
+  tensor->slot->memory =
       reinterpret_cast<cl_mem>(device_->Allocate(bytes, "a tensor of CLML", [&](opencl::cl_int* code) {
         return opencl::GetApi().clCreateBuffer(device_->context(), opencl::CL_MEM_READ_WRITE,
                                                std::max<size_t>(bytes, 1), nullptr, code);

@@ -37,7 +37,7 @@ Extents ExtentsOf(const std::vector<int64_t>& shape);
 enum class Layout { kRows, kOptimal };
 
 /// Memory of one value, which several tensors may see. That of arguments changes from run to run.
-struct Place {
+struct Slot {
   cl_mem memory = nullptr;
   bool is_argument = false;
 };
@@ -46,9 +46,9 @@ struct Tensor {
   cl_ml_tensor_qcom handle = nullptr;
   Layout layout = Layout::kRows;
   Extents extents = {1, 1, 1, 1};
-  Place* place = nullptr;
+  Slot* slot = nullptr;
 
-  cl_ml_tensor_memory_desc_qcom described() const { return {handle, place->memory}; }
+  cl_ml_tensor_memory_desc_qcom described() const { return {handle, slot->memory}; }
 };
 
 /// What is submitted in a run: a layer, or a copy between layouts.
@@ -72,20 +72,20 @@ class Tensors {
   const Tensor* Read(int node, Layout layout, const Extents& extents);
   /// The tensor that a layer is to write its value into; to be asked for before the layer is made.
   const Tensor* Write(int node, Layout layout, const Extents& extents);
-  /// A tensor in the place of one that a layer does without.
+  /// A placeholder for an optional tensor of a layer.
   cl_ml_tensor_qcom Nothing();
 
   /// Gives weights their memory and their values.
   void Fill(int node, opencl::Memory* memory);
-  /// The place of an argument or a result in rows, which a run puts its memory into.
-  Place* InRows(int node);
+  /// The slot for the memory of an argument or a result in rows; each run sets it.
+  Slot* InRows(int node);
 
   /// All tensors that layers see.
   const std::deque<Tensor>& all() const { return tensors_; }
   size_t bytes() const { return bytes_; }
 
  private:
-  Tensor* Make(int node, Layout layout, const Extents& extents, Place* place);
+  Tensor* Make(int node, Layout layout, const Extents& extents, Slot* slot);
   Tensor* Find(int node, Layout layout, const Extents& extents);
   Tensor* RowsOf(int node, const Extents& extents);
   void Allocate(Tensor* tensor);
@@ -96,7 +96,7 @@ class Tensors {
   const Graph* graph_;
   std::vector<Step>* steps_;
   std::deque<Tensor> tensors_;  // none moves
-  std::deque<Place> places_;
+  std::deque<Slot> slots_;
   std::map<int, std::vector<Tensor*>> of_node_;
   cl_ml_tensor_qcom nothing_ = nullptr;
   size_t bytes_ = 0;

@@ -1,4 +1,4 @@
-# The target jdk, where there is a jni.h: the compiler's own, as in the NDK, or that of a JDK (JAVA_HOME, or the one whose
+# The target jdk, if jni.h exists: the compiler's own, as in the NDK, or that of a JDK (JAVA_HOME, or the one whose
 # javac is on PATH).
 include(CheckIncludeFileCXX)
 check_include_file_cxx(jni.h HAS_OWN_JNI)

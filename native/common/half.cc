@@ -16,7 +16,7 @@ uint16_t ToHalf(double value) {
   if (size >= 65520.0) return sign | 0x7c00;  // halfway between the largest float16 and the next power of two
   int exponent = 0;
   const double fraction = std::frexp(size, &exponent);  // size = fraction * 2^exponent, fraction in [0.5, 1)
-  // 11 significant bits; a carry into the exponent is right as it is.
+  // 11 significant bits; a carry into the exponent is correct.
   const auto bits = static_cast<uint32_t>(std::nearbyint(std::ldexp(fraction, 11)));
   return sign | static_cast<uint16_t>(((exponent + 13) << 10) + bits);
 }

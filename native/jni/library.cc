@@ -8,7 +8,7 @@ namespace tvmake {
 namespace {
 
 // It takes a signal handler when it is loaded. By itself that lasts a millisecond, in which no other thread should need
-// the virtual machine's. Where there is none, it is a part of the other library.
+// the virtual machine's. Without one, it is part of the other library.
 constexpr char kFfi[] = "libtvm_ffi.so";
 constexpr char kInterface[] = "libtvmake_package.so";
 
@@ -40,7 +40,7 @@ std::string LoadLibraryOnce(Library* library) {
                         Find(file, "tvmake_package_run", &found.run) &&
                         Find(file, "tvmake_package_value", &found.value) &&
                         Find(file, "tvmake_last_error", &found.last_error);
-  if (!is_whole) return std::string(kInterface) + " is of another version of tvmake";
+  if (!is_whole) return std::string(kInterface) + " has another version of tvmake";
   *library = found;
   return "";
 }

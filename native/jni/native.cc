@@ -114,7 +114,7 @@ jbyteArray DType(JNIEnv* env, jclass, jlong handle, jboolean of_inputs, jint ind
 
 jlongArray ShapeOf(JNIEnv* env, const tvmake_tensor& tensor) {
   jlongArray shape = env->NewLongArray(tensor.rank);
-  static_assert(sizeof(jlong) == sizeof(int64_t), "extents are copied as they are");
+  static_assert(sizeof(jlong) == sizeof(int64_t), "dimensions are copied without conversion");
   if (shape) env->SetLongArrayRegion(shape, 0, tensor.rank, reinterpret_cast<const jlong*>(tensor.shape));
   return shape;
 }
@@ -191,8 +191,8 @@ const void* ValueOfSize(JNIEnv* env, jlong handle, jint index, jlong bytes) {
 void GetValueIntoBuffer(JNIEnv* env, jclass, jlong handle, jint index, jobject buffer, jlong offset, jlong bytes) {
   Guarded(env, 0, [&] {
     const void* value = ValueOfSize(env, handle, index, bytes);
-    char* place = value ? PartOf(env, buffer, offset, bytes) : nullptr;
-    if (place) std::memcpy(place, value, static_cast<std::size_t>(bytes));
+    char* destination = value ? PartOf(env, buffer, offset, bytes) : nullptr;
+    if (destination) std::memcpy(destination, value, static_cast<std::size_t>(bytes));
     return 0;
   });
 }

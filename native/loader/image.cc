@@ -101,10 +101,10 @@ void* Image::Find(const std::string& name) const {
 void Image::ReadSegments(int file, std::size_t size) {
   Header header;
   ReadAt(file, &header, sizeof header, 0);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) throw LoadError("it is no ELF file");
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) throw LoadError("it is not an ELF file");
   const bool is_ours = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == kMachine;
   if (!is_ours) throw LoadError("it is for another processor");
-  if (header.e_type != ET_DYN) throw LoadError("it is no shared library");
+  if (header.e_type != ET_DYN) throw LoadError("it is not a shared library");
   if (header.e_phentsize != sizeof(Segment)) throw LoadError("it is damaged: segments of another size");
   segments_.resize(header.e_phnum);
   ReadAt(file, segments_.data(), segments_.size() * sizeof(Segment), header.e_phoff);
@@ -193,9 +193,9 @@ std::size_t Image::CountSymbols() const {
 void Image::Relocate() {
   ApplyPacked(packed_ ? At<const Word>(packed_, packed_size_) : nullptr, packed_size_ / sizeof(Word));
   const std::pair<int, int> tables[] = {{DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ}};
-  for (const auto& [place, size] : tables) {
-    if (!table_[place] || !table_[size]) continue;
-    const auto* relocations = At<const Relocation>(table_[place], table_[size]);
+  for (const auto& [table, size] : tables) {
+    if (!table_[table] || !table_[size]) continue;
+    const auto* relocations = At<const Relocation>(table_[table], table_[size]);
     const std::size_t count = table_[size] / sizeof(Relocation);
     for (std::size_t i = 0; i < count; ++i) Apply(relocations[i]);
   }
@@ -208,41 +208,41 @@ void Image::ApplyPacked(const Word* words, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     Word word = words[i];
     if (!(word & 1)) {
-      *Place(word) += reinterpret_cast<Word>(base_);
+      *WordAt(word) += reinterpret_cast<Word>(base_);
       next = word + sizeof(Word);
       continue;
     }
     for (std::size_t bit = 0; (word >>= 1) != 0; ++bit) {
-      if (word & 1) *Place(next + bit * sizeof(Word)) += reinterpret_cast<Word>(base_);
+      if (word & 1) *WordAt(next + bit * sizeof(Word)) += reinterpret_cast<Word>(base_);
     }
     next += kBits * sizeof(Word);
   }
 }
 
-// Where a relocation is put: in a segment that may be written.
-Image::Word* Image::Place(Word address) const {
+// The word of a relocation, which must be in a writable segment.
+Image::Word* Image::WordAt(Word address) const {
   for (const Segment& segment : segments_) {
     const bool is_within = segment.p_type == PT_LOAD && (segment.p_flags & PF_W) && address >= segment.p_vaddr &&
                            address - segment.p_vaddr + sizeof(Word) <= segment.p_memsz;
     if (is_within) return At<Word>(address);
   }
-  throw LoadError("it is damaged: a relocation lies outside of its data");
+  throw LoadError("it is damaged: a relocation is outside of its data");
 }
 
 void Image::Apply(const Relocation& relocation) {
   const auto kind = static_cast<unsigned>(ELF64_R_TYPE(relocation.r_info));
   const std::size_t index = ELF64_R_SYM(relocation.r_info);
   if (kind == kNone) return;
-  Word* place = Place(relocation.r_offset);
+  Word* target = WordAt(relocation.r_offset);
   if (kind == kRelative) {
-    *place = reinterpret_cast<Word>(base_) + static_cast<Word>(relocation.r_addend);
+    *target = reinterpret_cast<Word>(base_) + static_cast<Word>(relocation.r_addend);
     return;
   }
   if (kind != kAbsolute && kind != kGlobal && kind != kJump) {
     throw LoadError("it has a relocation of kind " + std::to_string(kind) + ", which generated code does not need");
   }
   const auto* symbol = At<const Symbol>(table_[DT_SYMTAB] + index * sizeof(Symbol));
-  *place = AddressOf(*symbol) + static_cast<Word>(relocation.r_addend);
+  *target = AddressOf(*symbol) + static_cast<Word>(relocation.r_addend);
 }
 
 Image::Word Image::AddressOf(const Symbol& symbol) const {

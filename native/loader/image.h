@@ -48,7 +48,7 @@ class Image {
   void Relocate();
   void Apply(const Relocation& relocation);
   void ApplyPacked(const Word* words, std::size_t count);
-  Word* Place(Word address) const;
+  Word* WordAt(Word address) const;
   Word AddressOf(const Symbol& symbol) const;
   std::size_t CountSymbols() const;
   void Protect();

@@ -45,7 +45,7 @@ void* OpenCLAllocator::CreateView(const Buffer& buffer, ffi::Shape shape, DLData
 }
 
 void OpenCLAllocator::FreeView(tvm::Device, void* data) {
-  // A view that is no texture is the storage itself, which `Free` gives back.
+  // A view that is not a texture is the storage itself, which `Free` releases.
   auto* memory = static_cast<Memory*>(data);
   if (memory->image() != nullptr && !IsForked()) memory->device().pool().Give(memory);
 }

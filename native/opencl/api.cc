@@ -21,8 +21,8 @@ struct Library {
   std::string missing;  // why it cannot be used; empty when it can
 };
 
-// Where systems keep OpenCL: the loader's name on Linux, then the drivers' own places on Android.
-std::vector<std::string> Places() {
+// OpenCL libraries: the loader's name on Linux, then the drivers' paths on Android.
+std::vector<std::string> LibraryPaths() {
   if (const char* named = std::getenv("TVMAKE_OPENCL_LIBRARY")) return {named};
   return {"libOpenCL.so.1",
           "libOpenCL.so",
@@ -37,13 +37,13 @@ Library Open() {
   Library library;
   void*& handle = library.handle;
   std::string tried;
-  for (const std::string& place : Places()) {
-    handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const std::string& path : LibraryPaths()) {
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) break;
-    tried += (tried.empty() ? "" : ", ") + place;
+    tried += (tried.empty() ? "" : ", ") + path;
   }
   if (handle == nullptr) {
-    library.missing = "no OpenCL library on this machine (looked for " + tried +
+    library.missing = "no OpenCL library on this machine (tried " + tried +
                       "); install a driver and its loader, or name the library in TVMAKE_OPENCL_LIBRARY";
     return library;
   }

@@ -170,7 +170,7 @@ void Device::FailAllocation(cl_int code, size_t bytes, const char* what) const {
 Device& GetDevice(int index) {
   const DeviceList& devices = Devices();
   if (index < 0 || static_cast<size_t>(index) >= devices.size()) {
-    TVM_FFI_THROW(RuntimeError) << "OpenCL: there is no device opencl:" << index << "; this machine has "
+    TVM_FFI_THROW(RuntimeError) << "OpenCL: no device opencl:" << index << "; this machine has "
                                 << devices.size() << (devices.size() == 1 ? " device" : " devices");
   }
   return *devices[index];

@@ -85,7 +85,7 @@ class Device {
 
 /// The device that TVM calls `opencl(index)`: GPUs first, then other accelerators, then CPUs, in the order in which
 /// the platforms list them. TVMAKE_OPENCL_PLATFORM narrows them to platforms whose name contains it.
-/// Throws RuntimeError when there is no such device.
+/// Throws RuntimeError if the device does not exist.
 Device& GetDevice(int index);
 
 /// How many devices there are; none where no OpenCL library is.

@@ -8,7 +8,7 @@
 namespace tvmake {
 namespace opencl {
 
-/// `CL_INVALID_WORK_GROUP_SIZE (-54)`; a code that OpenCL does not name is printed as it is.
+/// `CL_INVALID_WORK_GROUP_SIZE (-54)`; a code without a name is printed as a number.
 std::string ErrorName(cl_int code);
 
 /// Throws RuntimeError `OpenCL: <what>: <name of the code>`.

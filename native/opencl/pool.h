@@ -12,7 +12,7 @@ namespace tvmake {
 namespace opencl {
 
 /// The virtual machine takes and gives back the same storage and textures in every run, kernels the same workspace.
-/// Making them anew costs a driver from microseconds to milliseconds each.
+/// Creating one takes a driver from microseconds to milliseconds.
 class Pool {
  public:
   explicit Pool(Device* device) : device_(device) {}

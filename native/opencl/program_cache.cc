@@ -26,7 +26,7 @@ std::string Setting(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Empty when caching is off, or when the system says of no place for caches (Android, unless TVMAKE_HOME is set).
+// Empty if caching is off, or if the system has no directory for caches (Android, unless TVMAKE_HOME is set).
 fs::path Directory() {
   if (Setting("TVMAKE_OPENCL_CACHE") == "0") return {};
   if (!Setting("TVMAKE_HOME").empty()) return fs::path(Setting("TVMAKE_HOME")) / "opencl";
@@ -35,7 +35,7 @@ fs::path Directory() {
   return {};
 }
 
-// Moves a complete file into place; false when it could not be written.
+// Renames a complete file to its name; false if it could not be written.
 bool WriteAtomically(const fs::path& file, const std::string& content) {
   static std::atomic<int> count{0};
   fs::path temporary = file;

@@ -16,7 +16,7 @@ std::string ProgramKey(const DeviceFacts& facts, const std::string& source, cons
 /// The driver's code for a program, or nothing when it is not there, is damaged, or caching is off.
 std::optional<std::string> LoadProgram(const std::string& key);
 
-/// Keep a program. A cache that cannot be written is no error: the next process compiles again.
+/// Keep a program. A cache that cannot be written is not an error: the next process compiles again.
 ///
 /// Programs are in $TVMAKE_HOME/opencl, or tvmake/opencl in the user's cache directory, a file each. Files appear
 /// complete or not at all, and carry a digest of their content. TVMAKE_OPENCL_CACHE=0 turns the cache off.

@@ -24,7 +24,7 @@ int FirstOfWidth(const std::string& scope, int rank) {
   if (scope == "global.texture") return rank - 2;
   if (scope == "global.texture-weight") return 1;
   if (scope == "global.texture-nhwc") return 2;
-  TVM_FFI_THROW(ValueError) << "OpenCL: '" << scope << "' is no kind of texture; there are "
+  TVM_FFI_THROW(ValueError) << "OpenCL: '" << scope << "' is not a kind of texture; the kinds are "
                             << "global.texture, global.texture-weight and global.texture-nhwc";
   TVM_FFI_UNREACHABLE();
 }

@@ -1,4 +1,4 @@
-// How a tensor lies in a texture.
+// The layout of a tensor in a texture.
 #pragma once
 
 #include <dlpack/dlpack.h>

@@ -8,7 +8,7 @@ namespace tvmake {
 
 // A document without one key of its outermost object. Strings and numbers keep their spelling.
 //
-// Throws std::invalid_argument if `text` is no JSON.
+// Throws std::invalid_argument if `text` is not JSON.
 std::string CanonicalJsonWithout(const std::string& text, const std::string& key);
 
 }  // namespace tvmake

@@ -48,7 +48,7 @@ DLDevice OpenDevice(const std::string& kind) {
     RefuseInput("--device", "no such kind of device: '" + kind + "'", "known: " + known);
   }
   const DLDevice device{found->second, 0};
-  // It may be built into the runtime, so a missing library is no error yet.
+  // It may be built into the runtime, so a missing library is not an error yet.
   std::string reason;
   for (const char* prefix : {"libtvmake_", "libtvm_runtime_"}) {
     if (Exists(device) || dlopen((prefix + kind + ".so").c_str(), RTLD_NOW | RTLD_LOCAL)) continue;

@@ -15,7 +15,7 @@ void LoadLibrary(const std::string& path);
 
 // Device 0 of a kind ("cpu", "opencl" ...), with the runtime library for it if that lies beside this program.
 //
-// Throws Error if there is no such kind or device.
+// Throws Error if the kind or device does not exist.
 DLDevice OpenDevice(const std::string& kind);
 
 // What the runtime knows of a device, as text; empty when it knows nothing.

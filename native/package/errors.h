@@ -8,7 +8,7 @@
 
 namespace tvmake {
 
-inline constexpr char kMakeAgain[] = "make the package again with `tvmake make`, or copy it again from where it came";
+inline constexpr char kMakeAgain[] = "rebuild the package with `tvmake make`, or copy it again from its source";
 
 inline std::string Message(const std::string& where, const std::string& problem, const std::string& remedy) {
   return where + ": " + problem + (remedy.empty() ? "" : "\n  " + remedy);

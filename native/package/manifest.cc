@@ -156,7 +156,7 @@ Manifest VerifyPackage(const std::string& directory) {
     const auto document = json::Parse(text).cast<json::Object>();
     const auto version = At(document, "schema_version").as<int64_t>();
     if (version != kSchemaVersion) {
-      RefuseInput(directory, "mod.json is of schema version " + (version ? std::to_string(*version) : "?") +
+      RefuseInput(directory, "mod.json has schema version " + (version ? std::to_string(*version) : "?") +
                                  ", expected " + std::to_string(kSchemaVersion));
     }
     if (DigestOf(canonical) != Text(document, "own_sha256")) {

@@ -23,13 +23,13 @@ struct SelfTest {
   int64_t samples = 0;
   std::string reference;                // the framework that gave the expected outputs
   std::map<std::string, double> goals;  // what each sample's outputs have to reach
-  std::string why_not;                  // why there are no samples; empty where none were wanted
+  std::string why_not;                  // why there are no samples; empty if none were requested
 };
 
 // The sizes that a dynamic dimension takes.
 struct Bounds {
   int64_t least = 0;
-  std::optional<int64_t> most;  // none where there is no largest
+  std::optional<int64_t> most;  // empty without a maximum
 };
 
 struct Manifest {

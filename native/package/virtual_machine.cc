@@ -70,9 +70,9 @@ std::uint64_t EndOfSegments(std::ifstream* file) {
   std::uint64_t end = 0;
   for (int index = 0; index < header.e_phnum; ++index) {
     Segment segment{};
-    const std::uint64_t place = header.e_phoff + static_cast<std::uint64_t>(index) * header.e_phentsize;
-    file->seekg(static_cast<std::streamoff>(place)).read(reinterpret_cast<char*>(&segment), sizeof segment);
-    if (!*file) return place + sizeof segment;
+    const std::uint64_t offset = header.e_phoff + static_cast<std::uint64_t>(index) * header.e_phentsize;
+    file->seekg(static_cast<std::streamoff>(offset)).read(reinterpret_cast<char*>(&segment), sizeof segment);
+    if (!*file) return offset + sizeof segment;
     if (segment.p_type == PT_LOAD) end = std::max<std::uint64_t>(end, segment.p_offset + segment.p_filesz);
   }
   return end;
@@ -123,7 +123,7 @@ Function Required(const ffi::Module& module, const char* name) {
 }
 
 [[noreturn]] void RefuseCode(const std::string& directory, const std::string& code, const std::string& told) {
-  RefuseInput(directory, "mod.so " + code + ", its manifest tells " + told, kMakeAgain);
+  RefuseInput(directory, "mod.so " + code + ", its manifest declares " + told, kMakeAgain);
 }
 
 std::string Between(const std::string& text, const std::string& opening, const std::string& closing) {
@@ -192,11 +192,11 @@ void CheckArguments(const ffi::Module& machine, const Manifest& manifest, const 
     RefuseCode(directory, "takes " + std::to_string(count) + (count == 1 ? " argument" : " arguments"),
                std::to_string(manifest.arguments.size()));
   }
-  for (int64_t place = 0; place < count; ++place) {
-    const std::string taken = name_of(ffi::String(kMain), place).cast<ffi::String>();
-    const std::string& told = manifest.arguments[static_cast<std::size_t>(place)];
-    if (taken != told) {
-      RefuseCode(directory, "takes '" + taken + "' as argument " + std::to_string(place), "'" + told + "'");
+  for (int64_t index = 0; index < count; ++index) {
+    const std::string actual = name_of(ffi::String(kMain), index).cast<ffi::String>();
+    const std::string& declared = manifest.arguments[static_cast<std::size_t>(index)];
+    if (actual != declared) {
+      RefuseCode(directory, "takes '" + actual + "' as argument " + std::to_string(index), "'" + declared + "'");
     }
   }
 }
@@ -263,9 +263,9 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
   try {
     machine_ = Required(library_, "vm_load_executable")().cast<ffi::Module>();
     std::vector<AnyView> devices;
-    const auto add = [&](DLDevice place) {
+    const auto add = [&](DLDevice target) {
       devices.insert(devices.end(),
-                     {AnyView(static_cast<int>(place.device_type)), AnyView(place.device_id), AnyView(kPooled)});
+                     {AnyView(static_cast<int>(target.device_type)), AnyView(target.device_id), AnyView(kPooled)});
     };
     if (device.device_type != kDLCPU) {
       for (int i = 0; i < kScopes; ++i) add(device);

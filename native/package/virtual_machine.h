@@ -1,4 +1,4 @@
-// A verified package's network on a device, with its parameters in place.
+// A verified package's network on a device, with its parameters loaded.
 #ifndef TVMAKE_VIRTUAL_MACHINE_H_
 #define TVMAKE_VIRTUAL_MACHINE_H_
 

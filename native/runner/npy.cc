@@ -67,7 +67,7 @@ Tensor ReadNpy(const std::string& content, const std::string& dtype, const std::
   const std::string descr = Between(header, "'descr': '", '\'');
   tensor.dtype = DtypeOf(descr, dtype);
   if (tensor.dtype.empty()) {
-    RefuseInput(where, "is of numpy's type '" + Printable(descr) + "', the package takes " + dtype);
+    RefuseInput(where, "has numpy's type '" + Printable(descr) + "', the package takes " + dtype);
   }
   if (header.find("'fortran_order': False") == std::string::npos) {
     RefuseInput(where, "is stored column by column", "save numpy.ascontiguousarray of it");

@@ -18,7 +18,7 @@ std::string MemberName(const std::string& kind, const std::string& name, int64_t
 
 class NpzReader {
  public:
-  // Throws Error if it is no such archive, here and below.
+  // Throws Error if it is not such an archive, here and below.
   explicit NpzReader(const std::string& path);
 
   bool Has(const std::string& member) const { return members_.count(member) != 0; }
@@ -47,7 +47,7 @@ class NpzWriter {
   explicit NpzWriter(const std::string& path) : path_(path), file_(path) {}
 
   void Add(const std::string& member, const Tensor& tensor);
-  // Without it, there is no file.
+  // Without it, the file does not exist.
   void Finish();
 
  private:

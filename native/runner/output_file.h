@@ -10,7 +10,7 @@ namespace tvmake {
 
 class OutputFile {
  public:
-  // Throws Error if the place cannot be written, here and below.
+  // Throws Error if the file cannot be written, here and below.
   explicit OutputFile(const std::string& path);
   // Without Finish, nothing is left.
   ~OutputFile();

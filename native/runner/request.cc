@@ -18,7 +18,7 @@ using tvm::ffi::Any;
 
 constexpr char kRemedy[] = "use the runner of the same version of tvmake";
 
-// Read a member into a field; false when it is no member of that name.
+// Read a member into a field; false if it has another name.
 template <typename Field>
 bool Take(const std::string& name, const Any& value, const char* expected, Field* field) {
   if (name != expected) return false;
@@ -67,11 +67,11 @@ Request ReadRequest(const std::string& path) {
       }
     }
   } catch (const tvm::ffi::Error& error) {
-    RefuseInput(path, "is no request (" + Cause(error.message()) + ")");
+    RefuseInput(path, "is not a request (" + Cause(error.message()) + ")");
   } catch (const std::invalid_argument& error) {
-    RefuseInput(path, std::string("is no request (") + error.what() + ")");
+    RefuseInput(path, std::string("is not a request (") + error.what() + ")");
   }
-  if (request.samples < 1) RefuseInput(path, "is no request (samples has to be 1 or more)");
+  if (request.samples < 1) RefuseInput(path, "is not a request (samples must be 1 or more)");
   return request;
 }
 

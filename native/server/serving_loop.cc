@@ -79,7 +79,7 @@ class Copy {
       int32_t ndim;
       DLDataType dtype;
     } begin;
-    static_assert(sizeof begin == 24, "as it is sent");
+    static_assert(sizeof begin == 24, "the size in the protocol");
     client.ReadOn(&begin, sizeof begin);
     if (begin.ndim < 0 || begin.ndim > kMostAxes) throw std::runtime_error("the client sent no tensor");
     shape_.resize(static_cast<std::size_t>(begin.ndim));

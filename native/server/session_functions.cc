@@ -54,7 +54,7 @@ Bytes Content(const fs::path& path) {
 void Write(const fs::path& path, const char* data, std::size_t size, bool is_new) {
   if (is_new) {
     fs::create_directories(path.parent_path());
-    // Over a library that is loaded, nothing may be written; a new file leaves it as it is.
+    // A loaded library must not be overwritten; a new file leaves it unchanged.
     fs::remove(path);
   }
   std::ofstream file(path, std::ios::binary | std::ios::app);
@@ -76,32 +76,32 @@ String FactsText(const FileFacts& file) { return String(std::to_string(file.size
 }  // namespace
 
 void RegisterSessionFunctions(const std::string& directory, const UploadCache& cache) {
-  const fs::path place = directory;
+  const fs::path workspace = directory;
   const auto set = [](const char* name, auto function) {
     Function::SetGlobal(std::string("tvm.rpc.server.") + name, Function::FromTyped(function), /*override=*/true);
   };
-  set("workpath", [place](String name) { return String(AnyPath(place, name).string()); });
-  set("upload", [place](String name, Bytes data) { Write(SessionPath(place, name), data.data(), data.size(), true); });
-  set("download", [place](String name) { return Content(AnyPath(place, name)); });
-  set("remove", [place](String name) { fs::remove_all(SessionPath(place, name)); });
-  set("listdir", [place](String name) { return Names(AnyPath(place, name)); });
-  set("load_module", [place](String name) { return Module::LoadFromFile(Library(place, name).string()); });
-  set("download_linked_module", [place](String name) { return Content(Library(place, name)); });
+  set("workpath", [workspace](String name) { return String(AnyPath(workspace, name).string()); });
+  set("upload", [workspace](String name, Bytes data) { Write(SessionPath(workspace, name), data.data(), data.size(), true); });
+  set("download", [workspace](String name) { return Content(AnyPath(workspace, name)); });
+  set("remove", [workspace](String name) { fs::remove_all(SessionPath(workspace, name)); });
+  set("listdir", [workspace](String name) { return Names(AnyPath(workspace, name)); });
+  set("load_module", [workspace](String name) { return Module::LoadFromFile(Library(workspace, name).string()); });
+  set("download_linked_module", [workspace](String name) { return Content(Library(workspace, name)); });
 
   const auto extend = [](const char* name, auto function) {
     Function::SetGlobal(std::string("tvmake.rpc.") + name, Function::FromTyped(function), /*override=*/true);
   };
   extend("version", [] { return String(kTvmVersion); });
-  extend("store", [place](String name, DLTensor* tensor, int64_t offset) {
+  extend("store", [workspace](String name, DLTensor* tensor, int64_t offset) {
     if (tensor->device.device_type != kDLCPU) TVM_FFI_THROW(ValueError) << "tvmake.rpc.store takes a tensor of the CPU";
     const char* bytes = static_cast<const char*>(tensor->data) + tensor->byte_offset;
-    Write(SessionPath(place, name), bytes, tvm::ffi::GetDataSize(*tensor), offset == 0);
+    Write(SessionPath(workspace, name), bytes, tvm::ffi::GetDataSize(*tensor), offset == 0);
   });
-  extend("digest", [place](String name) { return FactsText(FactsOf(SessionPath(place, name))); });
+  extend("digest", [workspace](String name) { return FactsText(FactsOf(SessionPath(workspace, name))); });
   extend("take",
-         [place, cache](String name, String sha256) { return cache.Take(Spelled(sha256), SessionPath(place, name)); });
-  extend("keep", [place, cache](String name, String sha256) {
-    const fs::path path = SessionPath(place, name);
+         [workspace, cache](String name, String sha256) { return cache.Take(Spelled(sha256), SessionPath(workspace, name)); });
+  extend("keep", [workspace, cache](String name, String sha256) {
+    const fs::path path = SessionPath(workspace, name);
     const FileFacts found = FactsOf(path);
     if (found.sha256 == Spelled(sha256)) cache.Keep(path, found);
     return FactsText(found);

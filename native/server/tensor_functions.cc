@@ -42,7 +42,7 @@ int64_t Address(const DLTensor* tensor) { return reinterpret_cast<int64_t>(tenso
 
 void SetInput(PackedArgs args, Any* result) {
   const auto set_input = args[0].cast<Module>()->GetFunction("set_input");
-  if (!set_input.has_value()) TVM_FFI_THROW(ValueError) << "tvmake.rpc.set_input: this is no virtual machine";
+  if (!set_input.has_value()) TVM_FFI_THROW(ValueError) << "tvmake.rpc.set_input: this is not a virtual machine";
   std::vector<Any> given = {args[1].cast<String>()};
   for (int i = 2; i < args.size(); ++i) {
     if (const auto several = args[i].as<Array<Tensor>>()) {

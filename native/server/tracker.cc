@@ -107,7 +107,7 @@ void Tracker::Read() {
 #endif
   read_.append(part, static_cast<std::size_t>(size));
   if (state_ == State::kGreeting && read_.size() >= 4) {
-    if (NumberAt(read_, 0) != kTrackerMagic) return Lose("what answers there is no TVM tracker");
+    if (NumberAt(read_, 0) != kTrackerMagic) return Lose("the program at this address is not a TVM tracker");
     read_.erase(0, 4);
     state_ = State::kUp;
     was_logged_ = false;
@@ -119,7 +119,7 @@ void Tracker::Read() {
   }
   while (state_ == State::kUp && read_.size() >= 4) {
     const uint32_t length = NumberAt(read_, 0);
-    if (length == 0 || length > kLongest) return Lose("what answers there is no TVM tracker");
+    if (length == 0 || length > kLongest) return Lose("the program at this address is not a TVM tracker");
     if (read_.size() < 4 + length) return;
     const std::string answer = read_.substr(4, length);
     read_.erase(0, 4 + length);

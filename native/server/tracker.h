@@ -19,7 +19,7 @@ class Tracker {
   Tracker(const Options& options, int port);
   ~Tracker();
 
-  // There is no session: have the next client sent here.
+  // No session is open: accept the next client.
   void Offer();
   // There is one.
   void Withhold() { is_offering_ = false; }

@@ -26,8 +26,8 @@ bool IsDigest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Have a file's content at another path, whatever is there; without a second copy where the system can.
-bool Place(const fs::path& from, const fs::path& to) {
+// Link a file to another path, or copy it if the file system has no links; an existing file is replaced.
+bool LinkOrCopy(const fs::path& from, const fs::path& to) {
   std::error_code problem;
   fs::create_directories(to.parent_path(), problem);
   fs::remove(to, problem);
@@ -43,7 +43,7 @@ struct Entry {
   fs::path path;
 };
 
-// What lies in a cache's directory and is its own, the least recently used first.
+// The cache's own files in its directory, the least recently used first.
 std::vector<Entry> Entries(const fs::path& directory) {
   std::vector<Entry> kept;
   std::error_code problem;
@@ -90,7 +90,7 @@ bool UploadCache::Take(const std::string& sha256, const fs::path& path) const {
   const fs::path kept = directory_ / sha256;
   std::error_code problem;
   if (directory_.empty() || !IsDigest(sha256) || !fs::is_regular_file(kept, problem)) return false;
-  if (!Place(kept, path)) return false;
+  if (!LinkOrCopy(kept, path)) return false;
   if (FactsOf(path).sha256 != sha256) {
     Log(kept.string() + " is damaged; it will be sent again");
     fs::remove(kept, problem);
@@ -106,7 +106,7 @@ void UploadCache::Keep(const fs::path& path, const FileFacts& facts) const {
   const fs::path kept = directory_ / facts.sha256;
   if (directory_.empty() || fs::exists(kept, problem) || !HasRoomFor(facts.size)) return;
   const fs::path unfinished = directory_ / (kUnfinished + std::to_string(getpid()));
-  if (Place(path, unfinished)) fs::rename(unfinished, kept, problem);
+  if (LinkOrCopy(path, unfinished)) fs::rename(unfinished, kept, problem);
   fs::remove(unfinished, problem);
 }
 

@@ -28,7 +28,7 @@ class UploadCache {
   // Have the file with this digest at a path; false if it is not here, or no longer intact.
   bool Take(const std::string& sha256, const std::filesystem::path& path) const;
 
-  // Keep a file, which stays where it is too. One that cannot be kept is no error.
+  // Store a copy of a file. A failure is not an error.
   void Keep(const std::filesystem::path& path, const FileFacts& facts) const;
 
  private:

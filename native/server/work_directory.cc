@@ -43,9 +43,9 @@ WorkDirectory::~WorkDirectory() { Remove(path_); }
 
 void RemoveAbandoned(const std::string& parent) {
   std::error_code problem;
-  const fs::path place = Parent(parent);
-  fs::directory_iterator entries(place, problem);
-  if (problem) throw std::runtime_error(place.string() + ": cannot be used (" + problem.message() + ")");
+  const fs::path directory = Parent(parent);
+  fs::directory_iterator entries(directory, problem);
+  if (problem) throw std::runtime_error(directory.string() + ": cannot be used (" + problem.message() + ")");
   for (const fs::directory_entry& entry : entries) {
     const std::string name = entry.path().filename();
     if (name.rfind(kPrefix, 0) != 0) continue;

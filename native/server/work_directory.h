@@ -21,7 +21,7 @@ class WorkDirectory {
   std::string path_;
 };
 
-// Remove what servers left behind that were killed. Throws std::runtime_error if `parent` is no directory.
+// Remove directories of killed servers. Throws std::runtime_error if `parent` is not a directory.
 void RemoveAbandoned(const std::string& parent);
 
 }  // namespace tvmake

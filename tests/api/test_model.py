@@ -37,7 +37,7 @@ HEAVY = {"numpy", "tvm", "torch", "onnx", "onnxruntime", "pydantic", "yaml", "sn
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(DIRECTORY, shared.directory())
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a notebook's kernel has no environment activated
@@ -107,7 +107,7 @@ def test_a_package_is_timed_from_whatever_directory_the_process_works_in(tmp_pat
 
 
 @pytest.mark.parametrize("is_of_config", [False, True])
-def test_a_model_stays_where_it_was_loaded(place: Path, tmp_path: Path, monkeypatch, is_of_config: bool):
+def test_a_model_stays_where_it_was_loaded(workspace: Path, tmp_path: Path, monkeypatch, is_of_config: bool):
     if is_of_config:
         values = {
             "models": {"digits": {"source": "digits.onnx"}},
@@ -118,7 +118,7 @@ def test_a_model_stays_where_it_was_loaded(place: Path, tmp_path: Path, monkeypa
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     package = model.compile(shows_progress=False)
-    assert package.file.is_relative_to(place)
+    assert package.file.is_relative_to(workspace)
     assert package.validate(model).passed
     assert not list((tmp_path / "elsewhere").iterdir())
 
@@ -132,7 +132,7 @@ def test_the_command_line_makes_the_same_bytes_and_nothing_is_made_twice(capfd: 
     assert digest(Path("digits.tar")) == digest(made.file)
 
 
-def test_a_model_of_a_config_is_made_among_its_results(place: Path):
+def test_a_model_of_a_config_is_made_among_its_results(workspace: Path):
     values = {
         "models": {"digits": {"source": "digits.onnx"}},
         "precisions": ["float32", "float16"],
@@ -140,7 +140,7 @@ def test_a_model_of_a_config_is_made_among_its_results(place: Path):
     }
     Path("tvmake.yaml").write_text(yaml.safe_dump(values))
     package = tvmake.load("digits").compile(precision="float16")
-    assert package.file == place / "results/digits/float16/cpu/package.tar"
+    assert package.file == workspace / "results/digits/float16/cpu/package.tar"
     assert package.validate(tvmake.load("digits")).passed
     before = digest(package.file)
     subprocess.run([TVMAKE, "make", str(package.file), "--forceall"], check=True, capture_output=True)
@@ -225,7 +225,7 @@ def of_a_config() -> tvmake.Model:
 
 MISTAKES = {
     "no file": (lambda: tvmake.load("none.onnx"), "none.onnx: no such file"),
-    "no model": (lambda: tvmake.load(3), "a int is no model that tvmake reads"),
+    "no model": (lambda: tvmake.load(3), "a int is not a model that tvmake reads"),
     "a function of jax": (lambda: tvmake.load(jax.jit(lambda x: x)), "write it as StableHLO and load that file"),
     "no shapes": (lambda: tvmake.load("digits.onnx", (1, 2)), "expected shapes by input"),
     "no target": (
@@ -235,7 +235,7 @@ MISTAKES = {
     "no precision": (lambda: tvmake.load("digits.onnx").compile(precision="float8"), "expected one of float32"),
     "no option": (lambda: tvmake.load("digits.onnx").compile(options={"builds": {}}), "did you mean 'build'?"),
     "no directory": (lambda: tvmake.load("digits.onnx").compile(output="none/m.tar"), "there is no directory 'none'"),
-    "the model itself": (lambda: tvmake.load("digits.onnx").compile(output="digits.onnx"), "and is no package"),
+    "the model itself": (lambda: tvmake.load("digits.onnx").compile(output="digits.onnx"), "and is not a package"),
     "a number for a file": (
         lambda: tvmake.load("digits.onnx").compile(output=3),
         "output: expected the path of the package to write (got a int)",
@@ -299,7 +299,7 @@ def test_a_package_for_another_machine_can_be_made_and_looked_at():
     assert "image" in package._repr_html_()
 
 
-def test_a_package_that_was_made_anew_is_not_timed_for_the_one_that_was_opened():
+def test_a_package_that_was_made_again_is_not_timed_for_the_one_that_was_opened():
     model = tvmake.load("digits.onnx")
     first = model.compile(shows_progress=False)
     scores = first.run(image())
@@ -332,7 +332,7 @@ def test_importing_tvmake_loads_no_library():
         ("digits.onnx", {"config": 3}, "config: expected a text (got 3)", ""),
     ],
 )
-def test_what_is_no_model_is_refused_when_it_is_loaded_and_no_library_is(
+def test_what_is_not_a_model_is_refused_when_it_is_loaded_and_no_library_is(
     source: str, options: dict[str, object], problem: str, remedy: str
 ):
     Path("digits.npz").touch()

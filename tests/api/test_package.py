@@ -1,4 +1,4 @@
-"""`tvmake.open(…).run`: what one run gives is no other's."""
+"""`tvmake.open(…).run`: the outputs of each run are independent."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import tvmake
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tvmake.Package:
-    """Of a network with an open extent, one input that is an output, too, and outputs of several types."""
+    """A network with a dynamic dimension, an input that is an output too, and outputs of several types."""
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     made = onnx.parser.parse_model(

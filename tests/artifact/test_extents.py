@@ -39,7 +39,10 @@ def test_sizes_within_their_bounds_that_agree_are_taken(shapes: dict):
         ({"ids": (2, 0)}, "length is 0 in 'ids'; this package takes 1 to 512"),
         ({"ids": (1, 7)}, "batch is 1 in 'ids'; this package takes 2 or more"),
         ({"ids": (2, 7), "past": (3, 7, 8)}, "batch is 3 in 'past' and 2 in 'ids'"),
-        ({"ids": (2, 7), "past": (2, 1, 8), "mask": (2, 9)}, "past + length is 9 in 'mask' and 8 by the other inputs"),
+        (
+            {"ids": (2, 7), "past": (2, 1, 8), "mask": (2, 9)},
+            "past + length is 9 in 'mask' but should be 8 for the other inputs",
+        ),
     ],
 )
 def test_a_size_beyond_its_bounds_or_in_conflict_is_named_with_them(shapes: dict, problem: str):

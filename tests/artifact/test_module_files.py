@@ -27,7 +27,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_what_is_no_module_is_refused(tmp_path: Path, text: str):
+def test_what_is_not_a_module_is_refused(tmp_path: Path, text: str):
     (tmp_path / "m.json").write_text(text)
     with pytest.raises(InputError, match=r"not a module"):
         load_module(tmp_path / "m.json")
@@ -66,4 +66,4 @@ def test_files_that_are_gone_are_named_with_what_makes_them_again(tmp_path: Path
     for read in (load_module, load_params):
         with pytest.raises(InputError, match="no such") as caught:
             read(tmp_path / "gone")
-        assert "`tvmake make` makes it again" in (caught.value.remedy or "")
+        assert "`tvmake make` rebuilds it" in (caught.value.remedy or "")

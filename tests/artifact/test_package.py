@@ -63,15 +63,15 @@ def package(files: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def extracted(package: Path, tmp_path: Path) -> Path:
-    place = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
-    place.mkdir()
-    unpack(package, place)
-    return place
+    directory = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
+    directory.mkdir()
+    unpack(package, directory)
+    return directory
 
 
 def test_a_package_comes_out_as_it_went_in(package: Path, tmp_path: Path):
-    place = extracted(package, tmp_path)
-    assert {name: (place / name).read_bytes() for name in CONTENT} == CONTENT
+    directory = extracted(package, tmp_path)
+    assert {name: (directory / name).read_bytes() for name in CONTENT} == CONTENT
 
 
 def test_packing_twice_gives_the_same_bytes_whatever_the_files_times_and_modes(
@@ -192,10 +192,10 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(package: Path, tmp_path: P
     altered = tmp_path / "flipped.tar"
     altered.write_bytes(data)
     try:
-        place = extracted(altered, tmp_path)
+        directory = extracted(altered, tmp_path)
     except InputError:
         return
-    assert {name: (place / name).read_bytes() for name in CONTENT} == CONTENT
+    assert {name: (directory / name).read_bytes() for name in CONTENT} == CONTENT
 
 
 def test_garbage_and_directories_are_refused(tmp_path: Path):
@@ -207,12 +207,12 @@ def test_garbage_and_directories_are_refused(tmp_path: Path):
 
 def test_the_store_unpacks_once_and_replaces_a_copy_someone_touched(package: Path, tmp_path: Path):
     root = tmp_path / "store"
-    place = store.put(package, root)
-    assert place.name == digest_file(package)
-    stamp = (place / LIBRARY).stat().st_mtime_ns
-    assert store.put(package, root) == place
-    assert (place / LIBRARY).stat().st_mtime_ns == stamp
-    (place / LIBRARY).write_bytes(b"tampered")
+    directory = store.put(package, root)
+    assert directory.name == digest_file(package)
+    stamp = (directory / LIBRARY).stat().st_mtime_ns
+    assert store.put(package, root) == directory
+    assert (directory / LIBRARY).stat().st_mtime_ns == stamp
+    (directory / LIBRARY).write_bytes(b"tampered")
     store.put(package, root)
-    assert (place / LIBRARY).read_bytes() == CONTENT[LIBRARY]
-    assert [path.name for path in root.iterdir()] == [place.name]
+    assert (directory / LIBRARY).read_bytes() == CONTENT[LIBRARY]
+    assert [path.name for path in root.iterdir()] == [directory.name]

@@ -16,13 +16,13 @@ def drawn(seed: int) -> tuple[list[dict[str, Option]], list[Edge], float]:
     count = int(draw.integers(1, 7))
     options = []
     for _ in range(count):
-        able = [one for one in PRECISIONS[1:] if draw.integers(0, 5)]
+        able = [precision for precision in PRECISIONS[1:] if draw.integers(0, 5)]
         options.append(
             {"float32": Option(0.0, 0.0)}
             | {one: Option(float(draw.normal(-1, 1)), float(draw.uniform(0, 1))) for one in able}
         )
     edges = [
-        Edge(first, second, {one: float(draw.uniform(0, 1)) for one in PRECISIONS[1:]})
+        Edge(first, second, {precision: float(draw.uniform(0, 1)) for precision in PRECISIONS[1:]})
         for second in range(count)
         for first in range(max(0, second - 3), second)
         if draw.integers(0, 3)
@@ -46,7 +46,7 @@ def test_the_front_is_that_of_all_assignments(seed: int):
 
 def test_the_order_of_precisions_does_not_matter():
     options, edges, base = drawn(3)
-    turned = [dict(reversed(one.items())) for one in options]
+    turned = [dict(reversed(option.items())) for option in options]
     assert pareto_front(turned, edges, base) == pareto_front(options, edges, base)
 
 

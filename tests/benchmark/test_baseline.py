@@ -1,4 +1,4 @@
-"""The source model in its own framework, measured by turns in a process of its own."""
+"""The source model in its own framework, measured alternately in a separate process."""
 
 from pathlib import Path
 
@@ -108,7 +108,7 @@ def test_without_a_turn_there_is_no_figure(tmp_path: Path):
 
 
 def test_a_long_name_of_the_temporary_directory_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    place = tmp_path / ("long" * 40)
-    place.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(place))
+    directory = tmp_path / ("long" * 40)
+    directory.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
     assert isinstance(measure(tmp_path, RESOURCES / "digits.onnx", turns=1), Baseline)

@@ -64,7 +64,7 @@ def test_a_quiet_measurement_is_not_noisy_and_a_wild_one_says_by_how_much():
     assert not latency_statistics(measured(5, spread=0.2), noise_cv=0.5).is_noisy
 
 
-def test_a_large_drift_is_said_as_a_factor():
+def test_a_large_drift_is_reported_as_a_factor():
     assert "the last quarter takes 4 times as long as the first" in latency_statistics([1.0] * 10 + [4.0] * 10).noise
 
 

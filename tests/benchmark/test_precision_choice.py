@@ -2,7 +2,7 @@
 
 import pytest
 
-from tvmake.benchmark.precision_choice import MeasuredAssignment, choose, explained
+from tvmake.benchmark.precision_choice import MeasuredAssignment, choose, explain_choices
 from tvmake.quantize.precision import LayerAssignment
 from tvmake.validate.verdict import MissedGoal
 
@@ -27,15 +27,15 @@ def test_the_fastest_that_meets_the_goals_is_chosen():
 
 def test_of_those_as_fast_the_most_accurate_is_chosen_and_the_reason_names_the_fastest():
     candidates = [measured("fast", 1.0, 1e-4), measured("exact", 1.015, 1e-6), measured("slow", 1.03, 1e-9)]
-    place, because = choose(candidates)
-    assert candidates[place].name == "exact"
+    index, because = choose(candidates)
+    assert candidates[index].name == "exact"
     assert "as fast as 'fast' within 2%" in because
 
 
 def test_where_none_meets_the_goals_the_nearest_is_chosen_and_it_says_by_how_much_it_misses():
     candidates = [measured("a", 1, 1e-2, sqnr(20)), measured("b", 3, 1e-3, sqnr(38))]
-    place, because = choose(candidates)
-    assert candidates[place].name == "b"
+    index, because = choose(candidates)
+    assert candidates[index].name == "b"
     assert because == "none meets the goals, and this one misses them least: sqnr_db (goal 40): 38 dB"
 
 
@@ -56,14 +56,16 @@ def test_every_candidate_has_its_reason_and_its_place_on_the_front():
         measured("coarse", 1, 1e-2, sqnr(20)),
         failed,
     ]
-    place, because = choose(candidates)
-    found = {one.name: one for one in explained(candidates, place, because)}
+    index, because = choose(candidates)
+    found = {one.name: one for one in explain_choices(candidates, index, because)}
     assert list(found) == ["coarse", "chosen", "slow", "beaten", "failed"]
     assert {name: one.is_on_front for name, one in found.items()} == {
         "coarse": True, "chosen": True, "slow": True, "beaten": False, "failed": False,
     }  # fmt: skip
     assert found["chosen"].reason == "the fastest that meets the goals"
     assert found["coarse"].reason == "misses sqnr_db (goal 40): 20 dB"
-    assert found["slow"].reason == "takes 2.00 × as long as the chosen one"
-    assert found["beaten"].reason == "takes 2.50 × as long as the chosen one; 'chosen' is faster and more accurate"
+    assert found["slow"].reason == "takes 2.00 × as long as the chosen candidate"
+    assert (
+        found["beaten"].reason == "takes 2.50 × as long as the chosen candidate; 'chosen' is faster and more accurate"
+    )
     assert found["failed"].reason == "does not run: it crashed"

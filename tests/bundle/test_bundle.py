@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.lock.made import BEST, WORKLOADS, fill, lock
 from tests.provenance.examples import make_package
-from tests.records.examples import PLACE, digests, files, record
+from tests.records.examples import CONTEXT, digests, files, record
 from tvmake.bundle import contents as bundles
 from tvmake.bundle import read as reading
 from tvmake.bundle.read import read_bundle
@@ -96,14 +96,14 @@ def test_a_bundle_holds_config_lock_records_packages_and_models(bundle: Path):
     ]
 
 
-def test_everything_arrives_as_it_was_and_the_config_means_the_same(run: Plan, bundle: Path, site: Path):
+def test_everything_arrives_unchanged_and_the_config_means_the_same(run: Plan, bundle: Path, site: Path):
     there = RecordStore(site / "records")
     done = read_bundle(bundle, site, there)
     assert (site / "run.lock").read_bytes() == LOCK.read_bytes()
     assert (site / "digits.onnx").read_bytes() == Path("digits.onnx").read_bytes()
     assert (site / PACKAGE).read_bytes() == Path("results/digits/float32/cpu/package.tar").read_bytes()
     assert portable_config(Plan(load([site / "tvmake.yaml"]))) == portable_config(run)
-    assert BEST.digest in digests(there.load(PLACE, WORKLOADS[0]))
+    assert BEST.digest in digests(there.load(CONTEXT, WORKLOADS[0]))
     assert len(done.placed) == 9
 
 
@@ -111,7 +111,7 @@ def test_importing_again_changes_nothing_and_records_are_merged(bundle: Path, si
     there = RecordStore(site / "records")
     fill(there, record(50, ms=0.1))
     read_bundle(bundle, site, there)
-    assert len(there.load(PLACE, WORKLOADS[0])) == 3
+    assert len(there.load(CONTEXT, WORKLOADS[0])) == 3
     before = files(site)
     done = read_bundle(bundle, site, there)
     assert (done.placed, len(done.unchanged)) == ([], 9)
@@ -125,7 +125,7 @@ def test_files_of_the_user_are_not_overwritten_unless_asked_to(
     there = site / "records"
     command = ["bundle", "import", str(bundle), "--into", str(site), "--store", str(there)]
     assert tvmake(command) == 1
-    assert "tvmake.yaml: is there and differs from the bundle's; nothing was placed" in capsys.readouterr().err
+    assert "tvmake.yaml: exists and differs from the bundle's; nothing was written" in capsys.readouterr().err
     assert files(site) == {"tvmake.yaml": b"mine"}
     assert tvmake([*command, "--replace"]) == 0
     assert f"replaced {site / 'tvmake.yaml'}" in capsys.readouterr().out
@@ -135,11 +135,11 @@ def test_files_of_the_user_are_not_overwritten_unless_asked_to(
 def test_a_link_or_a_directory_in_a_files_place_is_refused_even_with_replace(bundle: Path, site: Path, tmp_path: Path):
     (tmp_path / "precious").write_text("precious")
     (site / "tvmake.yaml").symlink_to(tmp_path / "precious")
-    with pytest.raises(InputError, match="is no plain file"):
+    with pytest.raises(InputError, match="is not a plain file"):
         read_bundle(bundle, site, RecordStore(site / "records"), replace=True)
     (site / "tvmake.yaml").unlink()
     (site / "packages").write_text("a file where a directory has to be")
-    with pytest.raises(InputError, match="is no plain file"):
+    with pytest.raises(InputError, match="is not a plain file"):
         read_bundle(bundle, site, RecordStore(site / "records"), replace=True)
     assert (tmp_path / "precious").read_text() == "precious"
 
@@ -159,7 +159,7 @@ def test_a_link_or_a_directory_in_a_files_place_is_refused_even_with_replace(bun
     ],
 )
 def test_members_that_have_no_place_are_refused_and_nothing_is_placed(bundle: Path, site: Path, name: str):
-    with pytest.raises(InputError, match=r"unsafe member|no part of a bundle|not the file that its lock names"):
+    with pytest.raises(InputError, match=r"unsafe member|not a valid member|not the file that its lock names"):
         read_bundle(rewritten(bundle, {name: b"x"}), site, RecordStore(site / "records"))
     assert files(site) == {}
     assert list(site.iterdir()) == []
@@ -186,17 +186,17 @@ def test_what_does_not_fit_the_lock_is_refused(run: Plan, bundle: Path, site: Pa
     other = make_package(tmp_path / "other" / "package.tar", library, ("digits", "float32", "cpu"), b"other")
     cases = [
         ({PACKAGE: other.read_bytes()}, "is not the package that its lock names"),
-        ({PACKAGE: None}, "holds no packages/digits/float32/cpu/package.tar, which its lock names"),
+        ({PACKAGE: None}, "has no packages/digits/float32/cpu/package.tar, which its lock lists"),
         ({"inputs/digits.onnx": b"other model"}, "is not the file that its lock names"),
         ({"inputs/extra.py": b"print()"}, "is not the file that its lock names"),
         ({"run.lock": changed_lock(lambda values: values.update(schema_version=2))}, "schema version 2, expected 1"),
-        ({"run.lock": LOCK.read_bytes()[:500]}, "is no lock, or truncated"),
-        ({"run.lock": None}, r"holds no run\.lock"),
-        ({"tvmake.yaml": None}, r"holds no tvmake\.yaml"),
-        ({"records.jsonl.gz": b"no gzip"}, "no file of records, or damaged"),
-        ({PACKAGE.replace(".tar", ".cdx.json"): b"{}"}, "no component list"),
-        ({PACKAGE + ".sig": b"no signature"}, "is no signature"),
-        ({PACKAGE.replace(".tar", ".provenance.json"): b"{}"}, "is no provenance"),
+        ({"run.lock": LOCK.read_bytes()[:500]}, "is not a lock, or truncated"),
+        ({"run.lock": None}, r"has no run\.lock"),
+        ({"tvmake.yaml": None}, r"has no tvmake\.yaml"),
+        ({"records.jsonl.gz": b"no gzip"}, "not a file of records, or is damaged"),
+        ({PACKAGE.replace(".tar", ".cdx.json"): b"{}"}, "not a component list"),
+        ({PACKAGE + ".sig": b"no signature"}, "is not a signature"),
+        ({PACKAGE.replace(".tar", ".provenance.json"): b"{}"}, "is not a provenance"),
         ({"bundle.json": b'{"schema_version": 3}'}, "schema version 3, expected 1"),
         ({"bundle.json": b"[]"}, "not a JSON object"),
         ({"bundle.json": None}, r"does not begin with bundle\.json"),
@@ -211,7 +211,7 @@ def test_what_does_not_fit_the_lock_is_refused(run: Plan, bundle: Path, site: Pa
 def test_members_that_differ_from_the_list_are_refused(bundle: Path, site: Path):
     for changed, problem in (
         ({"tvmake.yaml": b"models: {}"}, "has 10 bytes, expected"),
-        ({"inputs/more": b"x"}, "does not name"),
+        ({"inputs/more": b"x"}, "does not list"),
         ({"tvmake.yaml": None}, r"tvmake\.yaml is missing"),
         ({"tvmake.yaml": bytes(len(members(bundle)["tvmake.yaml"]))}, "is altered"),
     ):
@@ -223,7 +223,7 @@ def test_members_that_differ_from_the_list_are_refused(bundle: Path, site: Path)
 def test_records_that_are_made_to_fill_a_disk_are_refused(bundle: Path, site: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reading, "FREE_BYTES", 1 << 20)
     bomb = gzip.compress(bytes(64 << 20))
-    with pytest.raises(InputError, match="it is made to fill disks"):
+    with pytest.raises(InputError, match="it would fill the disk"):
         read_bundle(rewritten(bundle, {"records.jsonl.gz": bomb}), site, RecordStore(site / "records"))
     assert list(site.iterdir()) == []
 
@@ -231,14 +231,14 @@ def test_records_that_are_made_to_fill_a_disk_are_refused(bundle: Path, site: Pa
 def test_a_run_that_changed_since_it_was_locked_is_not_bundled(run: Plan, tmp_path: Path, library: bytes):
     with Path("digits.onnx").open("ab") as file:
         file.write(b" ")
-    with pytest.raises(InputError, match=r"digits\.onnx: is not the file that the lock names"):
+    with pytest.raises(InputError, match=r"digits\.onnx: differs from the file in the lock"):
         write_bundle(run, LOCK, tmp_path / "out.tar", with_inputs=True)
     write_bundle(run, LOCK, tmp_path / "out.tar", with_inputs=False)
     make_package(Path("results/digits/float32/cpu/package.tar"), library, ("digits", "float32", "cpu"), b"new")
     with pytest.raises(InputError, match="is not the package that the lock names"):
         write_bundle(run, LOCK, tmp_path / "out.tar", with_inputs=False)
     Path("results/digits/float32/cpu/package.tar").unlink()
-    with pytest.raises(InputError, match="is in the lock, and is not there"):
+    with pytest.raises(InputError, match="is in the lock, but is missing"):
         write_bundle(run, LOCK, tmp_path / "out.tar", with_inputs=False)
 
 
@@ -304,7 +304,7 @@ def test_a_damaged_bundle_is_refused_or_arrives_whole(bundle: Path, tmp_path: Pa
 def test_a_file_of_another_kind_is_not_replaced(run: Plan, capsys: pytest.CaptureFixture[str]):
     Path("mine.tar").write_text("of another kind")
     assert tvmake(["bundle", "export", "mine.tar"]) == 1
-    assert capsys.readouterr().err == "error: mine.tar: is there already, and is no bundle\n  name another file\n"
+    assert capsys.readouterr().err == "error: mine.tar: exists and is not a bundle\n  name another file\n"
     assert Path("mine.tar").read_text() == "of another kind"
 
 

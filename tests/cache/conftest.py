@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def quick() -> Iterator[Path]:
-    """A directory in memory where there is one: thousands of small files are written."""
+    """A directory in memory if possible: thousands of small files are written."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as directory:
         yield Path(directory)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tvmake.cache.key import Work, key, material
-from tvmake.cache.step import cached
+from tvmake.cache.step import run_cached
 from tvmake.config.cache import CacheConfig, as_text
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.config.target import TargetConfig
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What its result is cached under."""
+        """The cache key of its result."""
         return key(material(self.work))
 
     @property
@@ -71,8 +71,10 @@ class Run:
     @property
     def outputs(self) -> dict[str, bytes]:
         """The outputs that are there, by path."""
-        place = self.directory / "out"
-        return {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+        directory = self.directory / "out"
+        return {
+            path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()
+        }
 
     def stage(self) -> None:
         """What runs when the cache has nothing."""
@@ -87,11 +89,11 @@ class Run:
     def step(self) -> bool:
         """Run the step; whether its result came from the cache."""
         before = self.ran
-        cached(self.work, self.stage)
+        run_cached(self.work, self.stage)
         assert self.outputs == self.expected
         return self.ran == before
 
 
 def entry_of(cache: Path, run: Run) -> Path:
-    """Where a run's entry lies in a directory."""
+    """The path of a run's entry in a directory."""
     return cache / "entries" / run.key

@@ -136,9 +136,9 @@ def test_the_cache_is_the_one_named_or_the_environments_or_the_configs_or_the_us
 def test_a_cache_that_cannot_be_reached_is_one_clear_error(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("")
     assert tvmake(["cache", "info", "--cache", str(tmp_path / "file")]) == 1
-    assert "is no directory" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err
     assert tvmake(["cache", "info", "--cache", "nosuch://place"]) == 1
-    assert "no address that fsspec knows" in capsys.readouterr().err
+    assert "not an address that fsspec knows" in capsys.readouterr().err
 
 
 # --- the start of a run -------------------------------------------------------------------------------------------------
@@ -151,12 +151,12 @@ def test_a_place_that_can_be_no_cache_is_one_clear_error(capsys, command, where)
     assert "error: --cache" in capsys.readouterr().err
 
 
-def test_a_run_says_once_that_its_cache_cannot_be_written_and_goes_on_without_storing(tmp_path, run, capsys):
+def test_a_run_says_once_that_its_cache_cannot_be_written_and_continues_without_storing(tmp_path, run, capsys):
     (tmp_path / "file").write_text("")
     prepare_cache(CacheConfig(where=str(tmp_path / "file" / "cache")), is_wanted=True)
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith(f"warning: cache {tmp_path}/file/cache: cannot be written (")
-    assert said[1].strip() == "make it writable, set cache.read_only, or give --no-cache"
+    assert said[1].strip() == "make it writable, set cache.read_only, or use --no-cache"
     assert len(said) == 2
     assert not run.step()
     assert capsys.readouterr().err == ""
@@ -164,7 +164,7 @@ def test_a_run_says_once_that_its_cache_cannot_be_written_and_goes_on_without_st
 
 def test_a_run_with_a_place_that_can_be_no_cache_does_not_start(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is no directory"):
+    with pytest.raises(InputError, match="is not a directory"):
         prepare_cache(CacheConfig(where=str(tmp_path / "file")), is_wanted=True)
     monkeypatch.delenv("TVMAKE_CACHE")
     with pytest.raises(MachineError, match="cannot be read"):

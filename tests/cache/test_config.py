@@ -54,7 +54,7 @@ def test_sizes_are_written_as_people_write_them(text, meant):
 
 
 @pytest.mark.parametrize("text", ["many", "-1 GB", "10 GX", "", "1e9"])
-def test_what_is_no_size_is_refused_with_an_example(text):
+def test_what_is_not_a_size_is_refused_with_an_example(text):
     with pytest.raises(InputError, match=r"cache.size_limit: expected a size such as 10 GB"):
         config({"size_limit": text})
 

@@ -23,7 +23,7 @@ from tvmake.frontend.formats import FRONTENDS
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.trust import RUNS_CODE
 from tvmake.stages.registry import stages
-from tvmake.storage.code_fingerprint import changed_at, foreign
+from tvmake.storage.code_fingerprint import changed_at, third_party_imports
 from tvmake.transform.options import TransformOptions, TransformRequest, UserPass
 
 NATIVE = TargetConfig(kind="llvm", mcpu="native")
@@ -118,7 +118,10 @@ def test_recipes_are_for_stages_there_are_and_the_rest_is_not_cached(files):
 def test_no_key_lacks_a_library_that_its_stage_can_import(stage):
     kinds = [FRONTENDS[kind] for kind in FRONTENDS if kind not in RUNS_CODE] if stage == "import" else [()]
     for modules in kinds:
-        assert set(foreign(stages()[stage].module, *modules)) <= identity.DISTRIBUTIONS.keys() | identity.SILENT
+        assert (
+            set(third_party_imports(stages()[stage].module, *modules))
+            <= identity.DISTRIBUTIONS.keys() | identity.SILENT
+        )
 
 
 # --- what changes it --------------------------------------------------------------------------------------------------
@@ -199,7 +202,7 @@ def test_variables_that_libraries_and_linkers_go_by_change_the_key(files, monkey
     assert of(build(files)) != before
 
 
-def test_variables_count_as_they_were_when_libraries_were_loaded_too(monkeypatch):
+def test_variables_count_unchanged_when_libraries_were_loaded_too(monkeypatch):
     # A step may be a fork of a process that loaded numpy under others.
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     monkeypatch.delenv("LD_PRELOAD", raising=False)
@@ -249,7 +252,11 @@ def test_places_times_and_the_rest_of_the_environment_do_not_change_the_key(file
         ("build", REQUEST.model_copy(update={"passes": [PASS]}), "code of yours"),
         ("build", REQUEST.model_copy(update={"target": TargetConfig(kind="cuda", arch="sm_80")}), "for cuda"),
         ("extract", ExtractRequest(target_name="gpu", target=TargetConfig(kind="cuda")), "for cuda"),
-        ("build", REQUEST.model_copy(update={"target": TargetConfig(kind="c")}), "for c other compilers"),
+        (
+            "build",
+            REQUEST.model_copy(update={"target": TargetConfig(kind="c")}),
+            "for c the result depends on other compilers",
+        ),
         ("build", REQUEST.model_copy(update={"target": TargetConfig(kind="metal")}), "for metal"),
     ],
     ids=str,
@@ -305,8 +312,8 @@ def test_a_library_is_what_its_wheel_was(installed):
 
 
 def test_a_library_that_somebody_edited_or_that_pip_knows_no_digests_of_has_no_identity(installed, monkeypatch):
-    place = installed()
-    (place / "made_up.py").write_text("x = 1  # patched\n")
+    directory = installed()
+    (directory / "made_up.py").write_text("x = 1  # patched\n")
     with pytest.raises(NotCacheableError, match="was changed since it was installed"):
         identity.library("made-up")
     installed("made_up.py,sha256=abc,6\nmade_up-1.dist-info/RECORD,,\n")

@@ -18,8 +18,8 @@ MUTATIONS = 1_000
 
 
 def flip(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]
+    index = chance.randrange(len(data))
+    return data[:index] + bytes([data[index] ^ 1 << chance.randrange(8)]) + data[index + 1 :]
 
 
 def noise(data: bytes, chance: random.Random) -> bytes:
@@ -54,7 +54,7 @@ def drop(data: bytes, chance: random.Random) -> bytes:
 
 
 def swap_parts(data: bytes, chance: random.Random) -> bytes:
-    """Two stretches of content, or of a header, change places."""
+    """Two parts of the content, or of a header, are swapped."""
     size = chance.randint(1, len(data) // 4)
     first = chance.randrange(len(data) - 2 * size)
     second = chance.randrange(first + size, len(data) - size)
@@ -111,7 +111,7 @@ FORGERIES = {
     "a text for a size": lambda header, _: header["outputs"]["tasks"].update(size="64"),
     "a huge size": lambda header, _: header["outputs"]["tasks"].update(size=10**18),
     "another digest": lambda header, _: header["outputs"]["tasks"].update(sha256="0" * 64),
-    "files that change places": lambda header, content: content[64:] + content[:64],
+    "swapped files": lambda header, content: content[64:] + content[:64],
     "a file outside": renamed("../../../outside"),
     "an absolute path": renamed("/tmp/outside"),
     "a path with dots": renamed("a/../../../outside"),
@@ -162,7 +162,7 @@ def test_none_of_1000_damaged_truncated_and_swapped_entries_is_used_and_each_is_
         mutated += 1
         counts[kind] += 1
         assert taken_or_refused(run, capsys) == "refused", (kind, mutated)
-        # The stage ran, and what it made took the bad entry's place.
+        # The stage ran, and its result replaced the bad entry.
         assert path.read_bytes().split(b"\n", 2)[2] == good[run.seed].split(b"\n", 2)[2]
     assert sum(counts.values()) == MUTATIONS
     assert min(counts.values()) > 50
@@ -206,7 +206,7 @@ def test_what_digests_cannot_tell_a_secret_does(cache, run, again, tmp_path, mon
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "directory", "dangling link"])
-def test_what_is_no_file_is_no_entry(cache, run, tmp_path, capsys, what):
+def test_what_is_not_a_file_is_no_entry(cache, run, tmp_path, capsys, what):
     run.step()
     path = entry_of(cache, run)
     kept = tmp_path / "kept"

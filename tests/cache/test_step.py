@@ -63,7 +63,7 @@ def test_without_a_cache_the_stage_runs_and_nothing_is_kept_or_said(tmp_path, ru
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_users_own_cache_lies_in_tvmakes_home(tmp_path, run, again, monkeypatch):
+def test_the_users_own_cache_is_in_tvmakes_home(tmp_path, run, again, monkeypatch):
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TVMAKE_CACHE", "on")
     assert not run.step()
@@ -108,7 +108,7 @@ def test_a_result_whose_input_changed_while_the_stage_ran_is_not_stored(cache, r
         stage()
         (run.directory / "module.json").write_text('{"edited": true}')
 
-    steps.cached(run.work, edits_meanwhile)
+    steps.run_cached(run.work, edits_meanwhile)
     assert "an input changed while the stage ran" in capsys.readouterr().out
     assert not again.step()
 
@@ -120,17 +120,17 @@ def test_a_missing_input_is_the_stages_own_error(cache, run):
         raise InputError("module.json", "no such file")
 
     with pytest.raises(InputError, match="no such file"):
-        steps.cached(run.work, complains)
+        steps.run_cached(run.work, complains)
 
 
-def test_an_output_that_is_no_plain_file_is_not_stored(cache, run, capsys):
+def test_an_output_that_is_not_a_plain_file_is_not_stored(cache, run, capsys):
     stage = run.stage
 
     def links() -> None:
         stage()
         (run.directory / "out" / "workloads" / "link").symlink_to("/etc/passwd")
 
-    steps.cached(run.work, links)
+    steps.run_cached(run.work, links)
     assert "is neither a file nor a directory of files" in capsys.readouterr().out
     assert not entry_of(cache, run).exists()
 
@@ -180,17 +180,17 @@ def test_a_cache_that_cannot_be_written_is_read_and_costs_one_warning(tmp_path, 
 
 @pytest.mark.parametrize("what", ["a file", "below a file", "open to everyone"])
 def test_a_place_that_can_be_no_cache_costs_a_warning_and_the_stage_runs(tmp_path, run, monkeypatch, capsys, what):
-    place = tmp_path / "place"
+    directory = tmp_path / "place"
     if what == "open to everyone":
-        place.mkdir()
-        place.chmod(0o777)
+        directory.mkdir()
+        directory.chmod(0o777)
     else:
-        place.write_text("")
-    point_at(monkeypatch, CacheConfig(where=str(place / "cache" if what == "below a file" else place)))
+        directory.write_text("")
+    point_at(monkeypatch, CacheConfig(where=str(directory / "cache" if what == "below a file" else directory)))
     assert not run.step()
     said = capsys.readouterr()
     assert said.err.count("\n") == 1 and said.err.startswith("warning: cache")
-    assert Path(place).exists()
+    assert Path(directory).exists()
 
 
 def test_an_environment_that_makes_no_sense_is_one_clear_error(run, monkeypatch):

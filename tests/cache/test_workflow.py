@@ -80,7 +80,7 @@ def test_without_the_cache_everything_is_made_here(second: Project, first: Proje
 
 
 @pytest.mark.long
-def test_a_cache_that_cannot_be_written_is_one_warning_and_the_run_goes_on(second: Project):
+def test_a_cache_that_cannot_be_written_is_one_warning_and_the_run_continues(second: Project):
     (second.directory / "file").write_text("")
     second.edit("cache", "file/cache")
     done = second.make("results/digits/model.json")
@@ -89,7 +89,7 @@ def test_a_cache_that_cannot_be_written_is_one_warning_and_the_run_goes_on(secon
     second.edit("cache", "file")
     done = second.make("results/digits/model.json")
     assert done.returncode == 1
-    assert done.stderr == "error: cache: file: is no directory\n  name another one\n"
+    assert done.stderr == "error: cache: file: is not a directory\n  name another one\n"
 
 
 @pytest.mark.long

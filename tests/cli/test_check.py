@@ -64,7 +64,7 @@ from tvmake.cli import run
         ({"tuning.store": "/proc/x", "tuning.trials": 4}, 1, ": tuning.store: /proc/x", "no directory can be made in /proc", "write to"),
         ({"tuning.shared": "foo://x", "tuning.trials": 4}, 1, ": tuning.shared: foo://x", "no address", "s3://"),
         ({"tuning.frozen": "nope.lock"}, 1, ": tuning.frozen: nope.lock", "no such lock", "`tvmake lock` writes one"),
-        ({"tuning.frozen": "digits.onnx"}, 1, ": tuning.frozen: digits.onnx", "is no lock", "write it again"),
+        ({"tuning.frozen": "digits.onnx"}, 1, ": tuning.frozen: digits.onnx", "is not a lock", "write it again"),
         ({"cache": "digits.onnx"}, 1, ": cache: digits.onnx", "is no directory", "another"),
         ({"cache": "foo://x"}, 1, ": cache: foo://x", "no address", "s3://"),
         ({"cache.secret_file": "gone"}, 3, ": cache.secret_file: gone", "cannot be read", "put the secret"),
@@ -142,8 +142,8 @@ def test_what_may_leave_kernels_without_a_schedule_is_a_note(tmp_path):
 @pytest.mark.parametrize(
     ("dims", "problem"),
     [
-        ({"N": {"max": 65}}, "models.digits.dims.N: is to be at most 65, and the model's file says 0 to 64"),
-        ({"N": 65}, "models.digits.dims.N: is to be 65, and the model's file says 0 to 64"),
+        ({"N": {"max": 65}}, "models.digits.dims.N: should be at most 65, but the model's file says 0 to 64"),
+        ({"N": 65}, "models.digits.dims.N: should be 65, but the model's file says 0 to 64"),
         ({"N": {"min": 9, "max": 4}}, "models.digits.dims.N: min is 9 and max is 4"),
         ({"N": {}}, "models.digits.dims.N: bounds without a bound"),
         ({"N": {"min": -1}}, "models.digits.dims.N.min: expected at least 0 (got -1)"),
@@ -264,4 +264,4 @@ def test_an_environment_that_gives_no_number_of_threads_is_refused_where_package
     Path("tvmake.yaml").write_text(config.format(model))
     monkeypatch.setenv("TVM_NUM_THREADS", "many")
     assert run(["check"]) == 3
-    assert "TVM_NUM_THREADS: expected a number from 1 on (got 'many')\n  unset it" in capfd.readouterr().err
+    assert "TVM_NUM_THREADS: expected a number of at least 1 (got 'many')\n  unset it" in capfd.readouterr().err

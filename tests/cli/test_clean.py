@@ -12,8 +12,8 @@ from tvmake.cli.clean import clean
 from tvmake.config.reading.load import load
 from tvmake.errors import InputError, MachineError
 from tvmake.plan.plan import Plan
-from tvmake.storage.notes.job_records import recorded
-from tvmake.storage.notes.own_directories import make_own
+from tvmake.storage.notes.job_records import record_job
+from tvmake.storage.notes.own_directories import create_own_directory
 
 CONFIG = {
     "models": {"digits": {"source": "digits.onnx"}, "old": {"source": "old.onnx"}},
@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write(CONFIG)
     for directory in ("results", "logs"):
-        make_own(directory)
+        create_own_directory(directory)
     plan = Plan(load([Path("tvmake.yaml")]))
     for variant in plan.variants:
         for name in PACKAGES:
@@ -180,7 +180,7 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_files_that_no_job_has_made_stay_whatever_they_are_called(foreign: str):
-    make_own(foreign)
+    create_own_directory(foreign)
     for arguments in (["--yes"], ["--stale", "--yes"]):
         done = run(*arguments)
         assert done.exit_code == 0 and "4 that tvmake does not make are left alone" in done.stdout
@@ -189,9 +189,9 @@ def test_files_that_no_job_has_made_stay_whatever_they_are_called(foreign: str):
 
 def test_among_foreign_files_those_that_a_job_has_made_are_deleted_unless_they_were_changed(foreign: str):
     made, changed = Path(foreign, "digits/signature.json"), Path(foreign, "old/signature.json")
-    with recorded([], [made]):
+    with record_job([], [made]):
         put(str(made), "{}")
-    with recorded([], [changed]):
+    with record_job([], [changed]):
         put(str(changed), "{}")
     changed.write_text("mine")
     assert run("--yes").exit_code == 0

@@ -96,7 +96,7 @@ def test_a_package_for_a_runtime_that_is_not_here_is_not_said_to_run_here(projec
     assert "wrote page.tar; TVM here has no runtime for webgpu kernels; run it where there is one" in done.stdout
     ran = project.run("tvmake", "run", "page.tar")
     assert ran.returncode == 3
-    assert ran.stderr.startswith("error: this machine: TVM as installed has no runtime for webgpu kernels\n")
+    assert ran.stderr.startswith("error: this machine: the installed TVM has no runtime for webgpu kernels\n")
 
 
 MISTAKES = {
@@ -137,10 +137,10 @@ MISTAKES = {
         ["digits.onnx", "-o", "."],
         ".: names a directory, where a file is to be written\n  name a file in it",
     ),
-    "the model itself": (["digits.onnx", "-o", "digits.onnx"], "digits.onnx: is there already, and is no package"),
+    "the model itself": (["digits.onnx", "-o", "digits.onnx"], "digits.onnx: exists and is not a package"),
     "no place for files": (["digits.onnx", "-o", "/proc/x.tar"], "/proc/x.tar: cannot be written"),
     "a long name": (["digits.onnx", "-o", f"{'x' * 300}.tar"], "cannot be written (the name is too long)"),
-    "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is no directory 'none'"),
+    "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is not a directory 'none'"),
     "no key": (["digits.onnx", "--set", "builds.opt_level=3"], "did you mean 'build'?"),
 }
 

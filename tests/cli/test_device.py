@@ -163,8 +163,7 @@ def test_a_port_that_is_taken(place: Place, tracker: Tracker):
     done = place.run("tracker", "--port", str(tracker.port))
     assert (done.returncode, done.stderr) == (
         3,
-        f"error: {HOST}:{tracker.port}: cannot be listened at (address already in use)\n"
-        "  choose another port with --port\n",
+        f"error: {HOST}:{tracker.port}: cannot listen (address already in use)\n  choose another port with --port\n",
     )
 
 
@@ -176,7 +175,7 @@ def test_no_tracker_answers(place: Place):
 
 @pytest.mark.parametrize(
     ("there", "state", "details"),
-    [(0, "not connected", "adb sees no device"), (1, "connected", ""), (2, "2 devices", "set its serial")],
+    [(0, "not connected", "adb lists no device"), (1, "connected", ""), (2, "2 devices", "set its serial")],
 )
 def test_a_phone_without_a_serial_is_the_only_one_there(
     place: Place, adb: AdbServer, there: int, state: str, details: str
@@ -199,7 +198,7 @@ def test_phones_are_listed_whether_the_config_names_them_or_not(place: Place, ad
         ("phone", "ONE", "connected"),
         ("phone", "TWO", "unauthorized"),
         ("phone", "GONE", "not connected"),
-        ("board", "pi5.local", "not asked"),
+        ("board", "pi5.local", "not tested"),
         ("", "THREE", "connected"),
     ]
 

@@ -175,7 +175,7 @@ def test_a_directory_that_is_deleted_is_named_as_that(tmp_path: Path):
     line = f"cd {tmp_path} && rmdir {tmp_path} && exec {TVMAKE} status"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 3
-    assert done.stderr == "error: the directory that this runs in is deleted\n  change to another one, as with `cd ~`\n"
+    assert done.stderr == "error: the working directory was deleted\n  change to another one, as with `cd ~`\n"
 
 
 WRITERS = (
@@ -235,8 +235,8 @@ def test_the_commands_that_write_a_file_are_known():
 def test_json_can_be_read_whatever_it_holds_and_wherever_it_is_printed(text: str, encoding: str):
     """What a terminal would obey, and letters that a locale lacks, are written as JSON's escapes, not as Python's."""
     script = (
-        "import sys; from tvmake.cli.terminal import print_json; from tvmake.process.output import escaped_output\n"
-        f"with escaped_output(): print_json([{text!a}])"
+        "import sys; from tvmake.cli.terminal import print_json; from tvmake.process.output import escape_output\n"
+        f"with escape_output(): print_json([{text!a}])"
     )
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run(

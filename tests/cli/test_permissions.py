@@ -107,5 +107,8 @@ def test_a_umask_that_takes_the_owners_rights_is_refused_before_anything_is_made
     (tmp_path / "tvmake.yaml").write_text(CONFIG)
     done = as_a_user(tmp_path, f"umask {umask}; tvmake make")
     assert done.returncode == 3
-    assert done.stderr == f"error: umask {umask}: keeps you from the files that you make\n  type `umask 022` first\n"
+    assert (
+        done.stderr
+        == f"error: umask {umask}: denies you access to the files that you create\n  type `umask 022` first\n"
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["tvmake.yaml"]

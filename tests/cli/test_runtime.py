@@ -44,7 +44,7 @@ def test_an_unknown_part_is_refused_with_those_that_there_are(capsys):
 def test_a_machine_without_cmake_is_told_what_installs_it(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["runtime", "build", "opencl"]) == 3
-    assert "cmake is not installed, which compiles it\n  apt-get install cmake g++" in capsys.readouterr().err
+    assert "cmake, which compiles it, is not installed\n  apt-get install cmake g++" in capsys.readouterr().err
 
 
 def test_a_machine_without_a_jdk_is_told_what_installs_it_and_all_leaves_out_what_needs_it(
@@ -55,5 +55,5 @@ def test_a_machine_without_a_jdk_is_told_what_installs_it_and_all_leaves_out_wha
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["runtime", "build", "jni"]) == 3
-    assert "javac is not installed, which compiles it\n  apt-get install openjdk-17" in capsys.readouterr().err
+    assert "javac, which compiles it, is not installed\n  apt-get install openjdk-17" in capsys.readouterr().err
     assert runtime._names("all") == [name for name in parts.parts() if name != "jni"]

@@ -133,7 +133,7 @@ def test_a_thread_that_the_system_does_not_start_is_no_defect():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "error: tune a kernel: the system starts no more processes\n  end some, or raise the limit" in done.stderr
+    assert "error: tune a kernel: too many processes\n  end some, or raise the limit" in done.stderr
 
 
 def test_a_file_that_is_deleted_while_a_stage_works_is_no_defect(tmp_path: Path):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What profiles/kubernetes asks of kubectl, done on this machine: a Job's container is a process, its volume this disk.
 
-As in a pod, the process has the container's environment and nothing else of this one's; PYTHONPATH stands for what is
+As in a pod, the process has the container's environment and nothing else of this one's; PYTHONPATH represents what is
 installed in the image.
 """
 

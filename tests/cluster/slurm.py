@@ -93,7 +93,7 @@ class Slurm:
         return found
 
     def running(self, project: Path, rule: str) -> list[Job]:
-        """The jobs of a rule that are at work."""
+        """The running jobs of a rule."""
         return [job for job in self.jobs(project) if job.state == "RUNNING" and rule in job.comment]
 
     def end_time_now(self, job: Job) -> None:

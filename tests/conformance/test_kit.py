@@ -72,7 +72,7 @@ def test_this_machine_computes_all_of_it(own_store):  # noqa: F811
     assert Report.model_validate(json.loads(report.model_dump_json())) == report
 
 
-def test_a_wrong_output_is_found_and_says_what_it_stands_for(own_store):  # noqa: F811
+def test_a_wrong_output_is_found_and_says_what_it_represents(own_store):  # noqa: F811
     def negate(arrays: dict[str, np.ndarray]) -> None:
         if (name := member("output", "vector_booleans", 0)) in arrays:
             arrays[name] *= -1
@@ -80,7 +80,7 @@ def test_a_wrong_output_is_found_and_says_what_it_stands_for(own_store):  # noqa
     report = report_of(Faulty(negate))
     assert verdicts(report.answers) == {"sigmoid": "ok", "softmax": "ok", "vector_booleans": "wrong"}
     (fault,) = report.faults
-    assert fault.problem == "truth values of vectors are -1 in OpenCL C, and 1 everywhere else" and fault.sqnr_db < 0
+    assert fault.problem == "booleans of vectors are -1 in OpenCL C, and 1 everywhere else" and fault.sqnr_db < 0
 
 
 def test_one_crash_costs_one_answer(own_store):  # noqa: F811

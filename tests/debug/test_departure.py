@@ -1,4 +1,4 @@
-"""Where one computation departs from another, told by values alone."""
+"""The departure of one computation from another, determined by values."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_a_product_is_compared_with_the_factor_that_follows_it():
     np.testing.assert_array_equal(found.nearest, product)
     computed = [*values[:1], Value("scale", "b", ("start",), drawn((1, 8))), *values[1:]]
     found = first_departure(computed, [start, computed[1].array, product], 1e-3)
-    assert found is not None and found.error > 0.1  # the scale is no constant
+    assert found is not None and found.error > 0.1  # the scale is not a constant
 
 
 def test_of_two_branches_the_wrong_one_is_named():
@@ -71,7 +71,7 @@ def test_of_two_branches_the_wrong_one_is_named():
     assert found is not None and found.value.name == "right"
 
 
-def test_what_overflows_is_told_by_the_rest():
+def test_what_overflows_is_reported_by_the_rest():
     right = 1e5 * drawn()
     with np.errstate(over="ignore"):
         halves = right.astype(np.float16)
@@ -92,10 +92,10 @@ def test_a_fault_is_named_wherever_it_is_and_whatever_the_other_side_has_fused_a
 ):
     at %= length
     right = [drawn((2, 7)) for _ in range(length)]
-    wrong = [array if place < at else array + drawn((2, 7)) for place, array in enumerate(right)]
-    shown = [array for place, array in enumerate(right) if place not in hidden or place >= at]
+    wrong = [array if index < at else array + drawn((2, 7)) for index, array in enumerate(right)]
+    shown = [array for index, array in enumerate(right) if index not in hidden or index >= at]
     found = first_departure(chain(wrong), shown, 1e-3)
-    first = min([at, *(place for place in range(at) if all(one in hidden for one in range(place, at)))])
+    first = min([at, *(index for index in range(at) if all(one in hidden for one in range(index, at)))])
     assert found is not None and found.value.name == f"v{first}"
 
 
@@ -104,7 +104,7 @@ def test_a_fault_is_named_wherever_it_is_and_whatever_the_other_side_has_fused_a
     [(1, 2, 2), (2, 2, 0), (1, 400, 0)],
     ids=["a few on the edge between two steps", "two steps", "an offset of most"],
 )
-def test_integers_on_the_edge_between_two_steps_are_told_from_wrong_ones(steps, changed, expected):
+def test_integers_on_the_edge_between_two_steps_are_reported_from_wrong_ones(steps, changed, expected):
     integers = np.arange(1000, dtype=np.int64).astype(np.uint8) // 2
     others = integers.copy()
     others[:changed] += np.uint8(steps)
@@ -120,9 +120,9 @@ def test_numbers_with_a_fraction_have_no_steps():
     assert found.steps == 0
 
 
-def test_what_overflows_as_a_whole_is_said_to_have_no_numbers():
+def test_what_overflows_as_a_whole_is_reported_to_have_no_numbers():
     value = Value("a", "conv", (), np.full((2, 3), np.inf, np.float16))
-    assert Departure(value, None, float("inf")).overflow == "it has values that are no numbers; float16 ends at 65504"
+    assert Departure(value, None, float("inf")).overflow == "it has values that are not finite; float16 ends at 65504"
 
 
 def test_what_puts_outputs_together_is_not_named_for_want_of_a_departure():

@@ -88,7 +88,7 @@ def test_a_wrong_schedule_is_named_with_its_kernel(lowered: Lowered, trace: Trac
 
 
 def test_a_kernel_that_is_wrong_whatever_its_schedule_is_the_code_generators(lowered: Lowered, trace: Trace):
-    """A runner whose results are off stands for a driver that computes something else."""
+    """A runner with wrong results, as of a wrong driver."""
 
     class Driver(LocalKernelRunner):
         def run(self, *arguments, **options):

@@ -26,7 +26,7 @@ def expected(x: np.ndarray) -> np.ndarray:
     return -np.sort(-left, axis=1)[:, :2] + right.sum(axis=1, keepdims=True)
 
 
-def test_operators_are_called_as_they_were_written_and_each_has_its_value():
+def test_operators_are_called_unchanged_written_and_each_has_its_value():
     trace = trace_operators(graph(halves_and_top, ((2, 12), F32)), [X])
     np.testing.assert_allclose(trace.outputs[0], expected(X), rtol=1e-6)
     operators = [step.operator for step in trace.steps]
@@ -34,7 +34,7 @@ def test_operators_are_called_as_they_were_written_and_each_has_its_value():
     np.testing.assert_array_equal(trace.values[0].array, np.maximum(X, 0))
     names = [value.name for value in trace.values]
     assert len(names) == len(set(names))
-    assert all(one in names or one == "x0" for value in trace.values for one in value.inputs)
+    assert all(tensor in names or tensor == "x0" for value in trace.values for tensor in value.inputs)
 
 
 def test_a_fused_graph_gives_the_same_with_the_arguments_of_each_kernel():
@@ -46,7 +46,7 @@ def test_a_fused_graph_gives_the_same_with_the_arguments_of_each_kernel():
     assert all(step.arguments for step in kernels)
 
 
-def test_constants_and_half_precision_are_taken_as_they_are():
+def test_constants_and_half_precision_are_taken_unchanged():
     network = graph(lambda x: op.multiply(op.astype(x, "float16"), relax.const(3.0, "float16")), ((2, 12), F32))
     (output,) = trace_operators(network, [X]).outputs
     np.testing.assert_array_equal(output, X.astype(np.float16) * np.float16(3))

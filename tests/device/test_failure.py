@@ -49,7 +49,7 @@ def test_an_untuned_kernel_that_a_driver_refuses_gets_fewer_threads_or_is_tuned(
     remedy = "have schedules use fewer threads: set targets.t.attributes.max_num_threads to 32 or less"
     assert explain_failure(LAUNCH.format(kernel=name), unpacked).remedy == remedy
     rewritten(unpacked, target={"kind": "opencl", "max_num_threads": 32})
-    remedy = "tune it on this device (targets.t.tuning.trials), which leaves out what the driver refuses"
+    remedy = "tune it on this device (targets.t.tuning.trials), which discards candidates that the driver refuses"
     assert explain_failure(LAUNCH.format(kernel=name), unpacked).remedy == remedy
 
 

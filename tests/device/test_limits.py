@@ -63,7 +63,7 @@ def test_textures_are_refused_by_a_device_without_images():
 )
 def test_textures_are_refused_by_a_device_with_smaller_images(images: str, attribute: str, wants: int, has: int):
     assert refusal(fingerprint(f"images={images}"), TEXTURES) == [
-        f"targets.phone: a texture has an extent of {wants}, and images of the device 'Chip' up to {has}",
+        f"targets.phone: a texture has a dimension of {wants}, and images of the device 'Chip' up to {has}",
         f"set targets.phone.attributes.{attribute} to {has}",
     ]
 

@@ -32,9 +32,9 @@ def files(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) -> 
     return built(static_net, directory / "built", request(TargetConfig(kind="opencl")))
 
 
-def packed(files: Path, place: Path) -> Path:
-    pack({name: files / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, place / "package.tar")
-    return place / "package.tar"
+def packed(files: Path, directory: Path) -> Path:
+    pack({name: files / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, directory / "package.tar")
+    return directory / "package.tar"
 
 
 def lines_of(error: BaseException) -> list[str]:
@@ -52,7 +52,7 @@ def test_a_package_is_not_deployed_to_a_machine_without_opencl(opencl: dict[str,
         deploy(packed(files, tmp_path), DeployRequest(device_name="local", device=config), receipt)
     assert lines_of(caught.value) == [
         "this machine: there is no opencl device",
-        "`tvmake doctor` lists those that there are; or give the target another device",
+        "`tvmake doctor` lists this machine's; or give the target another device",
     ]
     assert not receipt.exists()
 
@@ -61,7 +61,7 @@ def test_a_float16_package_is_not_deployed_to_a_device_that_says_it_has_none(
     opencl: dict[str, str], files: Path, tmp_path: Path
 ):
     manifest = read_manifest((files / MANIFEST).read_bytes(), "test")
-    half = [one.model_copy(update={"dtype": "float16"}) for one in manifest.parameters]
+    half = [parameter.model_copy(update={"dtype": "float16"}) for parameter in manifest.parameters]
     there = tmp_path / "half"
     there.mkdir()
     for name in (LIBRARY, WEIGHTS):

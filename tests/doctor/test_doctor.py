@@ -198,7 +198,7 @@ def test_a_command_that_hangs_is_left_behind():
 # --- devices -------------------------------------------------------------------------------------------------------
 
 
-def test_a_loader_that_is_no_opencl_library_is_a_problem(tmp_path):
+def test_a_loader_that_is_not_a_opencl_library_is_a_problem(tmp_path):
     library = tmp_path / "libOpenCL.so"
     library.write_bytes(b"not a library")
     (check,) = devices.opencl(str(library))
@@ -280,7 +280,7 @@ def answering(reply: bytes) -> int:
         b"\x71\xf2\x02\x00\x02\x00\x00\x00[]",
     ],
 )
-def test_another_service_at_the_trackers_port_is_told_apart(reply):
+def test_another_service_at_the_trackers_port_is_distinguished(reply):
     check = devices.tracker({"TVM_TRACKER_HOST": "127.0.0.1", "TVM_TRACKER_PORT": str(answering(reply))})
     assert check.status == "problem"
 
@@ -296,9 +296,9 @@ def test_a_tracker_that_is_not_there_gets_a_hint(port):
 
 
 def test_a_place_that_can_be_made_is_writable_and_is_not_made(tmp_path):
-    place = tmp_path / "new/packages"
-    assert writable("package store", place).status == "ok"
-    assert not place.parent.exists()
+    directory = tmp_path / "new/packages"
+    assert writable("package store", directory).status == "ok"
+    assert not directory.parent.exists()
 
 
 def test_a_store_below_a_file_is_fatal(tmp_path):

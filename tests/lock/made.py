@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.provenance.examples import make_package
-from tests.records.examples import PLACE, record
+from tests.records.examples import CONTEXT, record
 from tvmake.artifact import stage_json
 from tvmake.artifact.tasks import Task, TaskList
 from tvmake.config.reading.load import check
@@ -62,8 +62,8 @@ def make_run(directory: Path, library: bytes, best: Record = BEST) -> Plan:
 def tasks() -> TaskList:
     """The kernels of the tuned variant."""
     return TaskList(
-        target=PLACE.target,
-        generation=PLACE.generation,
+        target=CONTEXT.target,
+        generation=CONTEXT.generation,
         tasks=[
             Task(workload=WORKLOADS[0], names=["conv"], calls=2, flops=1e6),
             Task(workload=WORKLOADS[1], names=["reshape"], calls=1, flops=0.0, trivial="moves data only"),
@@ -81,12 +81,14 @@ def best_set(best: Record) -> BestSet:
         ),
         BestKernel(workload=reshape.workload, name="reshape", calls=1, flops=0.0, reason=reshape.trivial),
     )  # fmt: skip
-    return BestSet(target=PLACE.target, generation=PLACE.generation, device_class=PLACE.device_class, kernels=kernels)
+    return BestSet(
+        target=CONTEXT.target, generation=CONTEXT.generation, device_class=CONTEXT.device_class, kernels=kernels
+    )
 
 
 def fill(store: RecordStore, *records: Record) -> None:
     """Put records of the tuned kernel into a store."""
-    store.append(PLACE, WORKLOADS[0], list(records))
+    store.append(CONTEXT, WORKLOADS[0], list(records))
 
 
 def lock(plan: Plan, path: Path = Path("run.lock")) -> Path:

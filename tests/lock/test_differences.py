@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.lock.made import BEST, CONFIG, WORKLOADS, fill, lock, plan_of
-from tests.records.examples import PLACE, record, verdict
+from tests.records.examples import CONTEXT, record, verdict
 from tvmake.lock.artifacts import Mismatch, mismatches
 from tvmake.lock.differences import Difference, causes, differences
 from tvmake.lock.document import Lock, read_lock
@@ -89,10 +89,10 @@ def test_another_config_key_is_named_with_both_values(
     run: Plan, path: tuple[str, ...], value: Any, said: str, stage: str
 ):
     config = json.loads(json.dumps(CONFIG))
-    place = config
+    node = config
     for part in path[:-1]:
-        place = place.setdefault(part, {})
-    place[path[-1]] = value
+        node = node.setdefault(part, {})
+    node[path[-1]] = value
     found = differences(plan_of(config), read_lock(LOCK))
     (named,) = [one for one in found if one.text == said]
     assert stage in named.stages
@@ -135,10 +135,10 @@ def test_a_faster_record_that_came_since_is_named_and_blamed_for_nothing(run: Pl
 
 
 def test_a_record_that_was_found_wrong_since_or_is_not_here_is_named(run: Plan, store: RecordStore):
-    store.append(PLACE, WORKLOADS[0], [verdict(BEST, right=False)])
+    store.append(CONTEXT, WORKLOADS[0], [verdict(BEST, right=False)])
     (found,) = differences(run, read_lock(LOCK))
     assert "was found wrong since" in found.text
-    (store.journal(PLACE, WORKLOADS[0]).path).unlink()
+    (store.journal(CONTEXT, WORKLOADS[0]).path).unlink()
     (found,) = differences(run, read_lock(LOCK))
     assert f"the one used, {BEST.digest[:12]}…, is not in {store.root}" in found.text
     assert "pick_best" in found.stages
@@ -147,7 +147,7 @@ def test_a_record_that_was_found_wrong_since_or_is_not_here_is_named(run: Plan, 
 # --- after the build ------------------------------------------------------------------------------------------------
 
 
-def test_equal_files_are_counted_and_told_from_fresh_ones(run: Plan):
+def test_equal_files_are_counted_and_reported_from_fresh_ones(run: Plan):
     locked = read_lock(LOCK)
     before = modification_times(run)
     Path("results/digits/model.json").touch()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lock.made import BEST, CONFIG, ROOT, WORKLOADS, lock, plan_of
-from tests.records.examples import PLACE
+from tests.records.examples import CONTEXT
 from tvmake.cli import run as tvmake
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
@@ -42,7 +42,7 @@ def test_a_lock_holds_what_determined_the_run(run: Plan):
     (conv, reshape) = locked.records["digits/float32/tuned"].kernels
     assert (conv.workload, conv.record, conv.trials) == (WORKLOADS[0], BEST.digest, 2)
     assert (reshape.record, reshape.reason) == (None, "moves data only")
-    assert locked.records["digits/float32/tuned"].place == PLACE
+    assert locked.records["digits/float32/tuned"].context == CONTEXT
 
 
 def test_files_are_in_the_order_of_the_pipeline(run: Plan):
@@ -91,8 +91,8 @@ def test_no_place_on_this_machine_is_in_a_lock(run: Plan, tmp_path: Path):
     values["targets"]["tuned"]["tuning"]["store"] = "/srv/more"
     lock(plan_of(values), Path("other.lock"))
     text = Path("other.lock").read_text()
-    for place in (str(tmp_path), "/srv", "s3://", str(ROOT)):
-        assert place not in text
+    for context in (str(tmp_path), "/srv", "s3://", str(ROOT)):
+        assert context not in text
     assert text == LOCK.read_text()
 
 
@@ -120,7 +120,7 @@ def test_a_run_with_a_missing_file_or_input_cannot_be_locked(run: Plan):
     with pytest.raises(InputError, match=r"digits-test\.npz.*is missing"):
         lock(run)
     Path("results/digits/float32/cpu/mod.so").unlink()
-    with pytest.raises(InputError, match=r"mod\.so: is not made yet"):
+    with pytest.raises(InputError, match=r"mod\.so: is not built yet"):
         lock(run)
 
 
@@ -138,7 +138,7 @@ def test_another_schema_version_is_refused_with_who_wrote_it(run: Plan, version:
 def test_a_refused_lock_is_one_clear_line_on_the_command_line(run: Plan, capsys: pytest.CaptureFixture[str]):
     LOCK.write_text('{"schema_version": 2}')
     assert tvmake(["make", "--locked", "run.lock"]) == 1
-    assert capsys.readouterr().err.startswith("error: run.lock: is of schema version 2, expected 1\n  use the tvmake")
+    assert capsys.readouterr().err.startswith("error: run.lock: has schema version 2, expected 1\n  use the tvmake")
     assert tvmake(["make", "--locked", "absent.lock"]) == 1
     assert "error: absent.lock: no such lock" in capsys.readouterr().err
     assert tvmake(["make", "--locked", "run.lock", "results/summary.json"]) == 2
@@ -161,7 +161,7 @@ def test_a_damaged_lock_is_refused_or_still_a_lock(run: Plan, data: st.DataObjec
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, '{"schema_version": 1}', "\x00" * 100])
-def test_what_is_no_lock_is_refused(tmp_path: Path, text: str):
+def test_what_is_not_a_lock_is_refused(tmp_path: Path, text: str):
     (tmp_path / "bad.lock").write_text(text)
     for read in (read_lock, read_frozen):
         with pytest.raises(InputError):
@@ -201,10 +201,10 @@ def test_a_compiler_is_named_for_targets_of_every_kind_and_a_missing_one_too():
     assert found["none"] == "none (the compiler 'no-such-compiler' is not installed)"
 
 
-def test_a_file_that_is_no_lock_is_not_overwritten(run: Plan, capsys: pytest.CaptureFixture[str]):
+def test_a_file_that_is_not_a_lock_is_not_overwritten(run: Plan, capsys: pytest.CaptureFixture[str]):
     Path("model.onnx").write_text("a model")
     assert tvmake(["lock", "-o", "model.onnx"]) == 1
-    assert "model.onnx: is there already, and is no lock" in capsys.readouterr().err
+    assert "model.onnx: exists and is not a lock" in capsys.readouterr().err
     assert Path("model.onnx").read_text() == "a model"
     assert is_lock(LOCK)
 

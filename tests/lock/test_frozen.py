@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.lock.made import BEST, CONFIG, WORKLOADS, best_set, fill, plan_of, tasks
-from tests.records.examples import PLACE, record, verdict
+from tests.records.examples import CONTEXT, record, verdict
 from tvmake.artifact import stage_json
 from tvmake.errors import InputError
 from tvmake.plan.plan import Plan, Variant
@@ -29,18 +29,18 @@ def test_the_choice_is_the_same_byte_for_byte(run: Plan):
 
 def test_it_stays_the_same_when_the_store_grows_or_a_verdict_comes(run: Plan, store: RecordStore):
     fill(store, *(record(number, ms=0.1) for number in range(10, 20)))
-    store.append(PLACE, WORKLOADS[0], [verdict(BEST, right=False)])
+    store.append(CONTEXT, WORKLOADS[0], [verdict(BEST, right=False)])
     assert picked() == Path(f"results/{TUNED}/best.json").read_bytes()
 
 
 def test_it_is_the_same_in_a_store_that_got_the_records_in_another_order(run: Plan, store: RecordStore):
-    store.journal(PLACE, WORKLOADS[0]).path.unlink()
+    store.journal(CONTEXT, WORKLOADS[0]).path.unlink()
     fill(store, record(30, ms=0.2), BEST, record(0, ms=1.0))
     assert picked() == Path(f"results/{TUNED}/best.json").read_bytes()
 
 
 def test_a_record_that_is_not_here_is_named_with_a_way_to_get_it(run: Plan, store: RecordStore):
-    store.journal(PLACE, WORKLOADS[0]).path.unlink()
+    store.journal(CONTEXT, WORKLOADS[0]).path.unlink()
     with pytest.raises(InputError, match=rf"the record {BEST.digest[:12]}… of conv is not in(?s:.*)bundle import"):
         picked()
 
@@ -51,13 +51,13 @@ def test_a_kernel_that_the_lock_does_not_know_has_no_record_and_says_so(run: Pla
     stage_json.save(listed.model_copy(update={"tasks": [other]}), Path(f"results/{TUNED}/tasks.json"))
     picked()
     (kernel,) = stage_json.load(type(best_set(BEST)), Path("again.json")).kernels
-    assert (kernel.record, kernel.reason) == (None, "run.lock does not name it")
+    assert (kernel.record, kernel.reason) == (None, "run.lock has no record of it")
 
 
 def test_a_variant_that_was_not_tuned_is_refused(run: Plan):
-    with pytest.raises(InputError, match="names no records for digits/float32/cpu\n  tuned are digits/float32/tuned"):
+    with pytest.raises(InputError, match="has no records of digits/float32/cpu\n  tuned are digits/float32/tuned"):
         picked("digits/float32/cpu")
-    with pytest.raises(InputError, match="names no data layout for digits/float32/tuned"):
+    with pytest.raises(InputError, match="has no data layout of digits/float32/tuned"):
         read_frozen(LOCK).layout_of(TUNED, LOCK)
 
 

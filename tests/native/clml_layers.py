@@ -20,7 +20,7 @@ from tvmake.targets.adreno_clml.graph import WEIGHTS, graph_json
 from tvmake.targets.adreno_clml.partition import composites, partition
 
 CHANNELS = 6
-"""Of most pictures: no multiple of the four that the stand-in's layout has in a row."""
+"""The width of most images: not a multiple of the fake driver's row of four."""
 
 Case = tuple[Callable[..., Any], int, list[tuple[int, ...]]]
 """An expression, how many of its arguments are weights, and the arguments' shapes."""
@@ -53,7 +53,7 @@ LAYERS: dict[str, Case] = {
         1,
         [X, W],
     ),
-    "conv2d of several pictures": (conv, 1, [(3, *X[1:]), W]),
+    "conv2d of several images": (conv, 1, [(3, *X[1:]), W]),
     "conv2d, bias": (lambda x, w, b: op.add(conv(x, w), b), 2, [X, W, B]),
     "conv2d, relu": (lambda x, w: op.nn.relu(conv(x, w)), 1, [X, W]),
     "conv2d, bias, relu": (lambda x, w, b: op.nn.relu(op.add(conv(x, w), b)), 2, [X, W, B]),
@@ -77,7 +77,7 @@ LAYERS: dict[str, Case] = {
     "max_pool2d": (lambda x: op.nn.max_pool2d(x, (3, 2), (2, 1), (1, 0, 1, 1)), 0, [X]),
     "avg_pool2d": (lambda x: op.nn.avg_pool2d(x, (3, 2), (2, 1), (1, 0, 1, 1)), 0, [X]),
     "global average": (lambda x: op.mean(x, [2, 3], keepdims=True), 0, [(1, CHANNELS, 5, 5)]),
-    "global average without the picture's axes": (lambda x: op.mean(x, [2, 3]), 0, [(1, CHANNELS, 5, 5)]),
+    "global average without the image's axes": (lambda x: op.mean(x, [2, 3]), 0, [(1, CHANNELS, 5, 5)]),
     "softmax of a row": (lambda x: op.nn.softmax(x, -1), 0, [(1, 10)]),
     "softmax over channels": (lambda x: op.nn.softmax(x, 1), 0, [X]),
     "softmax over the last of three": (lambda x: op.nn.softmax(x, -1), 0, [(1, 4, 9)]),
@@ -129,7 +129,7 @@ def compute(name: str, dtype: str) -> dict[str, Any]:
         float(np.abs(got.numpy().astype(np.float32) - want).max() / np.abs(want).max())
         for got, want in zip(results, wanted, strict=True)
     ]
-    patterns = [one.removeprefix("openclml.") for one in composites(function)]
+    patterns = [composite.removeprefix("openclml.") for composite in composites(function)]
     return {"patterns": patterns, "parts": parts, "error": max(errors), **row}
 
 

@@ -26,7 +26,7 @@ def programs() -> Path:
 @pytest.fixture(scope="session")
 def package(static_net, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
     """An unpacked package that no test changes."""
-    place = devices.package_for(static_net, tmp_path_factory.mktemp("native") / "package")
+    directory = devices.package_for(static_net, tmp_path_factory.mktemp("native") / "package")
     for name in ("mod.so", "mod.json", "mod.params"):
-        (place / name).chmod(0o444)
-    return place
+        (directory / name).chmod(0o444)
+    return directory

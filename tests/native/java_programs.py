@@ -29,19 +29,22 @@ STEADY = ("-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-XX:
 
 def sources(*directories: Path, without: Iterable[str] = ANDROID_ONLY) -> list[Path]:
     """Java files below directories."""
-    return sorted(file for place in directories for file in place.rglob("*.java") if file.name not in without)
+    return sorted(file for directory in directories for file in directory.rglob("*.java") if file.name not in without)
 
 
-def compiled(files: Iterable[Path], destination: Path, *places: Path) -> Path:
+def compiled(files: Iterable[Path], destination: Path, *directories: Path) -> Path:
     """A directory of classes: for Java 8, whose libraries old Android has, and without a single warning.
 
     Args:
-        places: directories of other classes that these use.
+        class_path: directories of other classes that these use.
     """
     need("javac")
     command = ["javac", "-Xlint:all,-options", "-Werror", "--release", "8", "-d", destination]
     done = subprocess.run(
-        [*command, "-cp", os.pathsep.join(map(str, places)) or ".", *files], capture_output=True, text=True, check=False
+        [*command, "-cp", os.pathsep.join(map(str, directories)) or ".", *files],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return destination

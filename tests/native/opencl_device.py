@@ -38,7 +38,7 @@ def require_opencl() -> None:
 def require_entry_point() -> None:
     """Need an installation of tvmake that tells TVM of its runtime library."""
     values = [entry.value for entry in entry_points(group="tvm.backends")]
-    require("tvmake.native.backend:autoload" in values, "tvmake installed as it is now: pip install --editable .")
+    require("tvmake.native.backend:autoload" in values, "the current tvmake, installed: pip install --editable .")
 
 
 @cache

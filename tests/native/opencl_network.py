@@ -20,7 +20,7 @@ class Network:
     output: np.ndarray
 
 
-def network(place: Path) -> Network:
+def network(directory: Path) -> Network:
     """conv2d, bias, relu, max_pool2d, matmul, softmax, compiled for OpenCL with TVM's default GPU schedules."""
     tvm = loaded()
     from tvm import relax
@@ -54,7 +54,7 @@ def network(place: Path) -> Network:
         ]
         executable = tvm.compile(tvm.transform.Sequential(passes)(module), target)
     cpu = relax.VirtualMachine(tvm.compile(module, UNOPTIMISED), tvm.cpu())
-    library = place / "net.so"
+    library = directory / "net.so"
     executable.export_library(str(library))
     return Network(library, executable, image, cpu["main"](tvm.runtime.tensor(image)).numpy())
 

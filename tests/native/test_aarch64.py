@@ -84,8 +84,8 @@ def test_the_runner_gives_the_outputs_of_this_machine(
         tmp_path, {"samples": 3, "repeat_first": True, "measurement": {"warmup": 1, "repeat": 3, "profile_ops": True}}
     )
     for name, program in (("here", [str(programs / "tvmake-run")]), ("arm", [*emulated, str(arm / "tvmake-run")])):
-        places = ("--outputs", tmp_path / f"{name}.npz", "--result", tmp_path / f"{name}.json")
-        done = run(program, "--package", digits / name, "--request", request, "--inputs", digits / "in.npz", *places)
+        positions = ("--outputs", tmp_path / f"{name}.npz", "--result", tmp_path / f"{name}.json")
+        done = run(program, "--package", digits / name, "--request", request, "--inputs", digits / "in.npz", *positions)
         assert (done.returncode, done.stderr) == (0, "")
     here, there = (outputs_of(tmp_path / f"{name}.npz", 4, "logits") for name in ("here", "arm"))
     for ours, theirs in zip(here, there, strict=True):

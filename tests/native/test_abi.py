@@ -22,10 +22,10 @@ import json, sys
 import numpy as np
 import tvm
 from tvm.runtime.vm import VirtualMachine
-place = sys.argv[1]
-vm = VirtualMachine(tvm.runtime.load_module(place + "/mod.so"), tvm.cpu())
-weights = tvm.runtime.load_param_dict_from_file(place + "/mod.params")
-names = [one["name"] for one in json.load(open(place + "/mod.json"))["parameters"]]
+directory = sys.argv[1]
+vm = VirtualMachine(tvm.runtime.load_module(directory + "/mod.so"), tvm.cpu())
+weights = tvm.runtime.load_param_dict_from_file(directory + "/mod.params")
+names = [one["name"] for one in json.load(open(directory + "/mod.json"))["parameters"]]
 output = vm["main"](tvm.runtime.tensor(np.ones((1, 3, 8, 8), "float32")), *(weights[name] for name in names))
 output = output if isinstance(output, tvm.runtime.Tensor) else output[0]
 print(json.dumps(output.numpy().ravel().tolist()))
@@ -35,10 +35,10 @@ print(json.dumps(output.numpy().ravel().tolist()))
 @pytest.fixture(scope="session")
 def library(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package library, with TVM's libraries beside it."""
-    place = tmp_path_factory.mktemp("abi")
+    directory = tmp_path_factory.mktemp("abi")
     for file in programs.glob("libtvm*.so"):
-        shutil.copy(file, place)
-    return Path(shutil.copy(abi_library(), place))
+        shutil.copy(file, directory)
+    return Path(shutil.copy(abi_library(), directory))
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +133,7 @@ def test_other_languages_bind_the_c_functions(library: Path, package: Path, expe
     assert [loaded, ok, fits, ran, fetched] == [[0, ""]] * 5
     assert too_early == [1, f"{package}: input 'x' is not set"] and counts == [1, 1]
     assert input_spec == ["x", "float32", [1, 3, 8, 8]] and output_spec == ["y", "float32", [1, 6]]
-    assert no_such[0] == 1 and "there is no tensor number 1" in no_such[1]
+    assert no_such[0] == 1 and "no tensor number 1" in no_such[1]
     assert misfit == [1, "inputs: input 'x' is float32[1, 3, 8], the package takes float32[1, 3, 8, 8]"]
     assert np.allclose(value, expected, atol=1e-6)
 
@@ -174,7 +174,7 @@ def of_dimensions(library: Path, package: Path, script: str) -> object:
     return json.loads(done.stdout)
 
 
-def test_sizes_beyond_bounds_or_in_conflict_are_refused_and_the_package_goes_on_working(
+def test_sizes_beyond_bounds_or_in_conflict_are_refused_and_the_package_continues_working(
     library: Path, bounded_net: Transformed, tmp_path: Path
 ):
     runs = "[((2, 64), (2, 64)), ((2, 65), (2, 65)), ((5, 1), (5, 1)), ((2, 7), (2, 8)), ((2, 7), (2, 7)), ((1, 0), (1, 0))]"

@@ -44,7 +44,7 @@ def test_equal_bundles_are_equal_archives(programs: Path, tmp_path: Path):
 @pytest.mark.parametrize(("machine", "system"), [("riscv64", "linux"), ("armv7l", "android"), ("armv7l", "musl")])
 def test_programs_that_cannot_be_made_here_are_one_clear_error(machine: str, system: str):
     with pytest.raises(
-        MachineError, match=f"programs for {system} on {machine}: tvmake cannot make them here"
+        MachineError, match=f"programs for {system} on {machine}: tvmake cannot build them here"
     ) as caught:
         bundle(machine, system)
     assert "devices.NAME.programs" in str(caught.value)

@@ -62,18 +62,18 @@ print(Network(str(DIGITS), Path(sys.argv[1]), {}).package("adreno-730-clml"))
 
 
 @pytest.fixture(scope="module")
-def picture() -> np.ndarray:
+def image() -> np.ndarray:
     return np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
 
 
 def run(
-    package: Path, picture: np.ndarray, directory: Path, **settings: str
+    package: Path, image: np.ndarray, directory: Path, **settings: str
 ) -> tuple[np.ndarray, dict[str, Any], list[str]]:
     """A package's output by tvmake-run, its result, and the layers that CLML computed."""
     inputs, outputs, result, log = (directory / name for name in ("in.npz", "out.npz", "result.json", "log"))
-    (name,) = [one["name"] for one in json.loads((package / "mod.json").read_text())["signature"]["inputs"]]
+    (name,) = [tensor["name"] for tensor in json.loads((package / "mod.json").read_text())["signature"]["inputs"]]
     with zipfile.ZipFile(inputs, "w") as archive:
-        write_array(archive, member("input", name, 0), picture)
+        write_array(archive, member("input", name, 0), image)
     command = [str(programs() / "tvmake-run"), "--package", str(package), "--inputs", str(inputs), "--runs", "1"]
     command += ["--outputs", str(outputs), "--result", str(result), "--load-library", str(clml.runtime())]
     environment = clml.environment(FAKE_CLML_LOG=str(log), **settings)
@@ -85,9 +85,9 @@ def run(
     return value, json.loads(result.read_text())["timing"]["conditions"], computed
 
 
-def reference(picture: np.ndarray) -> np.ndarray:
+def reference(image: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(DIGITS)
-    return session.run(None, {session.get_inputs()[0].name: picture})[0]
+    return session.run(None, {session.get_inputs()[0].name: image})[0]
 
 
 def test_a_package_says_which_layers_and_bytes_are_clmls(package: Path):
@@ -103,9 +103,9 @@ def test_a_package_says_which_layers_and_bytes_are_clmls(package: Path):
     )
 
 
-def test_a_package_runs_its_layers_by_clml_and_the_result_says_so(package: Path, picture: np.ndarray, tmp_path: Path):
-    value, conditions, computed = run(package, picture, tmp_path)
-    np.testing.assert_allclose(value, reference(picture), rtol=1e-4, atol=1e-4)
+def test_a_package_runs_its_layers_by_clml_and_the_result_says_so(package: Path, image: np.ndarray, tmp_path: Path):
+    value, conditions, computed = run(package, image, tmp_path)
+    np.testing.assert_allclose(value, reference(image), rtol=1e-4, atol=1e-4)
     parts = json.loads((package / "mod.json").read_text())["clml"]
     count = sum(len(part["layers"]) for part in parts)
     assert len(computed) % count == 0 and computed[:count] == computed[-count:]  # in each run
@@ -122,23 +122,23 @@ def test_a_package_runs_its_layers_by_clml_and_the_result_says_so(package: Path,
     ],
 )
 def test_where_there_is_no_clml_the_same_package_runs_kernels(
-    settings: dict[str, str], why: str, package: Path, picture: np.ndarray, tmp_path: Path
+    settings: dict[str, str], why: str, package: Path, image: np.ndarray, tmp_path: Path
 ):
-    value, conditions, _ = run(package, picture, tmp_path, **settings)
-    np.testing.assert_allclose(value, reference(picture), rtol=1e-4, atol=1e-4)
+    value, conditions, _ = run(package, image, tmp_path, **settings)
+    np.testing.assert_allclose(value, reference(image), rtol=1e-4, atol=1e-4)
     assert why in conditions["clml"]
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0", "3.0"])
 def test_older_versions_of_the_interface_are_used_where_the_driver_has_no_newer(
-    version: str, package: Path, picture: np.ndarray, tmp_path: Path
+    version: str, package: Path, image: np.ndarray, tmp_path: Path
 ):
-    value, conditions, computed = run(package, picture, tmp_path, FAKE_CLML_VERSIONS=version)
-    np.testing.assert_allclose(value, reference(picture), rtol=1e-4, atol=1e-4)
+    value, conditions, computed = run(package, image, tmp_path, FAKE_CLML_VERSIONS=version)
+    np.testing.assert_allclose(value, reference(image), rtol=1e-4, atol=1e-4)
     assert conditions["clml"].endswith(f"by CLML {version}") and computed
 
 
-def test_weights_that_are_set_anew_are_used(tmp_path: Path):
+def test_weights_that_are_set_again_are_used(tmp_path: Path):
     code = """
 import json, numpy as np, tvm, tvm_ffi
 from tests.native.clml_layers import graph_json, part_of

@@ -30,10 +30,10 @@ def libraries(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An unpacked package, and a package.tar of it beside it."""
     directory = tmp_path_factory.mktemp("digits")
-    place = devices.package_for(devices.digits(directory), directory / "digits")
-    shutil.rmtree(place / "sources", ignore_errors=True)
-    pack({name: place / name for name in REQUIRED}, directory / "package.tar")
-    return place
+    root = devices.package_for(devices.digits(directory), directory / "digits")
+    shutil.rmtree(root / "sources", ignore_errors=True)
+    pack({name: root / name for name in REQUIRED}, directory / "package.tar")
+    return root
 
 
 @pytest.fixture
@@ -75,20 +75,20 @@ def test_what_does_not_fit_is_named_with_what_the_package_expects(uses, digits: 
     takes, gives = "'image' float32 [1, 1, 8, 8]", "'logits' float32 [1, 10]"
     assert uses("mistakes", digits) == [
         "INPUT inputs: the package has no input 'picture'",
-        f"  it takes {takes}",
-        "INPUT inputs: nothing was given for 'image'",
+        f"  its inputs are {takes}",
+        "INPUT inputs: no value for 'image'",
         f"  the package takes {takes}",
         f"INPUT input 'image' is float32 [1, 8, 8], and the package takes {takes}",
         f"INPUT input 'image' is int32 [1, 1, 8, 8], and the package takes {takes}",
         f"INPUT input 'image' is null, and the package takes {takes}",
         "INPUT outputs: the package has no output 'scores'",
-        f"  it gives {gives}",
+        f"  its outputs are {gives}",
         f"INPUT output 'logits' is float32 [10], and the package gives {gives}",
         "INPUT tensor: float32 [1, 8] has 32 bytes, 40 are given",
-        "INPUT tensor: an extent is negative in float32 [?, 10]",
+        "INPUT tensor: a dimension is negative in float32 [?, 10]",
         "INPUT tensor: the buffer is not direct",
         "INPUT tensor: the buffer is read-only",
-        "INPUT tensor: float32 [1099511627776, 1099511627776] is too large for a buffer of Java's",
+        "INPUT tensor: float32 [1099511627776, 1099511627776] is too large for a Java buffer",
         "INPUT tensor: it is float32 [1, 1, 8, 8], not int32",
         "INPUT --device: no such kind of device: 'abacus'",
         "  known: cpu, cuda, hexagon, metal, opencl, rocm, vulkan",
@@ -100,19 +100,19 @@ def test_what_does_not_fit_is_named_with_what_the_package_expects(uses, digits: 
 
 @pytest.mark.parametrize("file", REQUIRED)
 def test_a_damaged_package_is_an_exception_before_any_of_it_runs(uses, digits: Path, tmp_path: Path, file: str):
-    place = tmp_path / "damaged"
-    shutil.copytree(digits, place)
-    content = bytearray((place / file).read_bytes())
+    directory = tmp_path / "damaged"
+    shutil.copytree(digits, directory)
+    content = bytearray((directory / file).read_bytes())
     content[len(content) // 2] ^= 1
-    (place / file).write_bytes(content)
-    first, remedy = uses("open", place)
-    assert first.startswith(f"INPUT {place}: {file} is ")
-    assert remedy.startswith("  make the package again")
-    (place / file).write_bytes(b"")
-    assert uses("open", place)[0].startswith(f"INPUT {place}: {file} is ")
+    (directory / file).write_bytes(content)
+    first, remedy = uses("open", directory)
+    assert first.startswith(f"INPUT {directory}: {file} is ")
+    assert remedy.startswith("  rebuild the package")
+    (directory / file).write_bytes(b"")
+    assert uses("open", directory)[0].startswith(f"INPUT {directory}: {file} is ")
 
 
-def test_what_is_no_package_is_an_exception(uses, tmp_path: Path):
+def test_what_is_not_a_package_is_an_exception(uses, tmp_path: Path):
     assert uses("open", tmp_path / "nothing")[0] == f"INPUT {tmp_path / 'nothing'}: no such package"
     assert uses("open", tmp_path)[0] == f"INPUT {tmp_path}: mod.json is missing"
 
@@ -144,8 +144,8 @@ def test_exceptions_that_java_makes_of_faults_work_with_tvm_in_the_process(uses,
 
 
 def test_a_package_from_anywhere_is_unpacked_once_and_mended_where_it_is_damaged(uses, digits: Path, tmp_path: Path):
-    place = tmp_path / "app" / "package"
-    *turns, broken = uses("files", digits, place)
+    directory = tmp_path / "app" / "package"
+    *turns, broken = uses("files", digits, directory)
     assert [turn.split()[:2] for turn in turns] == [
         ["unpacked", "3"],
         ["again", "1"],
@@ -153,8 +153,8 @@ def test_a_package_from_anywhere_is_unpacked_once_and_mended_where_it_is_damaged
         ["cut", "3"],
         ["interrupted", "4"],
     ]
-    assert broken == f"DEVICE {place}: the package cannot be unpacked: mod.json cannot be read"
-    assert {file.name: file.read_bytes() for file in place.iterdir()} == {
+    assert broken == f"DEVICE {directory}: the package cannot be unpacked: mod.json cannot be read"
+    assert {file.name: file.read_bytes() for file in directory.iterdir()} == {
         name: (digits / name).read_bytes() for name in REQUIRED
     }
-    assert all(file.stat().st_mode & 0o222 == 0 for file in place.iterdir())
+    assert all(file.stat().st_mode & 0o222 == 0 for file in directory.iterdir())

@@ -1,6 +1,6 @@
 """The Android project: the app's parts that need no Android run here; the others are compiled, against signatures and the platform's resources.
 
-Nothing here has run on Android. What stands in for its classes are signatures alone (``java/stubs``): they show that the code
+Nothing here has run on Android. Signatures replace its classes (``java/stubs``): they show that the code
 is consistent, not that Android does what it expects.
 """
 
@@ -33,9 +33,9 @@ CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, int], dict[str, object]]
     "gray": ("float32", (1, 1, 8, 8), (33, 21), {"resize": (8, 8), "scale": 0.0625}),
     "plain": ("float32", (1, 9, 11), (22, 18), {"resize": (9, 11), "color": "gray"}),
     "open": ("float32", (-1, 3, -1, -1), (40, 30), {"resize": 20, "crop": (16, 18)}),
-    "as it is": ("float32", (1, 3, 7, 5), (5, 7), {}),
+    "unchanged": ("float32", (1, 3, 7, 5), (5, 7), {}),
 }  # fmt: skip
-"""Type and shape of the input, the picture's width and height, and the preprocessing."""
+"""Type and shape of the input, the image's width and height, and the preprocessing."""
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +44,23 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_case(
-    directory: Path, name: str, dtype: str, shape: tuple[int, ...], picture: np.ndarray, config: Preprocessing
+    directory: Path, name: str, dtype: str, shape: tuple[int, ...], pixels: np.ndarray, config: Preprocessing
 ) -> str:
     """The files of a case, and its line."""
-    picture.tofile(directory / f"{name}.rgb")
+    pixels.tofile(directory / f"{name}.rgb")
     (directory / f"{name}.properties").write_text(properties(config))
-    return f"{name} {dtype} {','.join(map(str, shape))} {picture.shape[1]} {picture.shape[0]}"
+    return f"{name} {dtype} {','.join(map(str, shape))} {pixels.shape[1]} {pixels.shape[0]}"
 
 
-def test_pictures_become_the_inputs_that_tvmake_makes_of_them(classes: Path, tmp_path: Path):
+def test_images_become_the_inputs_that_tvmake_makes_of_them(classes: Path, tmp_path: Path):
     random = np.random.default_rng(7)
     lines, expected, steps = [], {}, {}
     for title, (dtype, shape, (width, height), settings) in CASES.items():
         name, config = title.replace(" ", "-"), Preprocessing.model_validate(settings)
-        picture = random.integers(0, 256, (height, width, 3), np.uint8)
-        lines.append(write_case(tmp_path, name, dtype, shape, picture, config))
+        pixels = random.integers(0, 256, (height, width, 3), np.uint8)
+        lines.append(write_case(tmp_path, name, dtype, shape, pixels, config))
         fixed = (3, *settings["crop"]) if title == "open" else shape[1:]  # type: ignore[misc]
-        made = ImagePreprocessor(config, fixed, np.dtype(dtype), "input", is_file=True)(picture, name)
+        made = ImagePreprocessor(config, fixed, np.dtype(dtype), "input", is_file=True)(pixels, name)
         expected[name] = made[None]
         steps[name] = (1 / 255 if dtype == "float32" and config.scale is None else config.scale or 1) / np.min(
             config.std
@@ -80,8 +80,8 @@ def test_pictures_become_the_inputs_that_tvmake_makes_of_them(classes: Path, tmp
         assert np.mean(apart > 3e-6) < 0.3, name
 
 
-def test_pictures_that_do_not_fit_are_refused_as_tvmake_refuses_them(classes: Path, tmp_path: Path):
-    picture = np.full((10, 12, 3), 200, np.uint8)
+def test_images_that_do_not_fit_are_refused_as_tvmake_refuses_them(classes: Path, tmp_path: Path):
+    pixels = np.full((10, 12, 3), 200, np.uint8)
     cases = {
         "small": ("float32", (1, 3, 16, 16), {"crop": 16}),
         "other": ("float32", (1, 3, 16, 16), {"resize": 20}),
@@ -91,22 +91,22 @@ def test_pictures_that_do_not_fit_are_refused_as_tvmake_refuses_them(classes: Pa
     lines = []
     for name, (dtype, shape, settings) in cases.items():
         config = Preprocessing.model_validate(settings)
-        lines.append(write_case(tmp_path, name, dtype, shape, picture, config))
+        lines.append(write_case(tmp_path, name, dtype, shape, pixels, config))
         with pytest.raises(InputError):
-            ImagePreprocessor(config, shape[1:], np.dtype(dtype), "input", is_file=True)(picture, name)
+            ImagePreprocessor(config, shape[1:], np.dtype(dtype), "input", is_file=True)(pixels, name)
     (tmp_path / "cases.txt").write_text(
         "\n".join([*lines, "batch float32 4,3,10,12 12 10", "half float16 1,3,10,12 12 10"])
     )
     for name in ("batch", "half"):
-        write_case(tmp_path, name, "", (), picture, Preprocessing())
+        write_case(tmp_path, name, "", (), pixels, Preprocessing())
     done = java(classes, tmp_path, "example.app.AppUses", "inputs", tmp_path)
     assert done.stdout.splitlines() == [
-        "small the picture is 10×12 when it is to be cropped to 16×16 |  app.properties: resize to at least the crop",
-        "other the picture is 20×24 after preprocessing, and the network takes 'image' float32 [1, 3, 16, 16] |  app.properties: resize and crop",
+        "small the image is 10×12 when it is to be cropped to 16×16 |  app.properties: resize to at least the crop",
+        "other the image is 20×24 after preprocessing, and the network takes 'image' float32 [1, 3, 16, 16] |  app.properties: resize and crop",
         "channels app.properties: mean has 2 numbers, input 'image' float32 [1, 3, 10, 12] has 3 channels",
         "range a pixel becomes 201.0, which int8 cannot hold |  app.properties: scale and mean",
-        "batch input 'image' float32 [4, 3, 10, 12] does not take one picture",
-        "half input 'image' float16 [1, 3, 10, 12]: pictures become float32, uint8 or int8",
+        "batch input 'image' float32 [4, 3, 10, 12] does not accept one image",
+        "half input 'image' float16 [1, 3, 10, 12]: images are converted to float32, uint8 or int8",
     ]
 
 
@@ -129,8 +129,8 @@ def test_the_app_reads_handwritten_digits(classes: Path, programs: Path, tmp_pat
     network = devices.package_for(devices.digits(networks), tmp_path / "digits")
     with np.load(DATA) as data:
         image, label = data["images"][3], int(data["labels"][3])
-    picture = np.repeat(np.rint(image.reshape(8, 8, 1) * 255 / image.max()).astype(np.uint8), 3, axis=2)
-    write_case(tmp_path, "digit", "", (), picture, Preprocessing(scale=float(image.max()) / 255))
+    pixels = np.repeat(np.rint(image.reshape(8, 8, 1) * 255 / image.max()).astype(np.uint8), 3, axis=2)
+    write_case(tmp_path, "digit", "", (), pixels, Preprocessing(scale=float(image.max()) / 255))
     done = java(classes, libraries, "example.app.AppUses", "classify", tmp_path, network)
     assert done.returncode == 0, done.stderr
     first, *others, _, time = done.stdout.splitlines()
@@ -144,13 +144,26 @@ def test_what_needs_android_compiles_with_its_resources(tmp_path: Path):
     generated, stubs = tmp_path / "generated", tmp_path / "stubs"
     generated.mkdir()
     for name, manifest in {"app": APP, "library": LIBRARY}.items():
-        place = tmp_path / name
-        place.mkdir()
+        directory = tmp_path / name
+        directory.mkdir()
         text = (manifest / "AndroidManifest.xml").read_text()
-        # The package stands in build.gradle.kts, from where Gradle puts it in.
-        (place / "AndroidManifest.xml").write_text(text.replace("<manifest ", f'<manifest package="example.{name}" '))
-        command = ["aapt", "package", "-f", "-m", "-J", generated, "-M", place / "AndroidManifest.xml", "-I", FRAMEWORK]
-        command += ["-F", place / "made.apk", "--min-sdk-version", "24", "--target-sdk-version", "34"]
+        # The package's name is in build.gradle.kts, from where Gradle reads it.
+        (directory / "AndroidManifest.xml").write_text(
+            text.replace("<manifest ", f'<manifest package="example.{name}" ')
+        )
+        command = [
+            "aapt",
+            "package",
+            "-f",
+            "-m",
+            "-J",
+            generated,
+            "-M",
+            directory / "AndroidManifest.xml",
+            "-I",
+            FRAMEWORK,
+        ]
+        command += ["-F", directory / "made.apk", "--min-sdk-version", "24", "--target-sdk-version", "34"]
         command += ["-S", manifest / "res"] if (manifest / "res").is_dir() else []
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -171,8 +184,8 @@ def test_what_needs_android_compiles_with_its_resources(tmp_path: Path):
 def test_the_kotlin_extensions_compile(tmp_path: Path):
     need("javac", "kotlinc")
     classes, stubs = tmp_path / "classes", tmp_path / "stubs"
-    for place in (classes, stubs):
-        place.mkdir()
+    for directory in (classes, stubs):
+        directory.mkdir()
     subprocess.run(
         ["javac", "--release", "8", "-Xlint:-options", "-d", stubs, *sorted((PROGRAMS / "stubs").rglob("*.java"))],
         check=True,

@@ -37,13 +37,13 @@ def functions() -> list[str]:
 def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that loads the library it is given, and prints what its ``f`` makes of 2."""
     need("g++")
-    place = tmp_path_factory.mktemp("loader")
-    (place / "main.cc").write_text(MAIN)
+    directory = tmp_path_factory.mktemp("loader")
+    (directory / "main.cc").write_text(MAIN)
     libraries = [package("tvm") / "lib/libtvm_runtime.so", package("tvm_ffi") / "lib/libtvm_ffi.so"]
-    command = ["g++", "-std=c++17", f"-I{LOADER}", place / "main.cc", LOADER / "image.cc", LOADER / "functions.cc"]
-    command += [*libraries, *(f"-Wl,-rpath,{file.parent}" for file in libraries), "-o", place / "load"]
+    command = ["g++", "-std=c++17", f"-I{LOADER}", directory / "main.cc", LOADER / "image.cc", LOADER / "functions.cc"]
+    command += [*libraries, *(f"-Wl,-rpath,{file.parent}" for file in libraries), "-o", directory / "load"]
     subprocess.run(command, check=True)
-    return place / "load"
+    return directory / "load"
 
 
 def library(directory: Path, source: str, *options: str) -> Path:
@@ -102,7 +102,7 @@ def test_damaged_and_foreign_files_are_refused_without_a_crash(loader: Path, tmp
     damaged.write_bytes(whole[:18] + (40).to_bytes(2, "little") + whole[20:])
     assert load(loader, damaged) == "it is for another processor"
     damaged.write_bytes(b"#!/bin/sh\n" + whole)
-    assert load(loader, damaged) == "it is no ELF file"
+    assert load(loader, damaged) == "it is not an ELF file"
     assert load(loader, tmp_path / "nowhere.so") == "No such file or directory"
 
 

@@ -55,7 +55,7 @@ except RuntimeError as error:
         TVMAKE_OPENCL_LIBRARY="/nowhere/libOpenCL.so",
     )
     assert output.startswith("False\n")
-    assert "no OpenCL library on this machine (looked for /nowhere/libOpenCL.so)" in output
+    assert "no OpenCL library on this machine (tried /nowhere/libOpenCL.so)" in output
 
 
 def test_asking_for_the_library_twice_loads_it_once():
@@ -88,7 +88,7 @@ def test_a_process_can_fork_before_its_first_use():
     assert run_python(FORK, "unused", TVM_USE_RUNTIME_LIB="1") == "6.0\n6.0\n"
 
 
-def test_a_fork_after_the_first_use_is_told_so_and_does_not_hang():
+def test_a_fork_after_the_first_use_is_reported_so_and_does_not_hang():
     message, parents = run_python(FORK, "used", TVM_USE_RUNTIME_LIB="1").splitlines()
     assert "this process was forked from one that had used OpenCL" in message
     assert parents == "6.0"

@@ -21,20 +21,20 @@ add_library(small SHARED small/small.cc)
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A part of one line, in place of tvmake's, and an empty place for builds."""
+    """A part of one line instead of tvmake's, and an empty directory for builds."""
     need("cmake", "g++")
-    place = tmp_path / "native"
-    (place / "small").mkdir(parents=True)
-    (place / "cmake").mkdir()
-    (place / "cmake" / "tvm.cmake").touch()
-    (place / "CMakeLists.txt").write_text(TOP)
+    directory = tmp_path / "native"
+    (directory / "small").mkdir(parents=True)
+    (directory / "cmake").mkdir()
+    (directory / "cmake" / "tvm.cmake").touch()
+    (directory / "CMakeLists.txt").write_text(TOP)
     part = {"output": "libsmall.so", "directories": ["small"], "purpose": "for tests"}
-    (place / "parts.json").write_text(json.dumps({"small": part}))
-    (place / "small" / "small.cc").write_text('extern "C" int answer() { return 42; }\n')
+    (directory / "parts.json").write_text(json.dumps({"small": part}))
+    (directory / "small" / "small.cc").write_text('extern "C" int answer() { return 42; }\n')
     for module in (parts, compiling):
-        monkeypatch.setattr(module, "native_sources", lambda: place)
+        monkeypatch.setattr(module, "native_sources", lambda: directory)
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
-    return place / "small"
+    return directory / "small"
 
 
 def test_a_part_is_compiled_once_and_then_found(sources):

@@ -27,7 +27,7 @@ def values(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (0,), (7, 0, 2), (513, 1025)])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
-def test_a_tensor_comes_back_as_it_was(tvm, device, shape, dtype):
+def test_a_tensor_comes_back_unchanged(tvm, device, shape, dtype):
     array = values(*shape, dtype=dtype)
     np.testing.assert_array_equal(tvm.runtime.tensor(array, device).numpy(), array)
 
@@ -66,7 +66,7 @@ def test_a_device_says_what_it_is(device):
 
 def test_a_device_that_is_not_there_does_not_exist(tvm):
     assert not tvm.opencl(17).exist
-    with pytest.raises(RuntimeError, match=r"there is no device opencl:17; this machine has \d"):
+    with pytest.raises(RuntimeError, match=r"no device opencl:17; this machine has \d"):
         tvm.runtime.empty((4,), "float32", tvm.opencl(17))
 
 
@@ -190,7 +190,7 @@ def test_textures_between_two_steps_of_a_kernel(tvm, device):
         ((4, 4, 3), "global.texture", "the last one of 4 elements"),
         ((4, 4), "global.texture", "at least 3 dimensions"),
         ((1, 1, 1, 10**6, 4), "global.texture", "a texture of width 1000000, height 1 and 1 layers does not fit"),
-        ((2, 2, 4), "global.texture-nchw", "'global.texture-nchw' is no kind of texture"),
+        ((2, 2, 4), "global.texture-nchw", "'global.texture-nchw' is not a kind of texture"),
     ],
 )
 def test_a_texture_that_cannot_be_is_refused_with_the_reason(tvm, device, shape, scope, message):

@@ -36,7 +36,7 @@ for run in range(runs + 1):
     assert (texture.numpy() == run).all()
 assert np.abs(output - data["output"]).max() < 1e-5
 """
-"""Runs a package, moves tensors and textures, starts anew after each tenth; prints the resident memory in MB then."""
+"""Runs a package, moves tensors and textures, restarts after each tenth, and then prints the resident memory in MB."""
 
 MOST_GROWTH_MB = 32
 """Allowed after the second tenth: malloc's slack; one leaked tensor of 1.2 MB a run would come to hundreds."""

@@ -1,4 +1,4 @@
-"""A network whose tensors lie in textures, as a package in other processes."""
+"""A network with tensors in textures, as a package in other processes."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     on_cpu = tvm.relax.VirtualMachine(tvm.compile(graph(net, *INPUTS), target=UNOPTIMISED), tvm.cpu())
     output = on_cpu["main"](*map(tvm.runtime.tensor, values)).numpy()
     made = lowered(net, *INPUTS)
-    names = [str(one.name) for one in made.fused["main"].params[1:]]
+    names = [str(param.name) for param in made.fused["main"].params[1:]]
     weights = {f"x{number}": tvm.runtime.tensor(value) for number, value in enumerate(values[1:], 1)}
     packed = packed_weights(weights, made.packings, names) if made.packings else weights
-    place = tmp_path_factory.mktemp("textures")
-    executable(made).export_library(str(place / "net.so"))
+    directory = tmp_path_factory.mktemp("textures")
+    executable(made).export_library(str(directory / "net.so"))
     arguments = {f"argument{number}": packed[name].numpy() for number, name in enumerate(names, 1)}
-    np.savez(place / "net.npz", argument0=values[0], output=output, **arguments)
-    return place / "net.so", place / "net.npz"
+    np.savez(directory / "net.npz", argument0=values[0], output=output, **arguments)
+    return directory / "net.so", directory / "net.npz"
 
 
 RUN = """

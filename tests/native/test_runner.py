@@ -79,7 +79,7 @@ def test_a_package_is_timed_as_asked(runner: list[str], package: Path, tmp_path:
     assert timing.peak_memory_bytes >= timing.baseline_memory_bytes > 0
 
 
-def test_samples_go_on_until_they_last_long_enough(runner: list[str], package: Path, tmp_path: Path):
+def test_samples_continue_until_they_last_long_enough(runner: list[str], package: Path, tmp_path: Path):
     how = {"warmup": 0, "repeat": 2, "min_repeat_ms": 200, "min_duration_s": 0.1, "percentile": "p90", "noise_cv": 0.1}
     timing = measured(runner, package, tmp_path, how).timing
     assert timing.number > 1 and timing.warmup_ms == []
@@ -145,11 +145,11 @@ def test_an_opencl_package_runs_on_an_opencl_device(static_net, package: Path, t
     there = package_for(static_net, tmp_path / "opencl", TargetConfig(kind="opencl"))
     inputs = inputs_file(tmp_path / "in.npz", image())
     kept = {"HOME": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path)}
-    for place in (there, package):
-        outputs = ["--outputs", tmp_path / f"{place.name}.npz", "--result", tmp_path / f"{place.name}.json"]
-        done = run(runner, "--package", place, "--inputs", inputs, "--runs", 2, "--profile", *outputs, **kept)
+    for directory in (there, package):
+        outputs = ["--outputs", tmp_path / f"{directory.name}.npz", "--result", tmp_path / f"{directory.name}.json"]
+        done = run(runner, "--package", directory, "--inputs", inputs, "--runs", 2, "--profile", *outputs, **kept)
         assert done.returncode == 0, done.stderr
-    (ours,), (theirs,) = (outputs_of(tmp_path / f"{place.name}.npz", 1) for place in (there, package))
+    (ours,), (theirs,) = (outputs_of(tmp_path / f"{directory.name}.npz", 1) for directory in (there, package))
     assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-5)
     result = RunResult.model_validate_json((tmp_path / "opencl.json").read_bytes())
     assert (
@@ -163,8 +163,8 @@ def test_an_opencl_package_runs_on_an_opencl_device(static_net, package: Path, t
 @pytest.mark.parametrize("name", [LIBRARY, WEIGHTS, MANIFEST])
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
 def test_a_file_that_changed_is_not_loaded(runner: list[str], package: Path, tmp_path: Path, name: str, damage: str):
-    place = Path(shutil.copytree(package, tmp_path / "damaged"))
-    file = place / name
+    directory = Path(shutil.copytree(package, tmp_path / "damaged"))
+    file = directory / name
     data = file.read_bytes()
     file.unlink()
     if damage != "remove":
@@ -172,11 +172,11 @@ def test_a_file_that_changed_is_not_loaded(runner: list[str], package: Path, tmp
             data[: len(data) // 2] if damage == "truncate" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]
         )
     with pytest.raises(InputError) as caught:
-        verify_directory(place, str(place))
-    done = run(runner, "--package", place, "--runs", 1)
+        verify_directory(directory, str(directory))
+    done = run(runner, "--package", directory, "--runs", 1)
     assert (done.returncode, done.stdout) == (1, "")
     if name == MANIFEST and damage != "remove":  # what is wrong with the JSON is said in other words
-        assert done.stderr.startswith(f"error: {place}: mod.json is ")
+        assert done.stderr.startswith(f"error: {directory}: mod.json is ")
     else:
         assert done.stderr == f"error: {caught.value}\n"
 
@@ -184,26 +184,26 @@ def test_a_file_that_changed_is_not_loaded(runner: list[str], package: Path, tmp
 def test_a_manifest_with_another_spelling_of_the_same_content_is_intact(
     runner: list[str], package: Path, tmp_path: Path
 ):
-    place = Path(shutil.copytree(package, tmp_path / "respelled"))
-    manifest = read_manifest((place / MANIFEST).read_bytes(), "test")
-    (place / MANIFEST).unlink()
-    (place / MANIFEST).write_text(manifest.model_dump_json(indent=3))
-    assert run(runner, "--package", place, "--runs", 1).returncode == 0
+    directory = Path(shutil.copytree(package, tmp_path / "respelled"))
+    manifest = read_manifest((directory / MANIFEST).read_bytes(), "test")
+    (directory / MANIFEST).unlink()
+    (directory / MANIFEST).write_text(manifest.model_dump_json(indent=3))
+    assert run(runner, "--package", directory, "--runs", 1).returncode == 0
 
 
 def test_code_for_another_processor_is_named(runner: list[str], package: Path, tmp_path: Path):
-    place = Path(shutil.copytree(package, tmp_path / "foreign"))
-    data = (place / LIBRARY).read_bytes()
-    (place / LIBRARY).unlink()
-    (place / LIBRARY).write_bytes(data[:18] + b"\xf3\x00" + data[20:])
-    manifest = read_manifest((place / MANIFEST).read_bytes(), "test")
-    files = {**manifest.files, LIBRARY: FileEntry(sha256=digest_file(place / LIBRARY), size=len(data))}
-    (place / MANIFEST).unlink()
-    (place / MANIFEST).write_text(manifest.model_copy(update={"files": files}).sealed().model_dump_json())
-    done = run(runner, "--package", place)
+    directory = Path(shutil.copytree(package, tmp_path / "foreign"))
+    data = (directory / LIBRARY).read_bytes()
+    (directory / LIBRARY).unlink()
+    (directory / LIBRARY).write_bytes(data[:18] + b"\xf3\x00" + data[20:])
+    manifest = read_manifest((directory / MANIFEST).read_bytes(), "test")
+    files = {**manifest.files, LIBRARY: FileEntry(sha256=digest_file(directory / LIBRARY), size=len(data))}
+    (directory / MANIFEST).unlink()
+    (directory / MANIFEST).write_text(manifest.model_copy(update={"files": files}).sealed().model_dump_json())
+    done = run(runner, "--package", directory)
     assert (done.returncode, done.stderr) == (
         3,
-        f"error: {place}: mod.so does not load: it is code for RISC-V\n"
+        f"error: {directory}: mod.so does not load: it is code for RISC-V\n"
         "  compile for this device: the target's mtriple and mcpu, and cc that links for it\n",
     )
 
@@ -245,12 +245,12 @@ def test_inputs_that_do_not_fit_are_named(runner: list[str], package: Path, tmp_
 @pytest.mark.parametrize(
     ("request_text", "problem"),
     [
-        ('{"samples": 0}', "is no request (samples has to be 1 or more)"),
+        ('{"samples": 0}', "is not a request (samples must be 1 or more)"),
         ('{"samples": 1, "hurry": true}', "hurry is not known to this program"),
         ('{"samples": 1, "measurement": {"pace": 3}}', "measurement.pace is not known to this program"),
         ('{"samples": 1, "measurement": {"repeat": 0}}', "a number in measurement is too small"),
-        ('{"samples": "many"}', "is no request ("),
-        ('{"samples": ', "is no request ("),
+        ('{"samples": "many"}', "is not a request ("),
+        ('{"samples": ', "is not a request ("),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(
@@ -294,7 +294,7 @@ def test_a_result_that_cannot_be_written_is_a_device_error(runner: list[str], pa
     )  # fmt: skip
 
 
-def test_a_package_that_is_no_directory_is_named(runner: list[str], tmp_path: Path):
+def test_a_package_that_is_not_a_directory_is_named(runner: list[str], tmp_path: Path):
     (tmp_path / "package.tar").touch()
     assert "is a file, not an unpacked package" in run(runner, "--package", tmp_path / "package.tar").stderr
     assert "no such package" in run(runner, "--package", tmp_path / "nothing").stderr

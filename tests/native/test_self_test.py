@@ -24,10 +24,10 @@ def expected(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) 
     return samples_of(static_net, tmp_path_factory.mktemp("samples") / "self_test.npz")
 
 
-def unpacked(package: Path, place: Path) -> Path:
-    place.mkdir()
-    unpack(package, place)
-    return place
+def unpacked(package: Path, directory: Path) -> Path:
+    directory.mkdir()
+    unpack(package, directory)
+    return directory
 
 
 @pytest.mark.parametrize("factor", [1, 1.0001, 1.5, float("inf")])
@@ -65,10 +65,10 @@ def test_a_package_without_samples_and_damaged_ones_are_refused(
 ):
     done = run(runner, "--package", package, "--self-test")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {package}: has no self-test\n  make it again with")
-    place = unpacked(package_with_samples(static_net, tmp_path, expected), tmp_path / "p")
-    (place / SELF_TEST).write_bytes((place / SELF_TEST).read_bytes()[:-1] + b"?")
-    done = run(runner, "--package", place, "--self-test")
+    assert done.stderr.startswith(f"error: {package}: has no self-test\n  rebuild it with")
+    directory = unpacked(package_with_samples(static_net, tmp_path, expected), tmp_path / "p")
+    (directory / SELF_TEST).write_bytes((directory / SELF_TEST).read_bytes()[:-1] + b"?")
+    done = run(runner, "--package", directory, "--self-test")
     assert done.returncode == 1
     assert "self_test.npz is altered: its sha256 differs from mod.json's" in done.stderr
 
@@ -100,8 +100,8 @@ def test_more_samples_than_there_are_is_one_clear_line(
 
 
 def test_its_json_is_the_manifests(static_net: Transformed, expected: Path, tmp_path: Path):
-    place = unpacked(package_with_samples(static_net, tmp_path, expected), tmp_path / "p")
-    described = json.loads((place / "mod.json").read_text())["self_test"]
+    directory = unpacked(package_with_samples(static_net, tmp_path, expected), tmp_path / "p")
+    described = json.loads((directory / "mod.json").read_text())["self_test"]
     assert described["samples"] == 2
     assert described["inputs"] == "random"
 
@@ -134,8 +134,8 @@ def test_an_input_that_the_code_takes_otherwise_is_named(
     done = run(runner, "--package", tmp_path / "p", "--runs", 1)
     problem, remedy = done.stderr.splitlines()
     assert done.returncode == 1
-    assert problem == f"error: {tmp_path}/p: mod.so takes 'x' as float32[1, 3, 8, 8], its manifest tells otherwise"
-    assert remedy.startswith("  make the package again")
+    assert problem == f"error: {tmp_path}/p: mod.so takes 'x' as float32[1, 3, 8, 8], its manifest declares otherwise"
+    assert remedy.startswith("  rebuild the package")
 
 
 def test_weights_that_are_cut_short_are_refused(
@@ -144,7 +144,7 @@ def test_weights_that_are_cut_short_are_refused(
     cut_to_half(package_with_samples(static_net, tmp_path, expected), tmp_path / "p", WEIGHTS)
     done = run(runner, "--package", tmp_path / "p", "--self-test")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {tmp_path}/p: mod.params is damaged: it is cut short\n  make the package")
+    assert done.stderr.startswith(f"error: {tmp_path}/p: mod.params is damaged: it is cut short\n  rebuild the package")
 
 
 def test_a_library_that_is_cut_short_is_refused_before_it_is_loaded(
@@ -154,4 +154,4 @@ def test_a_library_that_is_cut_short_is_refused_before_it_is_loaded(
     done = run(runner, "--package", tmp_path / "p", "--self-test")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path}/p: mod.so is cut short: it has ")
-    assert "make the package again" in done.stderr
+    assert "rebuild the package" in done.stderr

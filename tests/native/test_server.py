@@ -150,7 +150,7 @@ def test_an_opencl_device_is_there_with_its_library_beside_the_program(tmp_path:
         tensors = DirectTensors.of(session, HOST, server.port)
         assert tensors is not None
         value = np.arange(1 << 18, dtype="float32")
-        assert np.array_equal(tensors.read(tensors.place(value, device)), value)
+        assert np.array_equal(tensors.read(tensors.create(value, device)), value)
 
 
 def test_without_a_tracker_clients_come_one_after_the_other(command: list[str], tmp_path: Path):
@@ -181,7 +181,7 @@ def test_the_server_has_a_limit_of_its_own(command: list[str], library: Path, tm
 
 
 @pytest.mark.parametrize(("name", "how"), [("crash", "SIGSEGV"), ("leave", "code 7")])
-def test_code_that_ends_the_process_is_told_in_one_line(farm: NativeFarm, library: Path, name: str, how: str):
+def test_code_that_ends_the_process_is_reported_in_one_line(farm: NativeFarm, library: Path, name: str, how: str):
     assert f"ended with {how}" in error_of(call, farm.connect(), library, name)
 
 
@@ -362,13 +362,13 @@ def direct(farm: NativeFarm):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64", "float64", "bool"])
-def test_tensors_arrive_and_come_back_as_they_were(farm: NativeFarm, dtype: str):
+def test_tensors_arrive_and_come_back_unchanged(farm: NativeFarm, dtype: str):
     session, tensors = direct(farm)
     import tvm
 
     for shape in ((), (0,), (5,), (3, 224, 224), (1 << 20,)):
         value = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
-        ours, theirs = tensors.place(value, session.cpu(0)), tvm.runtime.tensor(value, session.cpu(0))
+        ours, theirs = tensors.create(value, session.cpu(0)), tvm.runtime.tensor(value, session.cpu(0))
         for tensor in (ours, theirs):
             assert np.array_equal(tensor.numpy(), value) and np.array_equal(tensors.read(tensor), value)
         tensors.write(theirs, np.zeros_like(value))
@@ -392,16 +392,16 @@ def test_the_device_says_when_it_cannot_copy(farm: NativeFarm, monkeypatch: pyte
     session, tensors = direct(farm)
     import tvm
 
-    place = tvm.runtime.empty((1 << 16,), "float32", session.cpu(0))
+    tensor = tvm.runtime.empty((1 << 16,), "float32", session.cpu(0))
     elsewhere = tvm.runtime.device("hexagon", 0).dlpack_device_type()
-    head = tensors._description(place, 1 << 18)
+    head = tensors._description(tensor, 1 << 18)
     monkeypatch.setattr(tensors, "_description", lambda *_: head[:8] + struct.pack("<i", elsewhere) + head[12:])
-    for work in (lambda: tensors.write(place, np.zeros(1 << 16, "float32")), lambda: tensors.read(place)):
+    for work in (lambda: tensors.write(tensor, np.zeros(1 << 16, "float32")), lambda: tensors.read(tensor)):
         with pytest.raises(tvm.error.RPCError, match="Error caught from RPC call"):
             work()
     monkeypatch.undo()
-    tensors.write(place, np.ones(1 << 16, "float32"))
-    assert place.numpy().all()
+    tensors.write(tensor, np.ones(1 << 16, "float32"))
+    assert tensor.numpy().all()
 
 
 @pytest.mark.parametrize(

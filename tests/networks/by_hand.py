@@ -15,32 +15,34 @@ from tvmake.validate.numerics import Comparison, NumericsReport
 from tvmake.validate.reference.stored import ReferenceSet
 
 
-def with_the_runner(program: list[str], package: Path, reference: Path, goals: Goals, place: Path) -> NumericsReport:
+def with_the_runner(
+    program: list[str], package: Path, reference: Path, goals: Goals, directory: Path
+) -> NumericsReport:
     """Unpack, run, and compare what comes out with the reference."""
-    request = _requested(reference, place)
+    request = _requested(reference, directory)
     with tarfile.open(package) as archive:
-        archive.extractall(place / "package", filter="data")
-    outputs = place / "outputs.npz"
-    there = ["--package", place / "package", "--request", request, "--inputs", reference]
-    done = run(program, *there, "--outputs", outputs, "--result", place / "result.json")
+        archive.extractall(directory / "package", filter="data")
+    outputs = directory / "outputs.npz"
+    there = ["--package", directory / "package", "--request", request, "--inputs", reference]
+    done = run(program, *there, "--outputs", outputs, "--result", directory / "result.json")
     assert (done.returncode, done.stderr) == (0, ""), done
     return _judged(reference, outputs, goals)
 
 
 def with_adb(
-    server: AdbServer, programs: Path, package: Path, reference: Path, goals: Goals, place: Path
+    server: AdbServer, programs: Path, package: Path, reference: Path, goals: Goals, directory: Path
 ) -> NumericsReport:
     """``adb push``, ``adb shell``, ``adb pull``: the platform tools' own client."""
     there = "/data/local/tmp/by-hand"
-    request = _requested(reference, place)
+    request = _requested(reference, directory)
     _adb(server, "shell", f"mkdir -p {there}/package")
     _adb(server, "push", *map(str, sorted(programs.iterdir())), there)
     _adb(server, "push", str(package), str(request), str(reference), there)
     _adb(server, "shell", f"tar -xf {there}/{package.name} -C {there}/package")
     options = "--package package --request request.json --inputs reference.npz --outputs out.npz --result result.json"
     _adb(server, "shell", f"cd {there} && LD_LIBRARY_PATH=. ./tvmake-run {options}")
-    _adb(server, "pull", f"{there}/out.npz", str(place / "outputs.npz"))
-    return _judged(reference, place / "outputs.npz", goals)
+    _adb(server, "pull", f"{there}/out.npz", str(directory / "outputs.npz"))
+    return _judged(reference, directory / "outputs.npz", goals)
 
 
 def _adb(server: AdbServer, *arguments: str) -> None:
@@ -49,10 +51,10 @@ def _adb(server: AdbServer, *arguments: str) -> None:
     assert done.returncode == 0, done
 
 
-def _requested(reference: Path, place: Path) -> Path:
+def _requested(reference: Path, directory: Path) -> Path:
     asked = RunRequest(samples=len(ReferenceSet(reference)), repeat_first=True)
-    (place / "request.json").write_text(asked.model_dump_json())
-    return place / "request.json"
+    (directory / "request.json").write_text(asked.model_dump_json())
+    return directory / "request.json"
 
 
 def _judged(reference: Path, outputs: Path, goals: Goals) -> NumericsReport:

@@ -44,11 +44,11 @@ class Network:
     def imported(self) -> Path:
         """A directory with what the import and reference stages write."""
 
-        def write(place: Path) -> None:
+        def write(directory: Path) -> None:
             names = ("model.json", "model.params", "signature.json", "source.json")
-            import_model(self.options, *(place / name for name in names))
+            import_model(self.options, *(directory / name for name in names))
             asked = ReferenceRequest(model=self.options, samples=SAMPLES)
-            reference(place / "signature.json", place / "source.json", asked, place / "reference.npz")
+            reference(directory / "signature.json", directory / "source.json", asked, directory / "reference.npz")
 
         return _kept({"network": self.options.model_dump(), "samples": SAMPLES}, ("import_model", "reference"), write)
 
@@ -57,9 +57,11 @@ class Network:
         imported = self.imported()
         request = TransformRequest(precision=PrecisionConfig(base=precision))
 
-        def write(place: Path) -> None:
+        def write(directory: Path) -> None:
             read = (imported / name for name in ("model.json", "model.params", "signature.json"))
-            transform_model(*read, request, *(place / name for name in ("module.json", "module.params", "bound.json")))
+            transform_model(
+                *read, request, *(directory / name for name in ("module.json", "module.params", "bound.json"))
+            )
 
         return _kept({"from": imported.name, "request": request.model_dump()}, ("transform",), write)
 
@@ -78,10 +80,10 @@ def _kept(options: object, stages: tuple[str, ...], write: Callable[[Path], None
     """A directory in the user's cache, named by everything that can change its bytes and written the first time."""
     code = fingerprint(*(f"tvmake.stages.model.{stage}" for stage in stages))
     key = digest_bytes(canonical_json({"options": json.loads(json.dumps(options)), "code": code}).encode())
-    place = user_cache_path("tvmake") / "tests" / key
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(place.with_suffix(".lock")):
-        if not place.is_dir():
-            with atomic_directory(place) as fresh:
+    directory = user_cache_path("tvmake") / "tests" / key
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(directory.with_suffix(".lock")):
+        if not directory.is_dir():
+            with atomic_directory(directory) as fresh:
                 write(fresh)
-    return place
+    return directory

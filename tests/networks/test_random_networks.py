@@ -85,9 +85,9 @@ def test_a_dynamic_network_is_run_at_its_smallest_sizes_at_odd_ones_and_at_its_b
 
 
 def test_what_rounding_decides_is_not_judged():
-    place = Step("argmax", (0,), {"dim": 1, "keepdim": False})
-    numbers = Network((Input((2, 500)),), (place,), (1,))
-    ties = Network((Input((2, 500)),), (Step("floor", (0,)), replace(place, operands=(1,))), (2,))
+    argmax = Step("argmax", (0,), {"dim": 1, "keepdim": False})
+    numbers = Network((Input((2, 500)),), (argmax,), (1,))
+    ties = Network((Input((2, 500)),), (Step("floor", (0,)), replace(argmax, operands=(1,))), (2,))
     assert is_judgeable(numbers, KINDS, "float32")
     assert not is_judgeable(ties, KINDS, "float32")
 
@@ -125,7 +125,7 @@ loaded: list[str] = []
 
 
 def in_a_fresh_process() -> Subject:
-    assert not loaded, "as it is in a fork"
+    assert not loaded, "as in a fork"
     return reserving_addresses()
 
 

@@ -24,58 +24,58 @@ Transport = Callable[[Path], AbstractContextManager[DeviceConfig]]
 
 def intel_icd() -> Path:
     """The file that names Intel's OpenCL driver for CPUs."""
-    place = os.environ.get("TVMAKE_INTEL_OPENCL") or native.ROOT / ".venv-intel-opencl"
-    icd = Path(place) / "intel.icd"
-    require(icd.is_file(), f"Intel's OpenCL for CPUs: envs/intel-opencl.sh python3 {place}")
+    directory = os.environ.get("TVMAKE_INTEL_OPENCL") or native.ROOT / ".venv-intel-opencl"
+    icd = Path(directory) / "intel.icd"
+    require(icd.is_file(), f"Intel's OpenCL for CPUs: envs/intel-opencl.sh python3 {directory}")
     return icd
 
 
 @contextmanager
-def pocl(place: Path) -> Iterator[DeviceConfig]:
+def pocl(directory: Path) -> Iterator[DeviceConfig]:
     require_opencl()
     yield device_config(env={"TVMAKE_OPENCL_PLATFORM": POCL})
 
 
 @contextmanager
-def intel(place: Path) -> Iterator[DeviceConfig]:
+def intel(directory: Path) -> Iterator[DeviceConfig]:
     # Without its vectoriser, the driver compiles a network in a little more than half the time.
     yield device_config(env={"OCL_ICD_VENDORS": str(intel_icd()), "CL_CONFIG_CPU_VECTORIZER_MODE": "1"})
 
 
 @contextmanager
-def rpc(place: Path) -> Iterator[DeviceConfig]:
-    with _farm([str(native.programs() / "tvmake-serve")], place) as config:
+def rpc(directory: Path) -> Iterator[DeviceConfig]:
+    with _farm([str(native.programs() / "tvmake-serve")], directory) as config:
         yield config
 
 
 @contextmanager
-def rpc_arm(place: Path) -> Iterator[DeviceConfig]:
-    with _farm([*EMULATOR, str(arm_programs() / "tvmake-serve")], place) as config:
+def rpc_arm(directory: Path) -> Iterator[DeviceConfig]:
+    with _farm([*EMULATOR, str(arm_programs() / "tvmake-serve")], directory) as config:
         yield config
 
 
 @contextmanager
-def _farm(command: list[str], place: Path) -> Iterator[DeviceConfig]:
-    with closing(NativeFarm(command, place)) as farm:
+def _farm(command: list[str], directory: Path) -> Iterator[DeviceConfig]:
+    with closing(NativeFarm(command, directory)) as farm:
         yield device_config(via="rpc", tracker=f"{HOST}:{farm.port}", key=farm.key)
 
 
 @contextmanager
-def ssh(place: Path) -> Iterator[DeviceConfig]:
-    with _sshd(place) as sshd:
+def ssh(directory: Path) -> Iterator[DeviceConfig]:
+    with _sshd(directory) as sshd:
         yield device_config(**sshd.config(programs=str(native.programs())))
 
 
 @contextmanager
-def ssh_arm(place: Path) -> Iterator[DeviceConfig]:
-    with _sshd(place) as sshd:
+def ssh_arm(directory: Path) -> Iterator[DeviceConfig]:
+    with _sshd(directory) as sshd:
         sshd.says("uname", SAYS_AARCH64)
-        yield device_config(**sshd.config(programs=str(emulated_programs(place / "programs"))))
+        yield device_config(**sshd.config(programs=str(emulated_programs(directory / "programs"))))
 
 
 @contextmanager
-def _sshd(place: Path) -> Iterator[Sshd]:
-    sshd = Sshd(place / "sshd")
+def _sshd(directory: Path) -> Iterator[Sshd]:
+    sshd = Sshd(directory / "sshd")
     try:
         yield sshd
     finally:
@@ -83,23 +83,23 @@ def _sshd(place: Path) -> Iterator[Sshd]:
 
 
 @contextmanager
-def adb(place: Path) -> Iterator[DeviceConfig]:
-    with phones(place) as server:
+def adb(directory: Path) -> Iterator[DeviceConfig]:
+    with phones(directory) as server:
         server.add("PHONE")
         yield device_config(via="adb", serial="PHONE", programs=str(native.programs()))
 
 
 @contextmanager
-def adb_arm(place: Path) -> Iterator[DeviceConfig]:
-    with phones(place) as server:
+def adb_arm(directory: Path) -> Iterator[DeviceConfig]:
+    with phones(directory) as server:
         server.add("PHONE").says("uname", SAYS_AARCH64)
-        yield device_config(via="adb", serial="PHONE", programs=str(emulated_programs(place / "programs")))
+        yield device_config(via="adb", serial="PHONE", programs=str(emulated_programs(directory / "programs")))
 
 
 @contextmanager
-def phones(place: Path) -> Iterator[AdbServer]:
+def phones(directory: Path) -> Iterator[AdbServer]:
     """A stand-in for adb's server, to which clients go while the block lasts."""
-    with closing(AdbServer(place / "phones")) as server, pytest.MonkeyPatch.context() as patch:
+    with closing(AdbServer(directory / "phones")) as server, pytest.MonkeyPatch.context() as patch:
         patch.delenv("ANDROID_SERIAL", raising=False)
         for name, value in server.environment.items():
             patch.setenv(name, value)

@@ -36,24 +36,24 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel as `pip wheel` builds it from this checkout."""
     found = subprocess.run([sys.executable, "-c", "import hatchling, pip"], capture_output=True, check=False)
     require(found.returncode == 0, "pip and hatchling: pip install --group build")
-    place = tmp_path_factory.mktemp("wheel")
+    directory = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", place, ROOT],
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", directory, ROOT],
         check=True,
     )
-    (built,) = place.glob("tvmake-*.whl")
+    (built,) = directory.glob("tvmake-*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
 def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that the wheel is installed in; its dependencies come from this environment."""
-    place = tmp_path_factory.mktemp("site")
+    directory = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", place, wheel],
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", directory, wheel],
         check=True,
     )
-    return place
+    return directory
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def project(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proj
     return project
 
 
-def test_the_wheel_carries_the_workflow_and_the_cpp_sources_as_they_are_in_the_checkout(wheel: Path):
+def test_the_wheel_carries_the_workflow_and_the_cpp_sources_of_the_checkout(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         for name in CHECKOUT_FILES:
             assert archive.read(f"tvmake/resources/{name}") == (ROOT / name).read_bytes()
@@ -117,8 +117,8 @@ def test_native_parts_compile_from_the_wheel_and_are_those_of_the_checkout(proje
         "print(native_sources())\n"
         "print(json.dumps({name: sources_digest(part) for name, part in parts().items()}))\n"
     )
-    place, digests = project.run(sys.executable, "-c", code).stdout.splitlines()
-    assert Path(place).is_relative_to(site)
+    directory, digests = project.run(sys.executable, "-c", code).stdout.splitlines()
+    assert Path(directory).is_relative_to(site)
     assert json.loads(digests) == {name: sources_digest(part) for name, part in parts().items()}
     done = project.run("tvmake", "runtime", "build", "server")
     assert done.returncode == 0, done.stderr

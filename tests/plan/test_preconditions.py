@@ -30,7 +30,7 @@ def test_a_source_that_is_not_there_or_no_file_is_named(plan: Plan):
     assert "is a pipe, and no file: digits.onnx\n  name a file" in str(missing_inputs(plan))
     Path("digits.onnx").unlink()
     Path("digits.onnx").symlink_to("digits.onnx")
-    assert "is a link that leads to no file: digits.onnx → digits.onnx\n  correct the link" in str(missing_inputs(plan))
+    assert "is a link to a missing file: digits.onnx → digits.onnx\n  correct the link" in str(missing_inputs(plan))
     Path("digits.onnx").unlink()
     Path("digits.onnx").touch()
     assert missing_inputs(plan) is None

@@ -103,7 +103,7 @@ def test_a_precision_of_the_users_own_is_one():
             "nets:tiny",
             "nets:tiny: is a Python function, whose code runs only where a config trusts it\n  `tvmake init nets:tiny`",
         ),
-        ("loop.onnx", "loop.onnx: is a link that leads to no file: "),
+        ("loop.onnx", "loop.onnx: is a link to a missing file: "),
     ],
 )
 def test_what_is_no_model_is_named_as_it_was_given(tmp_path: Path, name: str, words: str):

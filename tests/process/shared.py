@@ -28,12 +28,12 @@ def directory() -> str:
 
 @cache
 def _servers(_python_path: str | None) -> str:
-    place = tempfile.TemporaryDirectory(prefix="tvmake-test-")
-    atexit.register(place.cleanup)
-    pool = started(__file__, place.name)
+    directory = tempfile.TemporaryDirectory(prefix="tvmake-test-")
+    atexit.register(directory.cleanup)
+    pool = started(__file__, directory.name)
     assert pool.stdout
     assert pool.stdout.readline() == "ready\n"
-    return place.name
+    return directory.name
 
 
 def started(program: str, *arguments: str) -> subprocess.Popen[str]:

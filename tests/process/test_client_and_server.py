@@ -126,7 +126,7 @@ def test_a_step_that_waits_ends_with_a_run_that_is_killed(warm: Warm):
 
 
 @pytest.mark.parametrize("warm", ["tests.process.one_fork"], indirect=True)
-def test_a_server_that_may_fork_no_more_turns_callers_away_and_its_command_goes_on(warm: Warm, tmp_path: Path):
+def test_a_server_that_may_fork_no_more_turns_callers_away_and_its_command_continues(warm: Warm, tmp_path: Path):
     running = warm.client("wait", str(tmp_path / "pid"))
     command = int(written(tmp_path / "pid"))
     _, err = warm.client("exit", "0").communicate(timeout=HANG_S)

@@ -93,7 +93,7 @@ def test_a_bound_fork_ends_with_its_parent_and_another_does_not(binding: str):
         os.kill(child, signal.SIGKILL)
 
 
-def test_signals_are_forwarded_and_what_was_used_is_told(tmp_path: Path):
+def test_signals_are_forwarded_and_what_was_used_is_reported(tmp_path: Path):
     code = f"""
 import os, signal, sys, time
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_handlers_are_as_before_once_a_fork_has_ended():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_forks_are_quick_although_another_ones_work_goes_on():
+def test_forks_are_quick_although_another_ones_work_continues():
     sleeping = fork(lambda: time.sleep(3600))
     assert exit_code(fork(lambda: 0)) == 0
     os.kill(sleeping, signal.SIGKILL)

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 
 
 def work(item: str) -> bytes:
@@ -22,7 +22,7 @@ def work(item: str) -> bytes:
 def results(*items: str, limit_s: int = 3600) -> list[object]:
     return [
         (str(result), result.is_final) if isinstance(result, Refused) else result
-        for result in each_isolated(items, work, "it fails", limit_s)
+        for result in map_isolated(items, work, "it fails", limit_s)
     ]
 
 

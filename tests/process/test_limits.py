@@ -72,7 +72,7 @@ def test_isolated_work_gives_its_answer_or_its_error():
         isolated(lambda: os.abort(), "a.file")
 
 
-def test_what_the_system_refuses_of_isolated_work_is_said_and_nothing_is_called_damaged():
+def test_what_the_system_refuses_of_isolated_work_is_reported_and_nothing_is_called_damaged():
     with pytest.raises(MachineError, match="File name too long"):
         isolated(lambda: Path("n" * 300).read_bytes(), "net.onnx")
 

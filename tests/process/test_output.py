@@ -17,11 +17,11 @@ HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\u202eevil\u2066\x7f"
 PROGRAM = """
 import sys
 from tvmake.errors import InputError, print_error
-from tvmake.process.output import escaped_output
+from tvmake.process.output import escape_output
 from tvmake.report.console import SafeConsole
 from rich.text import Text
 text = {text!r}
-with escaped_output(), escaped_output():
+with escape_output(), escape_output():
     print(text)
     print("one\\ttwo")
     print_error(InputError(text, text, text))
@@ -74,19 +74,19 @@ def test_a_line_of_any_text_is_one_line_that_nothing_obeys(text: str):
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp"))))
-def test_usual_text_stays_as_it_is(text: str):
+def test_usual_text_is_unchanged(text: str):
     assert printable(text) == text
 
 
 def test_a_stream_that_cannot_show_a_character_names_it():
-    imports = "from tvmake.process.output import escaped_output\nfrom tvmake.report.console import SafeConsole"
+    imports = "from tvmake.process.output import escape_output\nfrom tvmake.report.console import SafeConsole"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     for shown in ("print", "SafeConsole().print"):
-        program = f"{imports}\nwith escaped_output(): {shown}('\u2192 \x1b')"
+        program = f"{imports}\nwith escape_output(): {shown}('\u2192 \x1b')"
         assert subprocess.check_output(python_command("-c", program), env=environment) == b"\\u2192 \\x1b\n"
 
 
-def test_no_picture_stands_for_a_name_between_colons(capsys: pytest.CaptureFixture[str]):
+def test_a_name_between_colons_is_not_an_emoji(capsys: pytest.CaptureFixture[str]):
     SafeConsole().print("fac:ok: factory:M:")
     assert capsys.readouterr().out == "fac:ok: factory:M:\n"
 

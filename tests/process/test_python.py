@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "workflow" / "tvmake"
 
 @pytest.fixture
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with a file that takes json's place where it is looked at."""
+    """The working directory, with a file that would replace the json module."""
     (tmp_path / "json.py").write_text("raise SystemExit('was run')\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -45,10 +45,10 @@ def test_a_user_without_a_name_has_the_number_for_one(monkeypatch: pytest.Monkey
 
 
 def test_there_is_one_place_that_says_how_python_is_started():
-    places = {
+    paths = {
         file.relative_to(PACKAGE).as_posix()
         for file in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.List) and any(ast.unparse(entry) == "sys.executable" for entry in node.elts)
     }
-    assert places == {"process/python.py"}
+    assert paths == {"process/python.py"}

@@ -13,7 +13,7 @@ from tvmake.process.stopping import SIGNALS, is_stopped, stoppable
 
 COMMAND = """
 import os, signal, time
-from tvmake.process.stopping import stoppable, stopped
+from tvmake.process.stopping import stoppable, report_stop
 for number in {ignored}:
     signal.signal(number, signal.SIG_IGN)
 try:
@@ -27,7 +27,7 @@ try:
                 os.kill(os.getpid(), number)
             print("cleaned up")
 except KeyboardInterrupt:
-    raise SystemExit(stopped(goes_on={goes_on}))
+    raise SystemExit(report_stop(goes_on={goes_on}))
 """
 
 
@@ -47,9 +47,9 @@ def test_each_signal_is_a_line_a_code_and_a_clean_end(number: signal.Signals, li
     assert ended(number) == (128 + number, "cleaned up\n", f"{line}\n")
 
 
-def test_a_command_that_goes_on_says_so():
+def test_a_command_that_resumes_says_so():
     assert ended(signal.SIGINT, goes_on=True)[2] == (
-        "interrupted; what is finished is kept, run the same command to go on\n"
+        "interrupted; finished results are kept; run the same command to resume\n"
     )
 
 
@@ -76,9 +76,7 @@ def test_handlers_are_as_before_behind_the_block():
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
-def test_a_signal_that_something_else_handled_is_told_too():
-    code = (
-        "from tvmake.process.stopping import stop, stopped\nstop(15)\nstop(2)\nraise SystemExit(stopped(goes_on=False))"
-    )
+def test_a_signal_that_something_else_handled_is_reported_too():
+    code = "from tvmake.process.stopping import stop, report_stop\nstop(15)\nstop(2)\nraise SystemExit(report_stop(goes_on=False))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stderr) == (143, "ended by SIGTERM\n")

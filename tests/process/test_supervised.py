@@ -70,7 +70,7 @@ def test_a_line_is_read_or_missed_in_time():
         assert process.read_line(0.1) == ""
 
 
-def test_how_a_process_ended_is_told_in_words():
+def test_how_a_process_ended_is_reported_in_words():
     assert exit_description(3) == "ended with code 3"
     assert exit_description(-signal.SIGSEGV) == "ended with SIGSEGV"
 

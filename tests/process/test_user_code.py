@@ -1,4 +1,4 @@
-"""What a user's function raises is told in one line with its place, whatever it is; a signal still ends the process."""
+"""An exception of a user's function becomes one line with its position; a signal still ends the process."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 from tests.patience import HANG_S
 from tvmake.errors import InputError
 from tvmake.process.stopping import is_stopped
-from tvmake.process.user_code import ENDING, calling, load_function
+from tvmake.process.user_code import ENDING, guard_call, load_function
 from tvmake.storage.permissions import umask
 
 
@@ -28,7 +28,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 def test_whatever_a_function_raises_is_an_error_of_its_own(error: BaseException):
     assert not is_stopped()
     function = raising(error)
-    with pytest.raises(InputError) as caught, calling("pass mine:p", "failed", function, "try it in Python"):
+    with pytest.raises(InputError) as caught, guard_call("pass mine:p", "failed", function, "try it in Python"):
         function()
     assert caught.value.problem.startswith(f"failed: {type(error).__name__}")
     assert Path(__file__).name in caught.value.problem
@@ -43,12 +43,12 @@ def test_a_module_whose_import_is_interrupted_by_itself_is_named(tmp_path: Path,
         load_function("interrupting:net", "models.net.source")
 
 
-def test_a_signal_is_no_error_of_the_function():
+def test_a_signal_is_not_an_error_of_the_function():
     code = (
-        "import os, signal; from tvmake.process.stopping import stoppable; from tvmake.process.user_code import calling\n"
+        "import os, signal; from tvmake.process.stopping import stoppable; from tvmake.process.user_code import guard_call\n"
         "def mine(): os.kill(os.getpid(), signal.SIGTERM); signal.pause()\n"
         "try:\n"
-        "    with stoppable(), calling('pass mine:p', 'failed', mine): mine()\n"
+        "    with stoppable(), guard_call('pass mine:p', 'failed', mine): mine()\n"
         "except KeyboardInterrupt: print('stopped')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG_S)
@@ -68,7 +68,7 @@ def test_what_a_function_changes_of_its_process_is_as_before_behind_it(
         os.close(1)
         sys.stdout = None
 
-    with calling("pass mine:p", "failed", function):
+    with guard_call("pass mine:p", "failed", function):
         function()
     assert (Path.cwd(), sys.getrecursionlimit(), signal.getsignal(signal.SIGTERM), umask()) == (
         here,
@@ -92,7 +92,7 @@ def test_what_a_function_sets_for_numpy_warnings_and_alarms_ends_with_it():
     with warnings.catch_warnings():
         warnings.resetwarnings()
         warnings.simplefilter("default")
-        with calling("pass mine:p", "failed", function):
+        with guard_call("pass mine:p", "failed", function):
             function()
         filters = [(one[0], one[2]) for one in warnings.filters]
     assert filters == [("ignore", ResourceWarning), ("default", Warning)]

@@ -70,7 +70,7 @@ def test_a_worker_that_hangs_is_killed():
         (3, 3, "it ended with code 3: an error", "ended with code 3: an error"),
     ],
 )
-def test_a_worker_that_ends_is_told_with_its_last_words(request_: object, code: int, line: str, description: str):
+def test_a_worker_that_ends_is_reported_with_its_last_words(request_: object, code: int, line: str, description: str):
     with worker() as asked:
         with pytest.raises(WorkerEnded) as ended:
             asked.ask(request_, HANG_S)

@@ -44,7 +44,7 @@ def test_the_first_failure_is_one_line_and_exit_code_1(package: Path, capsys: py
     assert run(["verify", str(package)]) == 1
     assert capsys.readouterr().err == (
         f"error: {package}: mod.params is altered: its sha256 differs from mod.json's\n"
-        "  make the package again with `tvmake make`, or copy it again from where it came\n"
+        "  rebuild the package with `tvmake make`, or copy it again from its source\n"
     )
 
 
@@ -68,27 +68,27 @@ def changed(statement: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """A copy of a statement with another value at a dotted path; None removes it."""
     copy = json.loads(json.dumps(statement))
     *parents, last = path.split(".")
-    place = copy
+    node = copy
     for part in parents:
-        place = place[int(part)] if isinstance(place, list) else place[part]
+        node = node[int(part)] if isinstance(node, list) else node[part]
     if value is None:
-        del place[int(last) if isinstance(place, list) else last]
-    elif isinstance(place, list):
-        place[int(last)] = value
+        del node[int(last) if isinstance(node, list) else last]
+    elif isinstance(node, list):
+        node[int(last)] = value
     else:
-        place[last] = value
+        node[last] = value
     return copy
 
 
 @pytest.mark.parametrize(
     ("path", "value", "problem"),
     [
-        ("_type", "https://in-toto.io/Statement/v0.1", "no statement of tvmake's"),
-        ("predicateType", "https://example.org/mine", "no statement of tvmake's"),
-        ("predicate.runDetails.builder.id", "urn:somebody", "no statement of tvmake's"),
-        ("predicate.runDetails", None, "no statement of tvmake's"),
-        ("subject.0.digest.sha256", "0" * 64, "of other files"),
-        ("subject", [], "of other files"),
+        ("_type", "https://in-toto.io/Statement/v0.1", "not a statement of tvmake"),
+        ("predicateType", "https://example.org/mine", "not a statement of tvmake"),
+        ("predicate.runDetails.builder.id", "urn:somebody", "not a statement of tvmake"),
+        ("predicate.runDetails", None, "not a statement of tvmake"),
+        ("subject.0.digest.sha256", "0" * 64, "belongs to other files"),
+        ("subject", [], "belongs to other files"),
         ("predicate.buildDefinition.externalParameters.precision", "float16", "other build options"),
         ("predicate.buildDefinition.resolvedDependencies.0.name", "best.json", "other tuning records"),
         ("predicate.buildDefinition.resolvedDependencies.1.digest.sha256", "1" * 64, "another network"),
@@ -127,7 +127,7 @@ def test_a_list_of_another_package_is_refused(tmp_path: Path, library: bytes, pa
 def test_an_edited_list_is_refused(package: Path):
     beside = components_file(package)
     beside.write_text(beside.read_text().replace("m.onnx", "n.onnx"))
-    with pytest.raises(InputError, match=r"differs from what the package says of itself \(components\)"):
+    with pytest.raises(InputError, match=r"contradicts the package \(components\)"):
         check_package(package)
 
 
@@ -148,14 +148,14 @@ def test_a_list_that_another_version_made_needs_only_be_of_this_package(tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"bomFormat": "CycloneDX"}'])
-def test_what_is_no_list_is_refused(package: Path, text: str):
+def test_what_is_not_a_list_is_refused(package: Path, text: str):
     components_file(package).write_text(text)
-    with pytest.raises(InputError, match=r"is no component list|of another package"):
+    with pytest.raises(InputError, match=r"is not a (CycloneDX )?component list|of another package"):
         check_package(package)
 
 
 @pytest.mark.parametrize("beside", [origin_file, signature_file])
-def test_a_pipe_in_the_place_of_provenance_or_signature_is_refused_and_not_waited_for(
+def test_a_pipe_instead_of_provenance_or_signature_is_refused_and_not_waited_for(
     package: Path, beside: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
 ):
     file = beside(package)
@@ -169,12 +169,12 @@ def test_a_package_that_was_altered_is_to_be_copied_again_and_not_signed(package
     package.write_bytes(package.read_bytes()[:-2000])
     assert run(["verify", str(package)]) == 1
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"error: {package}: ") and "copy it again from where it came" in second
+    assert first.startswith(f"error: {package}: ") and "copy it again from its source" in second
     assert run(["verify", str(package), "--key", "none.pub"]) == 1
-    assert "make one with `ssh-keygen" in capsys.readouterr().err
+    assert "create one with `ssh-keygen" in capsys.readouterr().err
 
 
-def test_a_pipe_in_the_place_of_a_list_counts_as_none(package: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_pipe_instead_of_a_list_counts_as_none(package: Path, capsys: pytest.CaptureFixture[str]):
     components_file(package).unlink()
     os.mkfifo(components_file(package))
     assert run(["verify", str(package)]) == 0
@@ -222,15 +222,15 @@ def test_provenance_that_says_something_else_than_the_package_or_itself_is_refus
     beside.write_text(json.dumps(changed(json.loads(beside.read_text()), path, value)))
     assert run(["verify", str(package)]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"error: {beside}: says something else than the package") and said.count("\n") == 2
+    assert said.startswith(f"error: {beside}: contradicts the package or itself") and said.count("\n") == 2
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "[" * 100_000, '{"_type": "x"}', "\x00"], ids=lambda text: text[:5]
 )
-def test_what_is_no_provenance_is_refused(package: Path, text: str):
+def test_what_is_not_a_provenance_is_refused(package: Path, text: str):
     origin_file(package).write_text(text)
-    with pytest.raises(InputError, match="is no provenance of a package"):
+    with pytest.raises(InputError, match="is not a provenance statement of a package"):
         check_package(package)
 
 
@@ -238,7 +238,7 @@ def test_provenance_without_a_source_is_refused(package: Path):
     beside = origin_file(package)
     said = changed(json.loads(beside.read_text()), "predicate.buildDefinition.internalParameters", None)
     beside.write_text(json.dumps(said))
-    with pytest.raises(InputError, match="is no provenance of a package"):
+    with pytest.raises(InputError, match="is not a provenance statement of a package"):
         check_package(package)
 
 
@@ -246,7 +246,7 @@ def test_a_list_and_provenance_that_name_different_sources_are_refused(package: 
     same = make_package(tmp_path / "same" / "package.tar", library, source=SOURCE.model_copy(update={"files": {}}))
     assert same.read_bytes() == package.read_bytes()
     components_file(package).write_bytes(components_file(same).read_bytes())
-    with pytest.raises(InputError, match=r"differs from what the package says of itself \(components\)"):
+    with pytest.raises(InputError, match=r"contradicts the package \(components\)"):
         check_package(package)
     origin_file(package).unlink()  # then nobody knows better
     assert check_package(package).has_list
@@ -262,13 +262,13 @@ def test_a_package_is_asked_whether_it_was_made_from_a_file(
     assert f"made from {tmp_path / 'it'}\n" in capsys.readouterr().out
     assert run(["verify", str(package), "--from", str(tmp_path / "another")]) == 1
     said = capsys.readouterr().err
-    assert f"{package}: was made from m.onnx (sha256 9372c470eead…), not from {tmp_path / 'another'}" in said
+    assert f"{package}: was built from m.onnx (sha256 9372c470eead…), not from {tmp_path / 'another'}" in said
     assert run(["verify", str(package), "--from", str(tmp_path / "absent")]) == 1
     origin_file(package).unlink()
     capsys.readouterr()
     assert run(["verify", str(package), "--from", str(tmp_path / "it")]) == (0 if name == "module.json" else 1)
     if name == "model":
-        assert "there is no package.provenance.json to name the model's own files" in capsys.readouterr().err
+        assert "package.provenance.json, which would list the model's files, is missing" in capsys.readouterr().err
 
 
 def test_a_package_of_before_is_refused_in_one_line(tmp_path: Path, library: bytes, capsys: pytest.CaptureFixture[str]):
@@ -284,12 +284,12 @@ def test_a_package_of_before_is_refused_in_one_line(tmp_path: Path, library: byt
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
     assert run(["verify", str(package)]) == 1
-    assert capsys.readouterr().err == f"error: {package}: mod.json is of schema version 1, expected 2\n" + (
-        "  make the package again with `tvmake make`, or copy it again from where it came\n"
+    assert capsys.readouterr().err == f"error: {package}: mod.json has schema version 1, expected 2\n" + (
+        "  rebuild the package with `tvmake make`, or copy it again from its source\n"
     )
 
 
-def test_signing_refuses_what_is_not_intact_and_takes_the_place_of_an_old_signature(
+def test_signing_refuses_what_is_not_intact_and_replaces_an_old_signature(
     package: Path, ssh_keys: Path, capsys: pytest.CaptureFixture[str]
 ):
     sign(package, ssh_keys / "other")

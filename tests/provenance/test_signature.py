@@ -54,7 +54,7 @@ def test_openssh_accepts_what_tvmake_signs(package: Path, ssh_keys: Path, tmp_pa
     assert ssh_keygen(*command, given=package.read_bytes() + b"!").returncode != 0
 
 
-def test_a_key_with_a_passphrase_signs_through_openssh_and_is_told_so_here(
+def test_a_key_with_a_passphrase_signs_through_openssh_and_is_refused_here_with_the_command(
     package: Path, ssh_keys: Path, tmp_path: Path
 ):
     with pytest.raises(InputError, match=r"protected by a passphrase(?s:.*)ssh-keygen -Y sign -n tvmake-package"):
@@ -92,7 +92,7 @@ def test_one_of_several_keys_is_enough_in_every_form_of_list(package: Path, ssh_
 
 def test_a_signature_by_another_key_is_refused(package: Path, ssh_keys: Path):
     sign(package, ssh_keys / "other")
-    with pytest.raises(InputError, match=r"is by another key \(SHA256:.*\) than the one given"):
+    with pytest.raises(InputError, match=r"belongs to another key \(SHA256:.*\) than the trusted one"):
         check_package(package, ssh_keys / "own.pub")
     unknown = check_package(package, require_signature=True)
     assert unknown.signed is not None
@@ -113,7 +113,7 @@ def test_where_a_package_came_from_is_signed_with_it(package: Path, ssh_keys: Pa
     beside = origin_file(package)
     said = beside.read_bytes()
     beside.write_bytes(said + b"\n")
-    with pytest.raises(InputError, match=r"does not fit package\.provenance\.json"):
+    with pytest.raises(InputError, match=r"does not match package\.provenance\.json"):
         check_package(package, ssh_keys / "own.pub")
     beside.write_bytes(said)
     signature_file(beside).unlink()
@@ -140,14 +140,14 @@ def test_a_signature_of_another_package_is_refused(package: Path, ssh_keys: Path
     sign(package, ssh_keys / "own")
     with package.open("ab") as file:
         file.write(bytes(512))
-    with pytest.raises(InputError, match=r"does not fit package\.tar"):
+    with pytest.raises(InputError, match=r"does not match package\.tar"):
         check(package, signature_file(package))
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("own.pub", "is a public key; signing takes the private one"),
+        ("own.pub", "is a public key, but signing needs the private key"),
         ("rsa", "of another kind"),
         ("ecdsa", "of another kind"),
         ("absent", "no such key file"),
@@ -162,7 +162,7 @@ def test_keys_that_cannot_sign_are_named(ssh_keys: Path, name: str, problem: str
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("own", "is a private key; checking takes the public one"),
+        ("own", "is a private key, but verification needs the public key"),
         ("rsa.pub", r"of another kind \(ssh-rsa\)"),
         ("ecdsa.pub", r"of another kind \(ecdsa-sha2-nistp256\)"),
         ("absent", "no such key file"),

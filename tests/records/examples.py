@@ -1,4 +1,4 @@
-"""Places, records and verdicts to store."""
+"""Contexts, records and verdicts to store."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.records.record import Record, TuningContext, Verdict
 
 DEVICE = Fingerprint(kind="cpu", soc="Test SoC", cores=2, memory_bytes=8 << 30, os="Linux 6", runtime="tvm 0.27")
-PLACE = TuningContext(
+CONTEXT = TuningContext(
     generation="tvm-0.27.0", target='{"kind":"llvm","mcpu":"test"}', device_class="Test SoC, 2 threads"
 )
-OTHER_PLACE = PLACE.model_copy(update={"device_class": "Test SoC, 4 threads"})
-OLD_PLACE = PLACE.model_copy(update={"generation": "tvm-0.19.0"})
+OTHER_CONTEXT = CONTEXT.model_copy(update={"device_class": "Test SoC, 4 threads"})
+OLD_CONTEXT = CONTEXT.model_copy(update={"generation": "tvm-0.19.0"})
 
 CONV, DENSE = "c" * 64, "d" * 64
 DAY = "2026-03-01T12:00:00+00:00"

@@ -7,7 +7,18 @@ from importlib import metadata
 
 import pytest
 
-from tests.records.examples import CONV, DENSE, DEVICE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import (
+    CONTEXT,
+    CONV,
+    DENSE,
+    DEVICE,
+    OLD_CONTEXT,
+    OTHER_CONTEXT,
+    digests,
+    files,
+    record,
+    verdict,
+)
 from tvmake.cli import run
 from tvmake.records.record import Comparison
 from tvmake.records.store import RecordStore
@@ -34,10 +45,10 @@ def tvmake(store, capsys):
 def filled(store):
     wrong = record(3, ms=0.25)
     made = [record(1, ms=4), record(2, ms=2), wrong, record(4, ms=None), record(5, ms=None, status="timeout")]
-    store.append(PLACE, CONV, [*made, verdict(record(2, ms=2), True), verdict(wrong, False, reason="outputs differ")])
-    store.define(PLACE, CONV, {"name": "fused_conv2d", "module": "…"})
-    store.append(PLACE, DENSE, [record(6, ms=3)])
-    store.append(OLD_PLACE, FIXED, [record(7)])
+    store.append(CONTEXT, CONV, [*made, verdict(record(2, ms=2), True), verdict(wrong, False, reason="outputs differ")])
+    store.define(CONTEXT, CONV, {"name": "fused_conv2d", "module": "…"})
+    store.append(CONTEXT, DENSE, [record(6, ms=3)])
+    store.append(OLD_CONTEXT, FIXED, [record(7)])
     return store
 
 
@@ -49,20 +60,20 @@ def test_nothing_there_is_said_and_no_error(tvmake, store):
     assert tvmake("verify")[0] == 0
 
 
-def test_list_shows_each_place_with_its_counts(tvmake, filled):
+def test_list_shows_each_context_with_its_counts(tvmake, filled):
     code, out, _ = tvmake("list")
     assert code == 0
-    (line,) = [line for line in out.splitlines() if PLACE.digest[:12] in line]
+    (line,) = [line for line in out.splitlines() if CONTEXT.digest[:12] in line]
     assert line.split()[-10:-6] == ["2", "6", "3", "2026-03-01"]
     assert line.endswith("1 wrong_output, 1 run_error, 1 timeout")
     assert "llvm test" in line
     rows = json.loads(tvmake("list", "--json")[1])
-    assert [row["place"] for row in rows] == [OLD_PLACE.digest, PLACE.digest]
+    assert [row["place"] for row in rows] == [OLD_CONTEXT.digest, CONTEXT.digest]
     assert rows[1]["trials"] == {"ok": 3, "run_error": 1, "timeout": 1, "wrong_output": 1}
 
 
 def test_show_without_a_workload_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome(tvmake, filled):
-    rows = json.loads(tvmake("show", "--place", PLACE.digest[:8], "--json")[1])
+    rows = json.loads(tvmake("show", "--place", CONTEXT.digest[:8], "--json")[1])
     assert [(row["workload"], row["latency_ms"]) for row in rows] == [
         (DENSE, pytest.approx(3)),
         (CONV, pytest.approx(2)),
@@ -77,7 +88,7 @@ def test_show_without_a_workload_gives_the_median_of_the_best_right_record_and_t
 
 
 def test_tables_give_four_digits_dates_in_utc_and_the_trial_that_found_a_record(tvmake, store):
-    store.append(PLACE, CONV, [record(1, ms=None), record(2, ms=0.00131, at="2026-03-01T23:30:00-01:00")])
+    store.append(CONTEXT, CONV, [record(1, ms=None), record(2, ms=0.00131, at="2026-03-01T23:30:00-01:00")])
     (line,) = [line for line in tvmake("show")[1].splitlines() if line.startswith(CONV[:12])]
     assert line.split()[2:6] == ["0.001310", "2", "1", "2026-03-02"]
     (line,) = [
@@ -108,12 +119,12 @@ def test_show_takes_prefixes_and_a_generation(tvmake, filled):
     [
         ("ccccccc", 2, "does not name a workload"),
         ("conv2d_add", 2, "does not name a workload"),
-        ("0123456789", 1, "begins like this"),
-        ("aaaaaaa1", 1, "2 workloads begin like this"),
+        ("0123456789", 1, "begins with these digits"),
+        ("aaaaaaa1", 1, "2 workloads begin with these digits"),
     ],
 )
 def test_a_prefix_that_names_no_workload_is_one_clear_error(tvmake, filled, prefix, exit_code, problem):
-    filled.append(PLACE, TWIN, [record(8)])
+    filled.append(CONTEXT, TWIN, [record(8)])
     code, out, err = tvmake("show", prefix)
     assert (code, out) == (exit_code, "")
     assert err.startswith(f"error: {prefix}: ")
@@ -136,22 +147,22 @@ def test_show_gives_the_best_records_and_why_others_failed(tvmake, filled):
 def test_show_has_what_was_timed_again_and_the_record_first_that_packages_take(tvmake, filled):
     taken = record(1, ms=4)
     samples = {taken.digest: (3e-3, 1e-3), record(2, ms=2).digest: (2e-3,)}
-    filled.append(PLACE, CONV, [Comparison(samples_s=samples, compared_at="2026-07-01", device=DEVICE)])
+    filled.append(CONTEXT, CONV, [Comparison(samples_s=samples, compared_at="2026-07-01", device=DEVICE)])
     (found,) = json.loads(tvmake("show", CONV, "--json")[1])
     assert found["records"][0]["record"] == taken.digest
     assert found["records"][0]["compared_ms"] == [3.0, 1.0]
     assert "again, min ms" in tvmake("show", CONV)[1]
 
 
-def test_show_names_every_place_of_a_workload(tvmake, filled):
-    filled.append(OTHER_PLACE, CONV, [record(9)])
+def test_show_names_every_context_of_a_workload(tvmake, filled):
+    filled.append(OTHER_CONTEXT, CONV, [record(9)])
     assert len(json.loads(tvmake("show", CONV, "--json")[1])) == 2
-    assert len(json.loads(tvmake("show", CONV, "--place", OTHER_PLACE.digest, "--json")[1])) == 1
+    assert len(json.loads(tvmake("show", CONV, "--place", OTHER_CONTEXT.digest, "--json")[1])) == 1
 
 
 def test_names_and_errors_of_others_do_not_reach_the_terminal_as_commands(tvmake, store):
-    store.append(PLACE, CONV, [record(1), record(2, ms=None, error="\x1b]0;title\x07[red]bold[/red]\x1b[2J")])
-    store.define(PLACE, CONV, {"name": "\x1b[31m[bold]name"})
+    store.append(CONTEXT, CONV, [record(1), record(2, ms=None, error="\x1b]0;title\x07[red]bold[/red]\x1b[2J")])
+    store.define(CONTEXT, CONV, {"name": "\x1b[31m[bold]name"})
     for command in (["show"], ["show", CONV]):
         code, out, _ = tvmake(*command)
         assert code == 0
@@ -167,14 +178,14 @@ def test_export_and_import_carry_a_workload_to_another_store(tvmake, filled, ano
     code, out, _ = tvmake("import", file, on=another_store)
     assert code == 0
     assert "7 new lines of 1 workload, 0 known before" in out
-    assert digests(another_store.load(PLACE, CONV)) == digests(filled.load(PLACE, CONV))
+    assert digests(another_store.load(CONTEXT, CONV)) == digests(filled.load(CONTEXT, CONV))
     assert "0 new lines of 1 workload, 7 known before" in tvmake("import", file, on=another_store)[1]
 
 
 def test_an_import_says_which_lines_it_set_aside_and_which_generations_are_others(
     tvmake, filled, another_store, tmp_path
 ):
-    path = filled.journal(PLACE, CONV).path
+    path = filled.journal(CONTEXT, CONV).path
     path.write_bytes(path.read_bytes().replace(b"evolutionary", b"revolution!!", 1))
     code, _, err = tvmake("import", filled.root, on=another_store)
     assert code == 0
@@ -197,15 +208,15 @@ def test_prune_says_what_it_would_drop_and_does_it_with_apply(tvmake, filled):
     assert files(filled.root) == before
     code, out, _ = tvmake("prune", "--keep-best", 1, "--failures-before", "2030-01-01", "--apply")
     assert "4 records dropped" in out
-    assert digests(filled.load(PLACE, CONV)) == digests([record(2, ms=2)])
+    assert digests(filled.load(CONTEXT, CONV)) == digests([record(2, ms=2)])
 
 
 def test_prune_of_other_generations_keeps_the_installed_ones(tvmake, store):
-    installed = PLACE.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})
+    installed = CONTEXT.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})
     store.append(installed, CONV, [record(1)])
-    store.append(OLD_PLACE, CONV, [record(1)])
+    store.append(OLD_CONTEXT, CONV, [record(1)])
     assert tvmake("prune", "--other-generations", "--apply")[0] == 0
-    assert store.places() == [installed]
+    assert store.contexts() == [installed]
 
 
 def test_prune_without_a_rule_is_a_usage_error(tvmake, filled):
@@ -214,19 +225,19 @@ def test_prune_without_a_rule_is_a_usage_error(tvmake, filled):
     assert "nothing says what to drop" in err
 
 
-INSTALLED = PLACE.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})
+INSTALLED = CONTEXT.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})
 
 
 @pytest.fixture
 def pushed(tvmake, store, url) -> str:
-    """A shared store with the records of one place of the installed TVM."""
+    """A shared store with the records of one context of the installed TVM."""
     store.append(INSTALLED, CONV, [record(1), record(2, ms=None), verdict(record(1), True)])
     store.define(INSTALLED, CONV, {"name": "conv", "module": "text"})
     store.append(INSTALLED, DENSE, [record(3)])
-    store.append(OLD_PLACE, FIXED, [record(7)])
+    store.append(OLD_CONTEXT, FIXED, [record(7)])
     code, out, err = tvmake("push", "--shared", url)
     assert (code, err) == (0, "")
-    assert out == f"{url} from {store.root}: 4 new lines in 2 segments; 1 place\n"
+    assert out == f"{url} from {store.root}: 4 new lines in 2 segments; 1 context\n"
     return url
 
 
@@ -235,8 +246,8 @@ def test_push_and_pull_carry_the_installed_generations_records_to_a_machine_that
 ):
     code, out, err = tvmake("pull", "--shared", pushed, on=another_store)
     assert (code, err) == (0, "")
-    assert out == f"{another_store.root} from {pushed}: 4 new lines in 2 segments; 1 place\n"
-    assert another_store.places() == [INSTALLED]
+    assert out == f"{another_store.root} from {pushed}: 4 new lines in 2 segments; 1 context\n"
+    assert another_store.contexts() == [INSTALLED]
     for workload in (CONV, DENSE):
         assert digests(another_store.load(INSTALLED, workload)) == digests(store.load(INSTALLED, workload))
     assert ": 0 new lines in 0 segments" in tvmake("pull", "--shared", pushed, on=another_store)[1]
@@ -244,10 +255,10 @@ def test_push_and_pull_carry_the_installed_generations_records_to_a_machine_that
 
 
 def test_another_generation_is_exchanged_where_it_is_asked_for(tvmake, another_store, pushed):
-    old = ["--shared", pushed, "--generation", OLD_PLACE.generation]
+    old = ["--shared", pushed, "--generation", OLD_CONTEXT.generation]
     assert ": 1 new line" in tvmake("push", *old)[1]
     assert ": 1 new line" in tvmake("pull", *old, on=another_store)[1]
-    assert another_store.places() == [OLD_PLACE]
+    assert another_store.contexts() == [OLD_CONTEXT]
 
 
 def test_a_pull_names_a_damaged_segment_and_brings_the_rest(tvmake, another_store, pushed):
@@ -256,7 +267,7 @@ def test_a_pull_names_a_damaged_segment_and_brings_the_rest(tvmake, another_stor
     there.write(damaged, b"damaged")
     code, out, err = tvmake("pull", "--shared", pushed, on=another_store)
     assert code == 0
-    assert ": 1 new line in 1 segment; 1 place" in out
+    assert ": 1 new line in 1 segment; 1 context" in out
     assert err == f"warning: {damaged}: differs from the sha256 in its name\n"
 
 
@@ -271,8 +282,8 @@ def test_the_config_names_shared_and_local_stores(store, another_store, tmp_path
     (tmp_path / "tvmake.yaml").write_text(json.dumps(config))
     assert run(["records", "push"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{tmp_path}/nfs from {another_store.root}: 0 new lines in 0 segments; 0 places",
-        f"{tmp_path}/nfs from {store.root}: 1 new line in 1 segment; 1 place",
+        f"{tmp_path}/nfs from {another_store.root}: 0 new lines in 0 segments; 0 contexts",
+        f"{tmp_path}/nfs from {store.root}: 1 new line in 1 segment; 1 context",
     ]
     assert run(["records", "pull", "-s", "targets.other.tuning=null"]) == 0
     assert digests(another_store.load(INSTALLED, CONV)) == digests([record(1)])
@@ -280,7 +291,11 @@ def test_the_config_names_shared_and_local_stores(store, another_store, tmp_path
 
 @pytest.mark.parametrize(
     ("command", "shared", "problem"),
-    [("pull", "nope", "no such directory"), ("push", "foo://x", "is no address"), ("pull", "foo://x", "is no address")],
+    [
+        ("pull", "nope", "no such directory"),
+        ("push", "foo://x", "is not an address"),
+        ("pull", "foo://x", "is not an address"),
+    ],
 )
 def test_a_shared_store_that_can_be_none_is_refused(tvmake, command, shared, problem):
     code, _, err = tvmake(command, "--shared", shared)
@@ -299,7 +314,7 @@ def test_without_a_shared_store_pull_and_push_say_how_to_name_one(tmp_path, caps
 
 def test_verify_exits_with_1_and_names_the_line(tvmake, filled):
     assert tvmake("verify")[0] == 0
-    path = filled.journal(PLACE, CONV).path
+    path = filled.journal(CONTEXT, CONV).path
     path.write_bytes(path.read_bytes().replace(b"evolutionary", b"revolution!!", 1))
     code, out, _ = tvmake("verify")
     assert code == 1
@@ -329,7 +344,7 @@ def test_a_store_that_is_a_file_is_one_clear_error(tvmake, tmp_path):
     (tmp_path / "file").write_text("")
     code, _, err = tvmake("list", on=RecordStore(tmp_path / "file"))
     assert code == 1
-    assert "is no directory" in err
+    assert "is not a directory" in err
 
 
 def test_help_loads_nothing_heavy():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records.examples import CONV, DEVICE, PLACE, record, verdict
+from tests.records.examples import CONTEXT, CONV, DEVICE, record, verdict
 from tvmake.records.line import BadLine, Description, decode, encode
 from tvmake.records.plausible import TRACE_BYTES
 from tvmake.records.record import TuningContext, Verdict
@@ -20,13 +20,13 @@ JSON = st.recursive(
 )
 
 
-def line_of(value, place=PLACE.digest, workload=CONV) -> bytes:
-    return encode(place, workload, value).removesuffix(b"\n")
+def line_of(value, context=CONTEXT.digest, workload=CONV) -> bytes:
+    return encode(context, workload, value).removesuffix(b"\n")
 
 
 def forged(payload: str, kind="record") -> bytes:
     """A line with the right sha256 over anything."""
-    rest = f'"place":"{PLACE.digest}","workload":"{CONV}","{kind}":{payload}}}'.encode()
+    rest = f'"place":"{CONTEXT.digest}","workload":"{CONV}","{kind}":{payload}}}'.encode()
     return b'{"sha256":"' + sha256(rest).hexdigest().encode() + b'",' + rest
 
 
@@ -34,10 +34,10 @@ def changed(**changes) -> str:
     return json.dumps({**record(1).model_dump(mode="json"), **changes}, sort_keys=True, separators=(",", ":"))
 
 
-def test_a_line_is_a_json_object_that_names_its_place_workload_and_record():
+def test_a_line_is_a_json_object_that_names_its_context_workload_and_record():
     line = json.loads(line_of(record(1)))
     assert list(line) == ["sha256", "place", "workload", "record"]
-    assert (line["place"], line["workload"]) == (PLACE.digest, CONV)
+    assert (line["place"], line["workload"]) == (CONTEXT.digest, CONV)
     assert line["record"]["samples_s"] == list(record(1).samples_s)
 
 
@@ -86,7 +86,7 @@ def test_a_sample_that_cannot_be_is_refused(sample):
         ({"status": "run_error"}, "has samples although its status is run_error"),
         ({"samples_s": []}, "has no samples although its status is ok"),
         ({"samples_s": ["0.001x"]}, "samples_s"),
-        ({"measured_at": "yesterday"}, "no date"),
+        ({"measured_at": "yesterday"}, "not a date"),
         ({"batch": -1}, "batch"),
         ({"surprise": 1}, "surprise"),
         ({"trace": "x" * TRACE_BYTES}, "more than 1 MiB"),
@@ -119,9 +119,9 @@ def test_from_outside_only_one_spelling_is_taken(payload):
 
 
 @pytest.mark.parametrize("trace", [object(), "\ud800", {1: object()}])
-def test_what_is_no_json_is_refused_before_it_is_written(trace):
+def test_what_is_not_json_is_refused_before_it_is_written(trace):
     with pytest.raises(BadLine):
-        encode(PLACE.digest, CONV, record(1, trace=trace))
+        encode(CONTEXT.digest, CONV, record(1, trace=trace))
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -132,19 +132,19 @@ def test_a_verdict_without_a_finite_error_says_none(right):
     assert decode(line_of(made)).value.worst_error is None
 
 
-def test_descriptions_and_places_are_lines_too():
+def test_descriptions_and_contexts_are_lines_too():
     described = decode(line_of(Description({"name": "conv", "module": ["x", 1]})), thoroughly=True)
     assert described.value.root == {"name": "conv", "module": ["x", 1]}
-    defined = decode(line_of(PLACE, workload=None), thoroughly=True)
-    assert defined.value == PLACE
+    defined = decode(line_of(CONTEXT, workload=None), thoroughly=True)
+    assert defined.value == CONTEXT
 
 
-def test_a_place_under_another_places_digest_is_refused():
-    with pytest.raises(BadLine, match="another's digest"):
-        line_of(PLACE, place="0" * 64, workload=None)
+def test_a_context_under_another_contexts_digest_is_refused():
+    with pytest.raises(BadLine, match="the digest of another"):
+        line_of(CONTEXT, context="0" * 64, workload=None)
 
 
 @pytest.mark.parametrize("generation", ["../../etc", "", ".", "..", "_quarantine", ".hidden", "a/b", "a\n", "x" * 81])
-def test_a_generation_that_is_no_plain_directory_name_is_refused(generation):
+def test_a_generation_that_is_not_a_plain_directory_name_is_refused(generation):
     with pytest.raises(ValueError, match="generation"):
         TuningContext(generation=generation, target="{}", device_class="x")

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.records.examples import CONV, PLACE, digests, record, verdict
+from tests.records.examples import CONTEXT, CONV, digests, record, verdict
 from tvmake.errors import InputError
-from tvmake.records.sharing.exchange import everything, export_records, import_records, merge
+from tvmake.records.sharing.exchange import all_workloads, export_records, import_records, merge
 from tvmake.records.store import RecordStore
 
 NUMBERS = st.integers(0, 12)
@@ -33,27 +33,27 @@ def test_any_appends_come_back_each_record_once_in_order_of_first_appearance(app
     with tempfile.TemporaryDirectory() as temporary:
         store = fresh_store(temporary)
         for numbers in appends:
-            store.append(PLACE, CONV, [RECORDS[number] for number in numbers])
-        assert digests(store.load(PLACE, CONV)) == in_order(number for numbers in appends for number in numbers)
+            store.append(CONTEXT, CONV, [RECORDS[number] for number in numbers])
+        assert digests(store.load(CONTEXT, CONV)) == in_order(number for numbers in appends for number in numbers)
 
 
 @given(st.data())
 def test_a_file_cut_anywhere_and_any_number_of_times_keeps_every_record_before_the_cut(data):
     with tempfile.TemporaryDirectory() as temporary:
         store = fresh_store(temporary)
-        path = store.journal(PLACE, CONV).path
+        path = store.journal(CONTEXT, CONV).path
         expected: list[str] = []
         for numbers in data.draw(st.lists(st.lists(NUMBERS, min_size=1, max_size=3), min_size=1, max_size=4)):
-            store.append(PLACE, CONV, [RECORDS[number] for number in numbers])
+            store.append(CONTEXT, CONV, [RECORDS[number] for number in numbers])
             content = path.read_bytes()
             cut = data.draw(st.integers(0, len(content)))
             path.write_bytes(content[:cut])
             expected = intact(content[:cut])
             if data.draw(st.booleans()):
-                assert digests(store.load(PLACE, CONV)) == expected
+                assert digests(store.load(CONTEXT, CONV)) == expected
         # The rest of a cut line hides nothing that is written after it.
-        store.append(PLACE, CONV, [RECORDS[0]])
-        assert digests(store.load(PLACE, CONV)) == list(dict.fromkeys([*expected, RECORDS[0].digest]))
+        store.append(CONTEXT, CONV, [RECORDS[0]])
+        assert digests(store.load(CONTEXT, CONV)) == list(dict.fromkeys([*expected, RECORDS[0].digest]))
 
 
 def intact(content: bytes) -> list[str]:
@@ -78,8 +78,8 @@ def test_of_a_corrupted_file_every_untouched_line_is_loaded_nothing_else_and_no_
     with tempfile.TemporaryDirectory() as temporary:
         store = fresh_store(temporary)
         numbers = data.draw(st.lists(NUMBERS, min_size=1, max_size=6, unique=True))
-        store.append(PLACE, CONV, [RECORDS[number] for number in numbers])
-        journal = store.journal(PLACE, CONV)
+        store.append(CONTEXT, CONV, [RECORDS[number] for number in numbers])
+        journal = store.journal(CONTEXT, CONV)
         lines = journal.path.read_bytes().splitlines(keepends=True)
         damaged = set()
         for index in data.draw(st.sets(st.integers(0, len(lines) - 1))):
@@ -102,7 +102,7 @@ def test_of_a_corrupted_file_every_untouched_line_is_loaded_nothing_else_and_no_
                 lines[index] = bytes(line)
         journal.path.write_bytes(b"".join(lines))
         for _ in range(2):
-            loaded = store.load(PLACE, CONV)
+            loaded = store.load(CONTEXT, CONV)
             # An insertion before or after a whole line leaves it whole.
             whole = {RECORDS[number].digest for index, number in enumerate(numbers) if index not in damaged}
             assert whole <= set(digests(loaded)) <= {RECORDS[number].digest for number in numbers}
@@ -113,7 +113,7 @@ def test_of_a_corrupted_file_every_untouched_line_is_loaded_nothing_else_and_no_
 
 
 def quarantine(store: RecordStore) -> list[bytes]:
-    path = store.journal(PLACE, CONV).quarantine
+    path = store.journal(CONTEXT, CONV).quarantine
     return path.read_bytes().splitlines() if path.exists() else []
 
 
@@ -123,21 +123,21 @@ def test_merging_is_the_union_and_merging_again_changes_nothing(ours, theirs):
     with tempfile.TemporaryDirectory() as temporary:
         first, second = fresh_store(temporary, "first"), fresh_store(temporary, "second")
         for store, appends in ((first, ours), (second, theirs)):
-            store.settle(PLACE)
+            store.define_context(CONTEXT)
             for numbers in appends:
                 made = [RECORDS[number] for number in numbers]
-                store.append(PLACE, CONV, [*made, *(verdict(one, True) for one in made[:1])])
+                store.append(CONTEXT, CONV, [*made, *(verdict(one, True) for one in made[:1])])
         union = in_order(number for appends in (ours, theirs) for numbers in appends for number in numbers)
         for _ in range(2):
             merge(first, second)
-            assert digests(first.load(PLACE, CONV)) == union
+            assert digests(first.load(CONTEXT, CONV)) == union
         merge(second, first)
-        assert sorted(digests(second.load(PLACE, CONV))) == sorted(union)
+        assert sorted(digests(second.load(CONTEXT, CONV))) == sorted(union)
         assert by_digest(first) == by_digest(second)
 
 
 def by_digest(store: RecordStore) -> dict:
-    return {one.digest: (one.record, one.verdict) for one in store.load(PLACE, CONV)}
+    return {one.digest: (one.record, one.verdict) for one in store.load(CONTEXT, CONV)}
 
 
 @given(st.data())
@@ -145,9 +145,9 @@ def by_digest(store: RecordStore) -> dict:
 def test_of_a_damaged_export_only_what_was_exported_is_imported(data):
     with tempfile.TemporaryDirectory() as temporary:
         store, other = fresh_store(temporary), fresh_store(temporary, "other")
-        store.append(PLACE, CONV, list(RECORDS.values()))
+        store.append(CONTEXT, CONV, list(RECORDS.values()))
         file = Path(temporary) / "records.jsonl.gz"
-        export_records(store, everything(store), file)
+        export_records(store, all_workloads(store), file)
         content = bytearray(file.read_bytes())
         if data.draw(st.booleans()):
             del content[data.draw(st.integers(0, len(content) - 1)) :]
@@ -156,5 +156,5 @@ def test_of_a_damaged_export_only_what_was_exported_is_imported(data):
         file.write_bytes(content)
         with suppress(InputError):  # where nothing usable is left
             import_records(other, file)
-        for one in other.load(PLACE, CONV):
+        for one in other.load(CONTEXT, CONV):
             assert one.record == BY_DIGEST[one.digest]

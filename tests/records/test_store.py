@@ -6,21 +6,32 @@ import sys
 
 import pytest
 
-from tests.records.examples import CONV, DAY, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import (
+    CONTEXT,
+    CONV,
+    DAY,
+    DENSE,
+    OLD_CONTEXT,
+    OTHER_CONTEXT,
+    digests,
+    files,
+    record,
+    verdict,
+)
 from tvmake.errors import InputError
 from tvmake.records.record import Record
 from tvmake.records.store import RecordStore, records_root
 
 
 def journal(store: RecordStore):
-    return store.journal(PLACE, CONV)
+    return store.journal(CONTEXT, CONV)
 
 
-def test_records_come_back_as_they_were_in_the_order_they_came(store):
+def test_records_come_back_unchanged_in_the_order_they_came(store):
     made = [record(3), record(1, ms=None), record(2, ms=0.5)]
-    store.append(PLACE, CONV, made[:1])
-    store.append(PLACE, CONV, made[1:])
-    stored = store.load(PLACE, CONV)
+    store.append(CONTEXT, CONV, made[:1])
+    store.append(CONTEXT, CONV, made[1:])
+    stored = store.load(CONTEXT, CONV)
     assert [one.record for one in stored] == made
     assert digests(stored) == digests(made)
     assert [one.verdict for one in stored] == [None] * 3
@@ -28,44 +39,44 @@ def test_records_come_back_as_they_were_in_the_order_they_came(store):
 
 
 def test_the_same_record_twice_counts_once_where_it_was_first(store):
-    store.append(PLACE, CONV, [record(1), record(2), record(1)])
-    store.append(PLACE, CONV, [record(3), record(2)])
-    assert digests(store.load(PLACE, CONV)) == digests([record(1), record(2), record(3)])
+    store.append(CONTEXT, CONV, [record(1), record(2), record(1)])
+    store.append(CONTEXT, CONV, [record(3), record(2)])
+    assert digests(store.load(CONTEXT, CONV)) == digests([record(1), record(2), record(3)])
 
 
 def test_nothing_stored_is_an_empty_list(store):
-    assert store.load(PLACE, CONV) == []
-    assert store.places() == []
-    assert store.workloads(PLACE) == []
-    store.append(PLACE, CONV, [])
+    assert store.load(CONTEXT, CONV) == []
+    assert store.contexts() == []
+    assert store.workloads(CONTEXT) == []
+    store.append(CONTEXT, CONV, [])
     assert not store.root.exists()
 
 
-def test_places_and_workloads_are_kept_apart(store):
-    store.append(PLACE, CONV, [record(1)])
-    store.append(PLACE, DENSE, [record(2)])
-    store.append(OTHER_PLACE, CONV, [record(3)])
-    store.append(OLD_PLACE, CONV, [record(4)])
-    assert digests(store.load(PLACE, CONV)) == digests([record(1)])
-    assert digests(store.load(OTHER_PLACE, CONV)) == digests([record(3)])
-    assert store.workloads(PLACE) == [CONV, DENSE]
-    assert store.places() == [OLD_PLACE, PLACE, OTHER_PLACE]
+def test_contexts_and_workloads_are_kept_apart(store):
+    store.append(CONTEXT, CONV, [record(1)])
+    store.append(CONTEXT, DENSE, [record(2)])
+    store.append(OTHER_CONTEXT, CONV, [record(3)])
+    store.append(OLD_CONTEXT, CONV, [record(4)])
+    assert digests(store.load(CONTEXT, CONV)) == digests([record(1)])
+    assert digests(store.load(OTHER_CONTEXT, CONV)) == digests([record(3)])
+    assert store.workloads(CONTEXT) == [CONV, DENSE]
+    assert store.contexts() == [OLD_CONTEXT, CONTEXT, OTHER_CONTEXT]
 
 
-def test_the_layout_is_generation_then_place_then_workload(store):
-    store.append(PLACE, CONV, [record(1)])
-    store.define(PLACE, CONV, {"name": "conv"})
-    place = f"{PLACE.generation}/{PLACE.digest}"
+def test_the_layout_is_generation_then_context_then_workload(store):
+    store.append(CONTEXT, CONV, [record(1)])
+    store.define(CONTEXT, CONV, {"name": "conv"})
+    context = f"{CONTEXT.generation}/{CONTEXT.digest}"
     assert set(files(store.root)) == {
-        f"{place}/place.json",
-        *(f"{place}/{CONV}/{name}" for name in ("records.jsonl", "workload.json", "lock")),
+        f"{context}/place.json",
+        *(f"{context}/{CONV}/{name}" for name in ("records.jsonl", "workload.json", "lock")),
     }
 
 
 def test_a_verdict_stands_with_its_record_and_a_wrong_output_has_no_latency(store):
     good, bad, unchecked = record(1), record(2), record(3)
-    store.append(PLACE, CONV, [good, bad, unchecked, verdict(good, True), verdict(bad, False)])
-    stored = store.load(PLACE, CONV)
+    store.append(CONTEXT, CONV, [good, bad, unchecked, verdict(good, True), verdict(bad, False)])
+    stored = store.load(CONTEXT, CONV)
     assert [one.verdict and one.verdict.right for one in stored] == [True, False, None]
     assert [one.outcome for one in stored] == ["ok", "wrong_output", "ok"]
     assert stored[1].latency_ms is None
@@ -74,61 +85,61 @@ def test_a_verdict_stands_with_its_record_and_a_wrong_output_has_no_latency(stor
 def test_of_several_verdicts_the_latest_counts_in_whatever_order_they_came(store, another_store):
     made = record(1)
     first, second = verdict(made, False, at="2026-01-01T00:00:00Z"), verdict(made, True, at="2026-01-01T01:30:00+01:00")
-    store.append(PLACE, CONV, [made, first, second])
-    another_store.append(PLACE, CONV, [second, first, made])
+    store.append(CONTEXT, CONV, [made, first, second])
+    another_store.append(CONTEXT, CONV, [second, first, made])
     for one in (store, another_store):
-        assert one.load(PLACE, CONV)[0].verdict == second
+        assert one.load(CONTEXT, CONV)[0].verdict == second
 
 
 def test_of_two_verdicts_of_the_same_moment_the_worse_counts(store):
     made = record(1)
-    store.append(PLACE, CONV, [made, verdict(made, False, at=DAY), verdict(made, True, at=DAY)])
-    assert not store.load(PLACE, CONV)[0].verdict.right
+    store.append(CONTEXT, CONV, [made, verdict(made, False, at=DAY), verdict(made, True, at=DAY)])
+    assert not store.load(CONTEXT, CONV)[0].verdict.right
 
 
 def test_a_record_that_cannot_be_true_is_refused_and_nothing_of_its_batch_is_written(store):
-    store.append(PLACE, CONV, [record(1)])
+    store.append(CONTEXT, CONV, [record(1)])
     before = files(store.root)
     impossible = record(2).model_copy(update={"samples_s": (0.0,)})
     with pytest.raises(InputError, match="a sample of 0 s"):
-        store.append(PLACE, CONV, [record(3), impossible])
+        store.append(CONTEXT, CONV, [record(3), impossible])
     assert files(store.root) == before
 
 
-def test_a_workload_that_is_no_digest_is_refused(store):
+def test_a_workload_that_is_not_a_digest_is_refused(store):
     for key in ("conv", "../" + CONV[3:], CONV.upper(), CONV + "0"):
-        with pytest.raises(InputError, match="no workload's key"):
-            store.append(PLACE, key, [record(1)])
+        with pytest.raises(InputError, match="not a workload's key"):
+            store.append(CONTEXT, key, [record(1)])
     assert not store.root.exists()
 
 
-def test_a_directory_that_was_moved_to_another_places_name_is_refused(store):
-    store.append(PLACE, CONV, [record(1)])
-    store.directory(PLACE).rename(store.directory(OTHER_PLACE))
-    with pytest.raises(InputError, match="another place"):
-        store.append(OTHER_PLACE, CONV, [record(2)])
-    assert store.load(OTHER_PLACE, CONV) == []
-    assert store.places() == []
+def test_a_directory_that_was_moved_to_another_contexts_name_is_refused(store):
+    store.append(CONTEXT, CONV, [record(1)])
+    store.directory(CONTEXT).rename(store.directory(OTHER_CONTEXT))
+    with pytest.raises(InputError, match="another context"):
+        store.append(OTHER_CONTEXT, CONV, [record(2)])
+    assert store.load(OTHER_CONTEXT, CONV) == []
+    assert store.contexts() == []
 
 
-def test_lines_of_another_place_or_workload_are_set_aside_not_used(store):
-    store.append(PLACE, CONV, [record(1)])
-    store.append(OTHER_PLACE, CONV, [record(2)])
-    store.append(PLACE, DENSE, [record(3)])
+def test_lines_of_another_context_or_workload_are_set_aside_not_used(store):
+    store.append(CONTEXT, CONV, [record(1)])
+    store.append(OTHER_CONTEXT, CONV, [record(2)])
+    store.append(CONTEXT, DENSE, [record(3)])
     with journal(store).path.open("ab") as file:
-        file.write(store.journal(OTHER_PLACE, CONV).path.read_bytes())
-        file.write(store.journal(PLACE, DENSE).path.read_bytes())
-    assert digests(store.load(PLACE, CONV)) == digests([record(1)])
-    assert journal(store).set_aside() == 2
+        file.write(store.journal(OTHER_CONTEXT, CONV).path.read_bytes())
+        file.write(store.journal(CONTEXT, DENSE).path.read_bytes())
+    assert digests(store.load(CONTEXT, CONV)) == digests([record(1)])
+    assert journal(store).count_quarantined() == 2
 
 
 def test_a_bad_line_is_set_aside_once_with_its_reason_and_all_its_bytes(store):
-    store.append(PLACE, CONV, [record(1), record(2), record(3)])
+    store.append(CONTEXT, CONV, [record(1), record(2), record(3)])
     lines = journal(store).path.read_bytes().splitlines(keepends=True)
     damaged = lines[1].replace(b"evolutionary", b"evol\xff\x00ionary")
     journal(store).path.write_bytes(lines[0] + damaged + lines[2])
     for _ in range(2):
-        assert digests(store.load(PLACE, CONV)) == digests([record(1), record(3)])
+        assert digests(store.load(CONTEXT, CONV)) == digests([record(1), record(3)])
     (aside,) = [json.loads(line) for line in journal(store).quarantine.read_text().splitlines()]
     assert aside["reason"] == "differs from its sha256"
     assert aside["line"].encode(errors="surrogateescape") == damaged.removesuffix(b"\n")
@@ -136,40 +147,40 @@ def test_a_bad_line_is_set_aside_once_with_its_reason_and_all_its_bytes(store):
 
 
 def test_records_joined_by_a_damaged_line_break_are_both_read(store):
-    store.append(PLACE, CONV, [record(1), record(2), record(3)])
+    store.append(CONTEXT, CONV, [record(1), record(2), record(3)])
     joined = journal(store).path.read_bytes().replace(b"}\n{", b"}\x00{", 1)
     journal(store).path.write_bytes(joined)
-    assert digests(store.load(PLACE, CONV)) == digests([record(1), record(2), record(3)])
+    assert digests(store.load(CONTEXT, CONV)) == digests([record(1), record(2), record(3)])
 
 
 def test_a_description_is_kept_once_and_comes_back(store):
     first = {"name": "fused_conv2d", "module": {"nested": [1, 2.5, None, "ü"]}}
-    store.define(PLACE, CONV, first)
+    store.define(CONTEXT, CONV, first)
     before = files(store.root)
-    store.define(PLACE, CONV, {"name": "the same kernel in another model"})
-    assert store.description(PLACE, CONV) == first
+    store.define(CONTEXT, CONV, {"name": "the same kernel in another model"})
+    assert store.description(CONTEXT, CONV) == first
     assert files(store.root) == before
-    assert store.workloads(PLACE) == [CONV]
-    assert store.load(PLACE, CONV) == []
+    assert store.workloads(CONTEXT) == [CONV]
+    assert store.load(CONTEXT, CONV) == []
 
 
 def test_a_damaged_description_counts_as_none_and_is_replaced(store):
-    store.define(PLACE, CONV, {"name": "conv", "module": "x"})
+    store.define(CONTEXT, CONV, {"name": "conv", "module": "x"})
     path = journal(store).directory / "workload.json"
     path.write_bytes(path.read_bytes().replace(b"conv", b"cnov"))
-    assert store.description(PLACE, CONV) is None
-    store.define(PLACE, CONV, {"name": "conv again"})
-    assert store.description(PLACE, CONV) == {"name": "conv again"}
+    assert store.description(CONTEXT, CONV) is None
+    store.define(CONTEXT, CONV, {"name": "conv again"})
+    assert store.description(CONTEXT, CONV) == {"name": "conv again"}
 
 
 def test_another_workloads_description_is_not_taken(store):
-    store.define(PLACE, DENSE, {"name": "dense"})
-    store.append(PLACE, CONV, [record(1)])
-    (store.journal(PLACE, DENSE).directory / "workload.json").rename(journal(store).directory / "workload.json")
-    assert store.description(PLACE, CONV) is None
+    store.define(CONTEXT, DENSE, {"name": "dense"})
+    store.append(CONTEXT, CONV, [record(1)])
+    (store.journal(CONTEXT, DENSE).directory / "workload.json").rename(journal(store).directory / "workload.json")
+    assert store.description(CONTEXT, CONV) is None
 
 
-def test_records_lie_in_tvmake_home_or_with_the_users_data_and_in_no_cache(tmp_path, monkeypatch):
+def test_records_are_in_tvmake_home_or_with_the_users_data_and_in_no_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path))
     assert records_root() == tmp_path / "records"
     assert RecordStore().root == tmp_path / "records"

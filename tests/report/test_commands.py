@@ -12,7 +12,7 @@ from tvmake.api.results import Results
 from tvmake.cli.results.diff import diff
 from tvmake.cli.results.status import status
 from tvmake.errors import InputError
-from tvmake.storage.notes.job_records import recorded
+from tvmake.storage.notes.job_records import record_job
 
 
 @pytest.fixture
@@ -66,16 +66,16 @@ def test_status_of_results_refuses_a_summary_of_another_kind(tmp_path, tvmake):
 
 
 @pytest.mark.parametrize("content", ["", "some text", "\x08\x07"])
-def test_a_file_that_is_no_summary_is_called_that_and_not_one_of_another_version(tmp_path, tvmake, content):
+def test_a_file_that_is_not_a_summary_is_called_that_and_not_one_of_another_version(tmp_path, tvmake, content):
     file = tmp_path / "other.onnx"
     file.write_text(content)
     for command in (["status", file], ["diff", file, tmp_path]):
         refused = str(tvmake(*command).exception)
-        assert ("is no summary of a run" if content else "is empty") in refused
+        assert ("is not a summary of a run" if content else "is empty") in refused
         assert "version" not in refused.splitlines()[0]
 
 
-def test_pipes_and_links_in_the_place_of_a_summary_are_named_as_those(tmp_path, tvmake):
+def test_pipes_and_links_instead_of_a_summary_are_named_as_those(tmp_path, tvmake):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     assert "it is a pipe" in str(tvmake("status", tmp_path / "pipe").exception)
@@ -87,7 +87,7 @@ def test_a_summary_that_was_altered_since_it_was_made_is_refused_by_every_reader
     run.results = run.results.relative_to(tmp_path)
     run.add()
     summary = run.file("summary.json")
-    with recorded([], [summary]):
+    with record_job([], [summary]):
         run.report()
     other = tmp_path.parent / "copy.json"
     other.write_text(summary.read_text().replace("Test SoC", "Best SoC"))

@@ -90,7 +90,7 @@ def test_a_summary_without_samples_is_refused_and_not_called_the_same(run, anoth
     another_run.add()
     old = gather(run.request)
     old = old.model_copy(update={"rows": [row.model_copy(update={"samples_ms": []}) for row in old.rows]})
-    with pytest.raises(InputError, match="the old run's summary holds no latency samples"):
+    with pytest.raises(InputError, match="the old run's summary has no latency samples"):
         compare(old, gather(another_run.request))
 
 
@@ -135,7 +135,7 @@ def test_different_ranking_statistics_are_compared_by_the_median(run, another_ru
     assert (variant.statistic, variant.old_ms, variant.new_ms) == ("p50", 1.0, 1.0)
 
 
-def test_changed_numerics_tuning_and_size_are_told(run, another_run):
+def test_changed_numerics_tuning_and_size_are_reported(run, another_run):
     run.add(tuned=0, goals=None)
     another_run.add(tuned=4, error=0.5, weights=b"x" * 50_000)
     (variant,) = diff(run, another_run).variants
@@ -221,7 +221,7 @@ def test_runs_without_a_common_variant_pass_no_gate(run, another_run):
         found.exit_code(5)
 
 
-def test_runs_the_wrong_way_round_are_said_to_be_so(run, another_run):
+def test_runs_the_wrong_way_round_are_reported(run, another_run):
     for each in (run, another_run):
         each.add()
     later = gather(run.request).model_copy(update={"created_at": "2030-01-01T00:00:00+00:00"})

@@ -80,7 +80,7 @@ def test_a_run_that_was_renamed_keeps_its_place(run):
     assert [kept.created_at[17:19] for kept in earlier(run.results).runs] == ["01", "02"]
 
 
-def test_a_file_in_the_place_of_what_is_kept_is_named(run):
+def test_a_file_instead_of_what_is_kept_is_named(run):
     run.add()
     (run.results / DIRECTORY).write_text("")
     with pytest.raises(MachineError, match=r"history/.*cannot be written"):

@@ -16,7 +16,7 @@ CANDIDATES = [
     ),
     MeasuredAssignment(
         name="float32", assignment=LayerAssignment(uniform="float32"), latency_ms=0.2, noise=1e-12, sqnr_db=120.0,
-        is_on_front=True, reason="takes 2.00 × as long as the chosen one",
+        is_on_front=True, reason="takes 2.00 × as long as the chosen candidate",
     ),
     MeasuredAssignment(
         name="int8", assignment=LayerAssignment(uniform="int8"), problem="cannot be built: no such instruction",
@@ -67,7 +67,7 @@ def test_the_page_shows_the_front_and_the_reason_of_every_candidate(run):
     page = run.file("index.html").read_text()
     for text in (
         "precisions of layers", "mixed 1, chosen", "chosen: the fastest that meets the goals",
-        "takes 2.00 × as long as the chosen one", "cannot be built: no such instruction", "+0.1", "30.0 dB",
+        "takes 2.00 × as long as the chosen candidate", "cannot be built: no such instruction", "+0.1", "30.0 dB",
     ):  # fmt: skip
         assert text in page
 

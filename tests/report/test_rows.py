@@ -155,7 +155,7 @@ def test_csv_reads_back_with_lists_in_one_field_and_nothing_for_none(run):
     assert (unrun["p50_ms"], unrun["device"], unrun["missed"]) == ("", "", "")
 
 
-def test_what_ranges_come_from_and_what_stays_in_float_is_said(run):
+def test_what_ranges_come_from_and_what_stays_in_float_is_reported(run):
     kept = [Kept(operator="matmul", name=f"lv{number}", reason="it has no weight") for number in range(5)]
     calibration = Calibration(
         data="random", samples=4, method="minmax", ranges=[], kept=kept, warnings=["ranges come from 4 random inputs"]
@@ -163,5 +163,5 @@ def test_what_ranges_come_from_and_what_stays_in_float_is_said(run):
     run.add(precision="int8", calibration=calibration)
     (row,) = gather(run.request).rows
     assert row.warnings[0] == "int8: ranges come from 4 random inputs"
-    assert row.warnings[1].startswith("int8: 0 of 5 convolutions and products are integers; kept: matmul 'lv0', ")
+    assert row.warnings[1].startswith("int8: 0 of 5 convolutions and matmuls use integers; in float32: matmul 'lv0', ")
     assert row.warnings[1].endswith("and 2 more (calibration.json) because it has no weight")

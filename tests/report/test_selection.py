@@ -97,7 +97,7 @@ def test_variants_that_were_not_made_say_where_they_failed(run):
     (choice,) = write_selection(run.request, unmade, run.file("selection.json"), run.file("best")).choices
     assert [(loser.why, loser.reason) for loser in choice.losers] == [
         ("failed", "failed at build: no g++"),
-        ("not made", "not made: the run ended before its import"),
+        ("not made", "not built: the run ended before its import"),
     ]
 
 
@@ -105,9 +105,9 @@ def test_the_directory_has_the_chosen_package_and_the_choice(run):
     chosen = run.add(samples_ms=samples(1.0))
     run.add(precision="float16", samples_ms=samples(2.0))
     found = selection(run)
-    place = run.file("best") / "digits" / "local"
-    assert (place / "package.tar").read_bytes() == run.path(chosen, "package.tar").read_bytes()
-    assert json.loads((place / "choice.json").read_text())["chosen"] == "digits/float32/cpu"
+    directory = run.file("best") / "digits" / "local"
+    assert (directory / "package.tar").read_bytes() == run.path(chosen, "package.tar").read_bytes()
+    assert json.loads((directory / "choice.json").read_text())["chosen"] == "digits/float32/cpu"
     assert Selection.model_validate_json(run.file("selection.json").read_bytes()) == found
 
 

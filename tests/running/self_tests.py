@@ -27,10 +27,10 @@ GOALS = self_test_goals(DEFAULT_GOALS["float32"], DEFAULT_GOALS["float32"])
 
 def samples_of(net: Transformed, file: Path, dims: dict[str, int] | None = None, test: SelfTest | None = None) -> Path:
     """What ONNX Runtime makes of two random inputs."""
-    place = net.module.parent
-    options = ImportOptions(source=str(place / "net.onnx"))
+    directory = net.module.parent
+    options = ImportOptions(source=str(directory / "net.onnx"))
     request = SelfTestRequest(model=options, dims=dims or {}, self_test=test or SelfTest())
-    self_test(place / "signature.json", place / "source.json", request, file)
+    self_test(directory / "signature.json", directory / "source.json", request, file)
     return file
 
 
@@ -38,8 +38,8 @@ def altered(known: Path, file: Path, factor: float = 1.5) -> Path:
     """A reference set that expects other outputs."""
     samples = ReferenceSet(known)
     other = (
-        ReferenceSample(one.inputs, {name: np.asarray(value * factor, value.dtype) for name, value in one.outputs.items()}, None)
-        for one in samples
+        ReferenceSample(sample.inputs, {name: np.asarray(value * factor, value.dtype) for name, value in sample.outputs.items()}, None)
+        for sample in samples
     )  # fmt: skip
     write_reference_set(file, samples.info, other)
     return file
@@ -79,30 +79,30 @@ def _with_another_argument(manifest: Manifest) -> dict[str, object]:
 
 
 OTHER_CODE: list[tuple[Callable[[Manifest], dict[str, object]], str]] = [
-    (_with_another_output, "mod.so gives 1 output, its manifest tells 2"),
-    (lambda it: _with_output(it, dtype="float16"), "mod.so gives 'y' as float32[1, 6], its manifest tells float16[1, 6]"),
-    (lambda it: _with_output(it, shape=(6,)), "mod.so gives 'y' as float32[1, 6], its manifest tells float32[6]"),
-    (lambda it: {"parameters": it.parameters[1:]}, "mod.so takes 2 arguments, its manifest tells 1"),
-    (lambda it: {"parameters": it.parameters * 2}, "mod.so takes 2 arguments, its manifest tells 3"),
-    (_with_another_argument, "mod.so takes 'x' as argument 0, its manifest tells 'other'"),
+    (_with_another_output, "mod.so gives 1 output, its manifest declares 2"),
+    (lambda it: _with_output(it, dtype="float16"), "mod.so gives 'y' as float32[1, 6], its manifest declares float16[1, 6]"),
+    (lambda it: _with_output(it, shape=(6,)), "mod.so gives 'y' as float32[1, 6], its manifest declares float32[6]"),
+    (lambda it: {"parameters": it.parameters[1:]}, "mod.so takes 2 arguments, its manifest declares 1"),
+    (lambda it: {"parameters": it.parameters * 2}, "mod.so takes 2 arguments, its manifest declares 3"),
+    (_with_another_argument, "mod.so takes 'x' as argument 0, its manifest declares 'other'"),
 ]  # fmt: skip
 """What a manifest that was written for other code says, and what is said of it."""
 
 
-def rewritten(package: Path, place: Path, manifest: Manifest) -> None:
+def rewritten(package: Path, directory: Path, manifest: Manifest) -> None:
     """Unpack a package with another manifest, sealed again."""
-    place.mkdir()
-    unpack(package, place)
-    stage_json.save(manifest.sealed(), place / MANIFEST)
+    directory.mkdir()
+    unpack(package, directory)
+    stage_json.save(manifest.sealed(), directory / MANIFEST)
 
 
-def cut_to_half(package: Path, place: Path, name: str) -> None:
+def cut_to_half(package: Path, directory: Path, name: str) -> None:
     """Unpack a package, and cut one of its files, with a manifest that says so."""
-    place.mkdir()
-    manifest = unpack(package, place)
-    content = (place / name).read_bytes()
-    (place / name).write_bytes(content[: len(content) // 2])
-    stage_json.save(with_files(manifest, {name: place / name}).sealed(), place / MANIFEST)
+    directory.mkdir()
+    manifest = unpack(package, directory)
+    content = (directory / name).read_bytes()
+    (directory / name).write_bytes(content[: len(content) // 2])
+    stage_json.save(with_files(manifest, {name: directory / name}).sealed(), directory / MANIFEST)
 
 
 def arrays(file: Path) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """``tvmake init --android``: a project with a package, or one line that says why not.
 
-There is no NDK here. The package is compiled for Android and linked by a cross compiler without a C library, and marked
+This machine has no NDK. The package is compiled for Android and linked by a cross compiler without a C library, and marked
 as the NDK marks it; the native libraries are empty ones that were made in the same way.
 """
 
@@ -46,16 +46,18 @@ def driver(directory: Path, api: int) -> Path:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with packages for a phone and for this machine, and native libraries."""
     need("aarch64-linux-gnu-g++", "g++")
-    place = tmp_path_factory.mktemp("made")
-    net = devices.digits(place)
-    phone = TargetConfig(kind="llvm", mtriple="aarch64-linux-android", cc=str(driver(place, 24)))
+    directory = tmp_path_factory.mktemp("made")
+    net = devices.digits(directory)
+    phone = TargetConfig(kind="llvm", mtriple="aarch64-linux-android", cc=str(driver(directory, 24)))
     for name, target in {"phone": phone, "here": TargetConfig()}.items():
-        unpacked = devices.package_for(net, place / name, target)
-        pack({file: unpacked / file for file in REQUIRED}, place / f"{name}.tar")
-    (place / "runtime").mkdir()
-    libraries(place / "runtime", str(driver(place, 26)), ("tvmake_jni", "tvmake_package", "tvmake_opencl", "tvm_ffi"))
-    (place / "labels.txt").write_text("".join(f"{number}\n" for number in range(10)))
-    return place
+        unpacked = devices.package_for(net, directory / name, target)
+        pack({file: unpacked / file for file in REQUIRED}, directory / f"{name}.tar")
+    (directory / "runtime").mkdir()
+    libraries(
+        directory / "runtime", str(driver(directory, 26)), ("tvmake_jni", "tvmake_package", "tvmake_opencl", "tvm_ffi")
+    )
+    (directory / "labels.txt").write_text("".join(f"{number}\n" for number in range(10)))
+    return directory
 
 
 def libraries(directory: Path, compiler: str, names: tuple[str, ...]) -> None:
@@ -107,7 +109,7 @@ def test_the_project_holds_library_app_package_and_native_libraries(made: Path, 
     assert read_library(native / "libtvmake_jni.so").android_api == 26
 
 
-def test_pictures_and_preprocessing_go_with_it(made: Path):
+def test_images_and_preprocessing_go_with_it(made: Path):
     Image.fromarray(np.full((30, 40), 9, np.uint8)).save("nine.png")
     assert (
         init(made, "--image", "nine.png", "-p", "resize=10", "-p", "crop=8", "-p", "mean=[0.5]", "-p", "scale=0.0625")
@@ -167,23 +169,24 @@ def test_a_damaged_package_leaves_nothing(made: Path, capsys):
 
 def test_a_directory_with_anything_in_it_is_left_alone(made: Path, capsys):
     for kind in ("directory", "file", "link"):
-        place = Path("app")
+        directory = Path("app")
         if kind == "directory":
-            place.mkdir()
-            (place / "mine.txt").write_text("mine")
+            directory.mkdir()
+            (directory / "mine.txt").write_text("mine")
         elif kind == "file":
-            place.write_text("mine")
+            directory.write_text("mine")
         else:
-            place.symlink_to("elsewhere")
+            directory.symlink_to("elsewhere")
         assert init(made) == 1
-        assert "error: app: is there already, and not empty" in capsys.readouterr().err
+        assert "error: app: exists and is not empty" in capsys.readouterr().err
         assert (
-            place.is_symlink() or (place.read_text() if place.is_file() else (place / "mine.txt").read_text()) == "mine"
+            directory.is_symlink()
+            or (directory.read_text() if directory.is_file() else (directory / "mine.txt").read_text()) == "mine"
         )
-        if place.is_dir():
-            shutil.rmtree(place)
+        if directory.is_dir():
+            shutil.rmtree(directory)
         else:
-            place.unlink()
+            directory.unlink()
     Path("app").mkdir()
     assert init(made) == 0
 
@@ -191,11 +194,11 @@ def test_a_directory_with_anything_in_it_is_left_alone(made: Path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--image", "none.png"], "none.png: no such picture"),
-        (["--image", "labels.txt"], "labels.txt: is no picture for an app"),
+        (["--image", "none.png"], "none.png: no such image"),
+        (["--image", "labels.txt"], "labels.txt: is not an image for an app"),
         (["--image", "wide.png", "--preprocess", "resize=8"], "wide.png: is [20, 40], [1, 8, 16] after preprocessing"),
-        (["--image", "wide.png", "--image", "more/wide.png"], "more/wide.png: another picture has the same name"),
-        (["--labels", "labels.txt"], "labels.txt: has 2 labels, and there are 10 classes"),
+        (["--image", "wide.png", "--image", "more/wide.png"], "more/wide.png: another image has the same name"),
+        (["--labels", "labels.txt"], "labels.txt: has 2 labels for 10 classes"),
     ],
 )
 def test_what_does_not_suit_the_package_is_refused(made: Path, options: list[str], told: str, capsys):
@@ -218,6 +221,6 @@ def test_what_does_not_suit_the_package_is_refused(made: Path, options: list[str
         (["init", "--android", "app", "--package", "p.tar", "-p", "size=3"], "--preprocess size"),
     ],
 )
-def test_command_lines_that_make_no_sense_are_said_to(command: list[str], told: str, capsys):
+def test_command_lines_that_are_invalid_are_refused(command: list[str], told: str, capsys):
     assert run(command) == 2
     assert told in capsys.readouterr().err

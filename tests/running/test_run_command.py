@@ -21,7 +21,7 @@ X = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype("float32")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     share_builds(tmp_path / "home")
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -75,7 +75,7 @@ def test_arrays_come_from_files_and_outputs_go_to_one(typed: Typed, package: Pat
         assert all(np.array_equal(other[name], named[name]) for name in named)
 
 
-def test_pictures_are_prepared_as_asked(typed: Typed):
+def test_images_are_prepared_as_asked(typed: Typed):
     pixels = (np.random.default_rng(0).random((8, 8, 3)) * 255).astype("uint8")
     Image.fromarray(pixels).save("photo.png")
     np.savez("in.npz", x=(pixels.astype("float32") / 255 - 0.5).transpose(2, 0, 1)[None])
@@ -92,13 +92,13 @@ def test_fills_are_what_they_say(typed: Typed):
     assert all(np.array_equal(found, outputs("given.npz")[name]) for name, found in outputs("filled.npz").items())
 
 
-def test_inputs_that_are_no_numbers_are_said_whatever_the_package_makes_of_them(typed: Typed):
+def test_inputs_that_are_no_numbers_are_reported_whatever_the_package_makes_of_them(typed: Typed):
     holed = X.copy()
     holed[0, 0, 0, :2] = np.nan
     np.savez("in.npz", x=holed)
     code, _, errors = typed("-i", "in.npz")
     assert code == 0
-    assert errors == "warning: input 'x' holds NaN (2 of 192 values are no finite number)\n"
+    assert errors == "warning: input 'x' holds NaN (2 of 192 values are not finite)\n"
     np.savez("in.npz", x=np.where(np.isnan(holed), np.inf, holed))
     assert typed("-i", "in.npz", "--json")[2].startswith("warning: input 'x' holds infinity (2 of")
     np.savez("in.npz", x=X)
@@ -132,32 +132,32 @@ MISTAKES = {
     "another type": (["-i", "words.npy"], "and the package takes 'x' float32"),
     "an unknown input": (["-i", "y.npz"], "the package has no input 'y'"),
     "an unknown name": (["-i", "y=in.npy"], "y: the package has no such input"),
-    "a name for an archive": (["-i", "x=y.npz"], "give it without 'x='"),
+    "a name for an archive": (["-i", "x=y.npz"], "use it without 'x='"),
     "no file": (["-i", "none.npz"], "none.npz: no such file"),
     "a damaged file": (["-i", "cut.npz"], "cut.npz: is cut off"),
     "an archive that unpacks to too much": (["-i", "bomb.npz"], "bomb.npz: cannot be read: it unpacks to"),
     "an array that is mostly holes": (["-i", "holes.npy"], "holes.npy: cannot be read: it is mostly holes"),
     "an archive by an array's name": (["-i", "archive.npy"], "archive.npy: cannot be read: the magic string"),
     "another kind of file": (["-i", "labels.txt"], "labels.txt: not a file of inputs"),
-    "two files for one input": (["-i", "in.npy", "-i", "in.npy"], "every input has its file already"),
+    "two files for one input": (["-i", "in.npy", "-i", "in.npy"], "all inputs have files already"),
     "two files for one by its name": (
         ["-i", "x=in.npy", "-i", "x=in.npy"],
         "--input 'x=in.npy': input 'x' has another file already",
     ),
-    "a file and a picture for one": (["-i", "in.npy", "-i", "x=photo.png"], "input 'x' has another file already"),
-    "a device": (["-i", "/dev/zero"], "/dev/zero: is no plain file"),
+    "a file and an image for one": (["-i", "in.npy", "-i", "x=photo.png"], "input 'x' has another file already"),
+    "a device": (["-i", "/dev/zero"], "/dev/zero: is not a plain file"),
     "a misspelt key": (["-p", "rezise=3"], "--preprocess rezise: unknown key\n  did you mean 'resize'?"),
-    "a picture of no kind": (["-i", "cut.png"], "cut.png: not a readable image (of no kind that is known)"),
-    "two pictures for one": (["-i", "photo.png", "-i", "photo.png"], "2 pictures for 'x' float32 [1, 3, 8, 8]"),
-    "a picture of another size": (["-i", "photo.png"], "--preprocess resize="),
-    "a damaged picture": (["-i", "cut.png"], "give a picture that an image viewer shows"),
-    "an input without a file": (["-i", "x="], "--input 'x=': names no input, or no file"),
-    "a file without an input": (["-i", "=in.npy"], "--input '=in.npy': names no input, or no file"),
+    "an image of unknown format": (["-i", "cut.png"], "cut.png: not a readable image (of no kind that is known)"),
+    "two images for one": (["-i", "photo.png", "-i", "photo.png"], "2 images for 'x' float32 [1, 3, 8, 8]"),
+    "an image of another size": (["-i", "photo.png"], "--preprocess resize="),
+    "a damaged image": (["-i", "cut.png"], "use an image that an image viewer shows"),
+    "an input without a file": (["-i", "x="], "--input 'x=': has no input, or no file"),
+    "a file without an input": (["-i", "=in.npy"], "--input '=in.npy': has no input, or no file"),
     "an address": (["-i", "https://a/b=c.png"], "https://a/b=c.png: no such file"),
-    "a text by an archive's name": (["-i", "text.npz"], "text.npz: cannot be read: it holds no arrays"),
+    "a text by an archive's name": (["-i", "text.npz"], "text.npz: cannot be read: it has no arrays"),
     "a directory": (["-i", "."], ".: is a directory"),
     "an archive of objects": (["-i", "objects.npz"], "objects.npz: cannot be read"),
-    "an empty archive": (["-i", "empty.npz"], "empty.npz: holds no arrays"),
+    "an empty archive": (["-i", "empty.npz"], "empty.npz: has no arrays"),
     "a device without a host": (["-D", "ssh"], "write it as ssh:[USER@]HOST[:PORT]"),
     "a device that is not there": (["-D", "rpc:127.0.0.1:9/none"], "no tracker at 127.0.0.1:9"),
     "an unknown key": (["-p", "nonsense=3"], "known keys here: color, resize"),
@@ -170,7 +170,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_named_with_what_the_package_expects(arguments: list[str], words: str, typed: Typed, place: Path):
+def test_a_mistake_is_named_with_what_the_package_expects(
+    arguments: list[str], words: str, typed: Typed, workspace: Path
+):
     np.savez("narrow.npz", x=X[..., :7])
     np.savez("y.npz", y=X)
     np.save("in.npy", X)
@@ -184,11 +186,11 @@ def test_a_mistake_is_named_with_what_the_package_expects(arguments: list[str], 
         np.lib.format.write_array_header_1_0(holes, {"descr": "<f4", "fortran_order": False, "shape": (1 << 30,)})
         holes.truncate(4 << 30)
     Path("text.npz").write_text("no archive")
-    Path("cut.png").write_bytes(b"no picture")
+    Path("cut.png").write_bytes(b"no image")
     Path("labels.txt").write_text("only one\n")
     Image.new("RGB", (30, 20)).save("photo.png")
     assert words in typed.refused(*arguments)
-    assert not list(place.glob("out*"))
+    assert not list(workspace.glob("out*"))
 
 
 def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
@@ -215,11 +217,11 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     assert command(["run", "circle.tar"]) == 1
     errors = capfd.readouterr().err
     assert "text.tar: not a package" in errors
-    assert "circle.tar: is a link that leads to no file" in errors
+    assert "circle.tar: is a link to a missing file" in errors
     assert "none.tar: no such package" in errors
     assert "net/float32/cpu: no such package\n  name results/net/float32/cpu/package.tar" in errors
     assert errors.count("my.yaml: is a config, not a package\n  `tvmake make -c my.yaml` makes the packages") == 2
-    assert errors.count("net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes one") == 2
+    assert errors.count("net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes a package of it") == 2
     assert "mod.so: is a part of a package\n  name the package.tar that it came in" in errors
     assert "pipe.tar: is a pipe, a socket or a device, not a package" in errors
     assert "cpu: is a directory, not a package\n  name a package.tar" in errors
@@ -235,7 +237,7 @@ def test_an_open_package_says_what_it_takes_and_refuses_what_it_does_not(package
     second = opened.run({"x": X * 2})
     assert not all(np.array_equal(first[name], second[name]) for name in first)
     assert opened.run(fill="zeros").keys() == first.keys()
-    with pytest.raises(InputError, match="nothing was given for 'x'"):
+    with pytest.raises(InputError, match="no values for 'x'"):
         opened.run()
     with pytest.raises(InputError, match="no such input"):
         opened.run({"y": X})
@@ -245,7 +247,7 @@ def test_an_open_package_says_what_it_takes_and_refuses_what_it_does_not(package
 
 REFUSED = {
     "a fill": (lambda opened, _: opened.run(fill="one"), "fill: expected one of random, zeros, ones (got 'one')"),
-    "numbers too large": (lambda opened, _: opened.run(X.astype("float64") * 1e300), "which is beyond float32"),
+    "numbers too large": (lambda opened, _: opened.run(X.astype("float64") * 1e300), "which float32 cannot represent"),
     "lists of several lengths": (lambda opened, _: opened.run([[1], [1, 2]]), "input 'x': cannot become an array"),
     "no repeats": (lambda opened, _: opened.benchmark(repeat=0), "repeat: expected at least 1 (got 0)"),
     "half a repeat": (lambda opened, _: opened.benchmark(repeat=2.5), "repeat: expected a whole number (got 2.5)"),
@@ -254,18 +256,18 @@ REFUSED = {
         lambda opened, _: opened.benchmark(repeat=True),
         "repeat: expected a whole number (got 'True')",
     ),
-    "the name of a picture": (lambda opened, _: opened.run("cat.png"), "input 'x': expected an array (got 'cat.png')"),
+    "the name of an image": (lambda opened, _: opened.run("cat.png"), "input 'x': expected an array (got 'cat.png')"),
     "no reference": (
         lambda opened, _: opened.validate(None),
-        "reference: a NoneType is no model and no arrays\n  give tvmake.load(…), or the outputs that are expected",
+        "reference: a NoneType is neither a model nor arrays\n  use tvmake.load(…), or the expected outputs",
     ),
     "the name of a model": (
         lambda opened, _: opened.validate("net.onnx"),
-        "reference: a str is no model and no arrays\n  give tvmake.load('net.onnx')",
+        "reference: a str is neither a model nor arrays\n  use tvmake.load('net.onnx')",
     ),
     "inputs beside a model": (
         lambda opened, _: opened.validate(_Source(), X),
-        "inputs: for a source model random inputs are drawn\n  leave them out",
+        "inputs: a source model is compared on random inputs\n  leave them out",
     ),
     "no threads": (lambda _, file: tvmake.open(file, threads=0), "threads: expected at least 1 (got 0)"),
     "an unknown goal": (

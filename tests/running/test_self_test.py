@@ -49,7 +49,7 @@ from tvmake.stages.package.self_test import self_test
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     share_builds(tmp_path / "home")
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -80,10 +80,10 @@ def test_each_output_of_each_sample_has_a_line_with_its_error_and_the_goal(
 def test_a_wrong_output_is_named_and_ends_with_4(
     static_net: Transformed,  # noqa: F811
     expected: Path,
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    wrong = package_with_samples(static_net, place, altered(expected, place / "other.npz"))
+    wrong = package_with_samples(static_net, workspace, altered(expected, workspace / "other.npz"))
     assert command(["run", str(wrong), "--self-test"]) == 4
     printed, errors = capfd.readouterr()
     assert printed.count("WRONG: misses max_abs_rms, sqnr_db") == 2
@@ -105,11 +105,11 @@ def test_everything_is_in_the_json(package: Path, capfd: pytest.CaptureFixture[s
 
 def test_open_extents_have_those_of_the_samples(
     dynamic_net: Transformed,  # noqa: F811
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    known = samples_of(dynamic_net, place / "self_test.npz", {"n": 2, "m": 3})
-    tested = package_with_samples(dynamic_net, place, known)
+    known = samples_of(dynamic_net, workspace / "self_test.npz", {"n": 2, "m": 3})
+    tested = package_with_samples(dynamic_net, workspace, known)
     assert command(["run", str(tested), "--self-test"]) == 0
     assert "self-test passed" in capfd.readouterr().out
 
@@ -135,56 +135,58 @@ def test_a_package_without_samples_says_why_and_what_to_do(
     why_not: str,
     words: str,
     static_net: Transformed,  # noqa: F811
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    bare = package_with_samples(static_net, place, None, why_not=why_not)
+    bare = package_with_samples(static_net, workspace, None, why_not=why_not)
     assert (inspect(bare).self_test is None) == (not why_not)
     assert command(["run", str(bare), "--self-test"]) == 1
     errors = capfd.readouterr().err
     assert words in errors
-    assert "make it again with `export.self_test` in the config, or `tvmake compile --self-test`" in errors
+    assert "rebuild it with `export.self_test` in the config, or `tvmake compile --self-test`" in errors
 
 
 def test_without_bounds_there_is_no_test_to_pass(
     static_net: Transformed,  # noqa: F811
     expected: Path,
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    unbounded = package_with_samples(static_net, place, altered(expected, place / "other.npz"), goals={})
+    unbounded = package_with_samples(static_net, workspace, altered(expected, workspace / "other.npz"), goals={})
     assert command(["run", str(unbounded), "--self-test"]) == 1
-    assert "has no self-test: it states no bounds" in capfd.readouterr().err
+    assert "has no self-test: it has no bounds" in capfd.readouterr().err
 
 
 def test_a_goal_of_another_version_is_refused_in_a_line(
     static_net: Transformed,  # noqa: F811
     expected: Path,
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    newer = package_with_samples(static_net, place, expected, goals={"sqnr_db": 60.0, "brightness": 1.0})
+    newer = package_with_samples(static_net, workspace, expected, goals={"sqnr_db": 60.0, "brightness": 1.0})
     assert command(["run", str(newer), "--self-test"]) == 1
     errors = capfd.readouterr().err
-    assert "its self-test has a goal that this tvmake cannot judge by: brightness" in errors
-    assert "use the tvmake that made it" in errors and "Traceback" not in errors
+    assert "its self-test has a goal that this tvmake does not know: brightness" in errors
+    assert "use the tvmake that built it" in errors and "Traceback" not in errors
 
 
 def test_elements_without_a_number_are_counted_instead_of_called_exact(
     static_net: Transformed,  # noqa: F811
     expected: Path,
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    wrong = package_with_samples(static_net, place, altered(expected, place / "other.npz", float("inf")))
+    wrong = package_with_samples(static_net, workspace, altered(expected, workspace / "other.npz", float("inf")))
     assert command(["run", str(wrong), "--self-test"]) == 4
     printed = capfd.readouterr().out
     assert printed.count("elements that are NaN or infinite on one side only: ") == 2 and "SQNR" not in printed
     assert printed.count("WRONG: misses finite") == 2
 
 
-def test_samples_that_are_compressed_are_refused_unread(package: Path, place: Path, capfd: pytest.CaptureFixture[str]):
-    files = place / "files"
+def test_samples_that_are_compressed_are_refused_unread(
+    package: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
+):
+    files = workspace / "files"
     files.mkdir()
     unpack(package, files)
     with zipfile.ZipFile(files / SELF_TEST) as sound:
@@ -194,9 +196,9 @@ def test_samples_that_are_compressed_are_refused_unread(package: Path, place: Pa
             bomb.writestr(name, content + bytes(10_000_000))
     forged = with_files(load_manifest(files / MANIFEST, "forged"), {SELF_TEST: files / SELF_TEST}).sealed()
     stage_json.save(forged, files / MANIFEST)
-    pack({file.name: file for file in files.iterdir()}, place / "forged.tar")
-    assert command(["run", str(place / "forged.tar"), "--self-test"]) == 1
-    assert "self_test.npz is not as tvmake writes it" in capfd.readouterr().err
+    pack({file.name: file for file in files.iterdir()}, workspace / "forged.tar")
+    assert command(["run", str(workspace / "forged.tar"), "--self-test"]) == 1
+    assert "self_test.npz was not written by tvmake" in capfd.readouterr().err
 
 
 def refusal(files: Path, capfd: pytest.CaptureFixture[str]) -> str:
@@ -205,7 +207,7 @@ def refusal(files: Path, capfd: pytest.CaptureFixture[str]) -> str:
     pack({file.name: file for file in files.iterdir()}, forged)
     assert command(["run", str(forged), "--self-test"]) == 1
     problem, remedy = capfd.readouterr().err.splitlines()
-    assert remedy.startswith(("  make the package again", "  make it again")), remedy
+    assert remedy.startswith(("  rebuild the package", "  rebuild it")), remedy
     return problem
 
 
@@ -243,74 +245,78 @@ def test_a_manifest_that_is_of_something_else_is_refused_in_a_line(
     forgery: Callable[[Manifest], dict[str, object]],
     words: str,
     package: Path,
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
     manifest = inspect(package)
-    rewritten(package, place / "forged", manifest.model_copy(update=forgery(manifest)))
-    assert words in refusal(place / "forged", capfd)
+    rewritten(package, workspace / "forged", manifest.model_copy(update=forgery(manifest)))
+    assert words in refusal(workspace / "forged", capfd)
 
 
 @pytest.mark.parametrize(("forgery", "words"), OTHER_CODE)
 def test_python_refuses_a_manifest_of_other_code_in_the_same_words(
-    forgery: Callable[[Manifest], dict[str, object]], words: str, package: Path, place: Path
+    forgery: Callable[[Manifest], dict[str, object]], words: str, package: Path, workspace: Path
 ):
-    rewritten(package, place / "forged", inspect(package).model_copy(update=forgery(inspect(package))))
-    pack({file.name: file for file in (place / "forged").iterdir()}, place / "forged.tar")
+    rewritten(package, workspace / "forged", inspect(package).model_copy(update=forgery(inspect(package))))
+    pack({file.name: file for file in (workspace / "forged").iterdir()}, workspace / "forged.tar")
     with pytest.raises(InputError, match=re.escape(words)):
-        tvmake.open(place / "forged.tar").run(fill="random")
+        tvmake.open(workspace / "forged.tar").run(fill="random")
 
 
-def test_an_input_that_the_code_takes_otherwise_is_named(package: Path, place: Path, capfd: pytest.CaptureFixture[str]):
+def test_an_input_that_the_code_takes_otherwise_is_named(
+    package: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
+):
     manifest = inspect(package)
-    rewritten(package, place / "forged", manifest.model_copy(update=with_another_shape(manifest)))
-    pack({file.name: file for file in (place / "forged").iterdir()}, place / "forged.tar")
-    assert command(["run", str(place / "forged.tar")]) == 1
+    rewritten(package, workspace / "forged", manifest.model_copy(update=with_another_shape(manifest)))
+    pack({file.name: file for file in (workspace / "forged").iterdir()}, workspace / "forged.tar")
+    assert command(["run", str(workspace / "forged.tar")]) == 1
     problem, _ = capfd.readouterr().err.splitlines()
-    assert "mod.so takes 'x' as float32[1, 3, 8, 8], its manifest tells otherwise" in problem
+    assert "mod.so takes 'x' as float32[1, 3, 8, 8], its manifest declares otherwise" in problem
 
 
 def test_a_package_without_kernels_for_its_kind_of_device_is_refused(
-    package: Path, place: Path, capfd: pytest.CaptureFixture[str]
+    package: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
 ):
     require_opencl()
     manifest = inspect(package)
     other = manifest.model_copy(update={"target": {**manifest.target, "kind": "opencl"}})
-    rewritten(package, place / "forged", other)
-    assert "mod.so has no kernels for opencl, its manifest tells that it has" in refusal(place / "forged", capfd)
+    rewritten(package, workspace / "forged", other)
+    assert "mod.so has no kernels for opencl, its manifest declares that it has" in refusal(workspace / "forged", capfd)
 
 
-def test_an_extent_below_zero_is_refused(package: Path, place: Path):
+def test_an_extent_below_zero_is_refused(package: Path, workspace: Path):
     manifest = inspect(package)
     (known,) = manifest.signature.inputs
     negative = known.model_copy(update={"shape": (-1, *known.shape[1:])})
     signature = manifest.signature.model_copy(update={"inputs": (negative,)})
-    rewritten(package, place / "forged", manifest.model_copy(update={"signature": signature}))
+    rewritten(package, workspace / "forged", manifest.model_copy(update={"signature": signature}))
     with pytest.raises(InputError, match=r"mod.json is damaged \(signature.inputs.0.shape"):
-        load_manifest(place / "forged" / MANIFEST, "forged")
+        load_manifest(workspace / "forged" / MANIFEST, "forged")
 
 
 @pytest.mark.parametrize("name", [LIBRARY, WEIGHTS])
 def test_a_file_that_is_cut_short_is_refused_in_a_line(
-    name: str, package: Path, place: Path, capfd: pytest.CaptureFixture[str]
+    name: str, package: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
 ):
-    cut_to_half(package, place / "cut", name)
-    assert name in refusal(place / "cut", capfd)
+    cut_to_half(package, workspace / "cut", name)
+    assert name in refusal(workspace / "cut", capfd)
 
 
 def test_an_output_that_no_goal_is_for_is_not_called_ok(
     static_net: Transformed,  # noqa: F811
     expected: Path,
-    place: Path,
+    workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    tested = package_with_samples(static_net, place, altered(expected, place / "other.npz"), goals={"equal": 1.0})
+    tested = package_with_samples(
+        static_net, workspace, altered(expected, workspace / "other.npz"), goals={"equal": 1.0}
+    )
     command(["run", str(tested), "--self-test"])
     assert [line.endswith("  no goal") for line in capfd.readouterr().out.splitlines()[:2]] == [True, True]
 
 
-def test_goals_without_a_bound_for_it_leave_the_self_test_out(place: Path):
-    (place / "net.onnx").touch()
+def test_goals_without_a_bound_for_it_leave_the_self_test_out(workspace: Path):
+    (workspace / "net.onnx").touch()
     off = dict.fromkeys(("sqnr_db", "max_abs_rms", "equal"))
     model = {"source": "net.onnx", "goals": {**off, "max_abs": 1.0}}
     plan = Plan(Config.model_validate({"models": {"net": model}}))
@@ -320,8 +326,8 @@ def test_goals_without_a_bound_for_it_leave_the_self_test_out(place: Path):
     assert not any(name.endswith("self_test.npz") for name in job.inputs)
 
 
-def test_a_package_of_an_earlier_version_is_the_same_as_ever(static_net: Transformed, place: Path):  # noqa: F811
-    bare = package_with_samples(static_net, place, None)
+def test_a_package_of_an_earlier_version_is_the_same_as_ever(static_net: Transformed, workspace: Path):  # noqa: F811
+    bare = package_with_samples(static_net, workspace, None)
     with tarfile.open(bare) as archive:
         assert archive.getnames() == ["mod.json", "mod.params", "mod.so"]
         assert b"self_test" not in archive.extractfile("mod.json").read()  # type: ignore[union-attr]
@@ -331,9 +337,9 @@ def test_the_same_files_give_the_same_bytes_and_the_package_stays_verifiable(
     package: Path,
     static_net: Transformed,  # noqa: F811
     expected: Path,
-    place: Path,
+    workspace: Path,
 ):
-    again = package_with_samples(static_net, place / "again", expected)
+    again = package_with_samples(static_net, workspace / "again", expected)
     assert again.read_bytes() == package.read_bytes()
     checked = check_package(package)
     assert SELF_TEST in checked.manifest.files
@@ -341,32 +347,32 @@ def test_the_same_files_give_the_same_bytes_and_the_package_stays_verifiable(
 
 
 def test_samples_that_are_damaged_are_refused_before_anything_runs(
-    package: Path, place: Path, capfd: pytest.CaptureFixture[str]
+    package: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
 ):
     with tarfile.open(package) as archive:
         at = archive.getmember(SELF_TEST).offset_data
     content = bytearray(package.read_bytes())
     content[at + 200] ^= 1
-    (place / "damaged.tar").write_bytes(content)
+    (workspace / "damaged.tar").write_bytes(content)
     assert command(["run", "damaged.tar", "--self-test"]) == 1
     assert "self_test.npz is altered: its sha256 differs from mod.json's" in capfd.readouterr().err
 
 
-def bounded(net: Transformed, place: Path, samples: float) -> Described:
-    """What a package says of its self-test where there is room for so many samples."""
+def bounded(net: Transformed, workspace: Path, samples: float) -> Described:
+    """A package's description of its self-test if this many samples fit."""
     one_sample_mb = (3 * 8 * 8 + 6) * 4 / 1e6
-    known = samples_of(net, place / f"{samples}.npz", test=SelfTest(max_mb=samples * one_sample_mb))
-    package = package_with_samples(net, place / str(samples), known)
+    known = samples_of(net, workspace / f"{samples}.npz", test=SelfTest(max_mb=samples * one_sample_mb))
+    package = package_with_samples(net, workspace / str(samples), known)
     described = inspect(package).self_test
     assert described is not None
     assert (SELF_TEST in inspect(package).files) == (described.samples > 0)
     return described
 
 
-def test_the_samples_are_bounded(static_net: Transformed, place: Path):  # noqa: F811
-    fewer = bounded(static_net, place, 1.5)
+def test_the_samples_are_bounded(static_net: Transformed, workspace: Path):  # noqa: F811
+    fewer = bounded(static_net, workspace, 1.5)
     assert (fewer.samples, fewer.why_not) == (1, "a sample has 0.000792 MB, and export.self_test.max_mb is 0.001188")
-    assert bounded(static_net, place, 0.5).samples == 0
+    assert bounded(static_net, workspace, 0.5).samples == 0
 
 
 def test_a_network_of_nothing_but_nan_has_nothing_to_be_compared_with(tmp_path: Path):
@@ -383,12 +389,12 @@ def test_a_network_of_nothing_but_nan_has_nothing_to_be_compared_with(tmp_path: 
 
 def test_where_the_original_framework_is_missing_the_package_has_no_samples_and_says_why(
     static_net: Transformed,  # noqa: F811
-    place: Path,
+    workspace: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.delitem(sys.modules, "tvmake.validate.reference.onnx_model", raising=False)
-    described = bounded(static_net, place, 2)
+    described = bounded(static_net, workspace, 2)
     assert described.samples == 0
     assert "onnxruntime" in described.why_not
 
@@ -402,29 +408,29 @@ def test_goals_beyond_the_default_are_left_to_validation_and_looser_ones_are_kep
     assert self_test_goals(looser, default) == {"sqnr_db": 20.0, "equal": 0.5}
 
 
-def test_the_samples_are_plain_arrays_that_a_program_without_python_reads(package: Path, place: Path):
-    (place / "unpacked").mkdir()
-    unpack(package, place / "unpacked")
-    found = arrays(place / "unpacked" / SELF_TEST)
+def test_the_samples_are_plain_arrays_that_a_program_without_python_reads(package: Path, workspace: Path):
+    (workspace / "unpacked").mkdir()
+    unpack(package, workspace / "unpacked")
+    found = arrays(workspace / "unpacked" / SELF_TEST)
     assert sorted(found) == ["input/x/00000", "input/x/00001", "output/y/00000", "output/y/00001"]
 
 
-def judged(values: dict[str, tuple[str, np.ndarray, np.ndarray]], place: Path, **goals: float) -> list[list[str]]:
+def judged(values: dict[str, tuple[str, np.ndarray, np.ndarray]], workspace: Path, **goals: float) -> list[list[str]]:
     """The goals that each output misses, given its type, what is expected, and what came."""
     for file, index in (("expected.npz", 1), ("got.npz", 2)):
-        with zipfile.ZipFile(place / file, "w") as archive:
+        with zipfile.ZipFile(workspace / file, "w") as archive:
             for name, entry in values.items():
                 write_array(archive, member("output", name, 0), entry[index])  # type: ignore[arg-type]
     specs = [
         TensorSpec(name=name, relax_name=name, shape=entry[1].shape, dtype=entry[0]) for name, entry in values.items()
     ]
     described = Described(samples=1, goals=goals)
-    with zipfile.ZipFile(place / "expected.npz") as expected, zipfile.ZipFile(place / "got.npz") as got:
+    with zipfile.ZipFile(workspace / "expected.npz") as expected, zipfile.ZipFile(workspace / "got.npz") as got:
         found = list(check_self_test(described, specs, expected, got))
     return [[missed.goal for missed in entry.missed] for entry in found]
 
 
-def test_several_outputs_of_any_type_are_judged_each_by_what_counts_for_it(place: Path):
+def test_several_outputs_of_any_type_are_judged_each_by_what_counts_for_it(workspace: Path):
     near = np.array([1.0, 2.0, 3.0])
     values = {
         "classes": ("int64", np.array([1, 2]), np.array([1, 2])),
@@ -434,16 +440,16 @@ def test_several_outputs_of_any_type_are_judged_each_by_what_counts_for_it(place
         "odd": ("float32", near.astype("float32"), np.array([1, np.nan, 3], "float32")),
         "another shape": ("float32", near.astype("float32"), near.astype("float32")[:2]),
     }
-    assert judged(values, place, sqnr_db=20, equal=1) == [[], ["equal"], [], ["sqnr_db"], ["finite"], ["signature"]]
+    assert judged(values, workspace, sqnr_db=20, equal=1) == [[], ["equal"], [], ["sqnr_db"], ["finite"], ["signature"]]
 
 
-def test_outputs_that_are_missing_are_a_fault_in_one_line(place: Path):
+def test_outputs_that_are_missing_are_a_fault_in_one_line(workspace: Path):
     for file in ("expected.npz", "got.npz"):
-        zipfile.ZipFile(place / file, "w").close()
+        zipfile.ZipFile(workspace / file, "w").close()
     spec = TensorSpec(name="y", relax_name="y", shape=(1,), dtype="float32")
     with (
-        zipfile.ZipFile(place / "expected.npz") as one,
-        zipfile.ZipFile(place / "got.npz") as other,
+        zipfile.ZipFile(workspace / "expected.npz") as one,
+        zipfile.ZipFile(workspace / "got.npz") as other,
         pytest.raises(InputError, match="sample 0 lacks output 'y'"),
     ):
         list(check_self_test(Described(samples=1), [spec], one, other))

@@ -180,10 +180,10 @@ def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):
 
 
 def test_the_log_says_how_many_products_are_integers_and_why_others_are_not(files, tmp_path):
-    assert "int8: all convolutions and products are integers (3)" in STAGE.report(calibrated(files, tmp_path))
+    assert "int8: all convolutions and matmuls use integers (3)" in STAGE.report(calibrated(files, tmp_path))
     lines = STAGE.report(calibrated(files, tmp_path, never=["matmul"]))
     (line,) = [line for line in lines if line.startswith("int8: ")]
-    assert line.startswith("int8: 2 of 3 convolutions and products are integers; kept: matmul '")
+    assert line.startswith("int8: 2 of 3 convolutions and matmuls use integers; in float32: matmul '")
     assert line.endswith("because it is named under never")
 
 
@@ -229,7 +229,7 @@ def test_a_network_without_products_is_made_too(tmp_path):
     nodes = [helper.make_node("Tanh", ["x"], ["y"])]
     module, params = saved(onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [1, 4])}, ["y"], {}), tmp_path)
     found = calibrated(tmp_path, tmp_path)
-    assert "int8: there are no convolutions or products to quantise" in STAGE.report(found)
+    assert "int8: no convolutions or matmuls to quantise" in STAGE.report(found)
     made = transform(module, params, TransformRequest(precision=PrecisionConfig(base="int8")), found)
     x = np.array([[0, 0.5, -1, 2]], np.float32)
     np.testing.assert_allclose(run(made, x), np.tanh(x), 1e-5)
@@ -259,7 +259,7 @@ def test_random_inputs_a_single_sample_and_constants_are_warned_of(files, tmp_pa
 def test_a_nan_is_named_with_tensor_and_sample(files, tmp_path):
     images = np.zeros((3, 3, 8, 8))
     images[2, 0, 0, 0] = np.nan
-    with pytest.raises(InputError, match="sample 2: input 'image' holds NaN or infinity"):
+    with pytest.raises(InputError, match="sample 2: input 'image' has NaN or infinity"):
         calibrated(files, tmp_path, dataset(tmp_path, images))
 
 

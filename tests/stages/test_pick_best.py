@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.examples import CONV, DEVICE, PLACE, record, verdict
+from tests.records.examples import CONTEXT, CONV, DEVICE, record, verdict
 from tvmake.artifact.tasks import Task
 from tvmake.records.record import Comparison, Record
 from tvmake.records.store import RecordStore
@@ -23,8 +23,8 @@ class NoChecker:
 def picked(root: Path, *records: Record, comparison: Comparison | None = None) -> Record | None:
     """What is picked of records whose outputs are right."""
     store = RecordStore(root)
-    store.append(PLACE, CONV, [*records, *(verdict(one, right=True) for one in records)])
-    return _pick(TASK, store.load(PLACE, CONV), comparison, store, PLACE, NoChecker()).record
+    store.append(CONTEXT, CONV, [*records, *(verdict(one, right=True) for one in records)])
+    return _pick(TASK, store.load(CONTEXT, CONV), comparison, store, CONTEXT, NoChecker()).record
 
 
 @pytest.mark.parametrize(("share", "wins"), [(1.0, False), (0.98, False), (0.96, True), (0.5, True)])

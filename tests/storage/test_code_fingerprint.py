@@ -95,7 +95,7 @@ def test_every_module_a_stage_imports_is_found(small):
     assert libraries == ["PIL", "numpy", "onnx", "torch", "tvm"]
 
 
-def test_a_root_that_is_no_module_is_refused(small):
+def test_a_root_that_is_not_a_module_is_refused(small):
     with pytest.raises(ValueError, match=r"tvmake\.stages\.bild is not a module"):
         fingerprint("tvmake.stages.bild")
 

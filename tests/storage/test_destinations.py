@@ -1,4 +1,4 @@
-"""Where a command may write the file that its user names."""
+"""Checks of the files that a command's user names as outputs."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tvmake.errors import InputError, TvmakeError
 from tvmake.storage.destinations import check_destination
-from tvmake.storage.notes.job_records import recorded
+from tvmake.storage.notes.job_records import record_job
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,8 @@ from tvmake.storage.notes.job_records import recorded
     [
         (".", "is a directory"),
         ("none/x", "there is no directory"),
-        ("other", "is there already, and is no list"),
-        ("pipe", "is there already, and is no list"),
+        ("other", "exists and is not a list"),
+        ("pipe", "exists and is not a list"),
         ("/proc/x", "cannot be written"),
         ("x" * 300, "the name is too long"),
     ],
@@ -47,13 +47,13 @@ def test_the_result_of_a_run_is_not_replaced_by_another_command(
     for name in ("results/digits/package.tar", "results/best/digits/package.tar"):
         Path(name).parent.mkdir(parents=True)
         Path(name).touch()
-    with recorded([], [Path("results/digits/package.tar"), Path("results/best")]):
+    with record_job([], [Path("results/digits/package.tar"), Path("results/best")]):
         pass
     (tmp_path / "link").symlink_to("results")
-    for place in (file, file.replace("results", "link", 1), str(tmp_path / file)):
+    for path in (file, file.replace("results", "link", 1), str(tmp_path / file)):
         with pytest.raises(InputError, match="is a result of a run"):
-            check_destination(Path(place), "package", lambda _: True)
+            check_destination(Path(path), "package", lambda _: True)
     check_destination(Path("results/digits/other.tar"), "package", lambda _: True)
     monkeypatch.chdir("/")
-    with pytest.raises(InputError, match=f"`tvmake make -d {tmp_path}` makes this one"):
+    with pytest.raises(InputError, match=f"`tvmake make -d {tmp_path}` writes this one"):
         check_destination(tmp_path / file, "package", lambda _: True)

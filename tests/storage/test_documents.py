@@ -50,7 +50,7 @@ def test_what_is_none_is_refused_as_pydantic_refuses_it(data: bytes):
         {"shape": ["x"] * 50_000},
     ],
 )
-def test_the_first_of_many_mistakes_is_told_and_the_others_cost_nothing(wrong: dict[str, object]):
+def test_the_first_of_many_mistakes_is_reported_and_the_others_cost_nothing(wrong: dict[str, object]):
     data = json.dumps(document(**wrong)).encode()
     tracemalloc.start()
     try:

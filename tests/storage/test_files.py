@@ -109,7 +109,7 @@ def test_a_directory_replaces_a_file_and_a_link_but_not_what_the_link_leads_to(t
     assert (tmp_path / "elsewhere" / "mine").exists()
 
 
-def test_a_directory_in_the_place_of_a_file_is_one_clear_error(tmp_path: Path):
+def test_a_directory_instead_of_a_file_is_one_clear_error(tmp_path: Path):
     (tmp_path / "result").mkdir()
-    with pytest.raises(MachineError, match=r"Is a directory[^\0]*move what is in its place"):
+    with pytest.raises(MachineError, match=r"Is a directory[^\0]*move the file that has its name"):
         write_bytes(tmp_path / "result", b"")

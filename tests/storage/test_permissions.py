@@ -1,4 +1,4 @@
-"""What would let a process in is said for the place that is in the way."""
+"""The remedy for denied access concerns the directory or file that denies it."""
 
 from pathlib import Path
 

@@ -12,7 +12,7 @@ from tvmake.storage.plain_files import NotPlainError, open_plain, read_plain, un
 
 
 @pytest.mark.parametrize("what", ["pipe", "socket", "device", "hollow"])
-def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, what: str):
+def test_what_is_not_a_plain_file_is_refused_at_once(tmp_path: Path, what: str):
     path = tmp_path / "x"
     match what:
         case "pipe":
@@ -39,12 +39,12 @@ def test_a_plain_file_is_read_through_a_link_too(tmp_path: Path):
 
 def test_a_file_that_is_larger_than_any_of_its_kind_is_refused_unread(tmp_path: Path):
     (tmp_path / "file").write_bytes(bytes(2 << 20))
-    with pytest.raises(InputError, match="is no lock: larger than 1 MiB"):
+    with pytest.raises(InputError, match="is not a lock: larger than 1 MiB"):
         read_plain(tmp_path / "file", 1 << 20, "lock")
 
 
 @pytest.mark.parametrize("change", ["write", "replace", "remove", "same content"])
-def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path, change: str):
+def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path, change: str):
     path = tmp_path / "model"
     path.write_bytes(b"before")
     with pytest.raises(InputError, match="changed while it was read"), unchanged([path]):
@@ -69,7 +69,7 @@ def test_files_that_stay_or_stay_away_are_fine(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["/proc/kmsg", "/proc/self/status"])
-def test_what_the_kernel_makes_as_it_is_read_is_refused_and_not_waited_for(name: str):
+def test_what_the_kernel_generates_is_refused_and_not_waited_for(name: str):
     if not os.access(name, os.R_OK):
         pytest.skip(f"{name} cannot be read here")
     with pytest.raises(OSError):

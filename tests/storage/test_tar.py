@@ -125,7 +125,7 @@ def test_an_endless_number_of_members_is_refused(tmp_path: Path, monkeypatch: py
         read(tmp_path / "many.tar")
 
 
-def test_a_name_too_long_for_the_format_is_said_when_it_is_written(tmp_path: Path):
+def test_a_name_too_long_for_the_format_is_reported_when_it_is_written(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(InputError, match="does not fit into a tar archive"):
         write_tar({"n" * 300: tmp_path / "file"}, tmp_path / "never.tar")

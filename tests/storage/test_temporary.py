@@ -17,7 +17,7 @@ from tvmake.errors import MachineError
 from tvmake.process.python import python_command
 from tvmake.storage import temporary
 from tvmake.storage.files import TEMPORARY_PREFIX, atomic_directory, atomic_path, scratch_directory, write_bytes
-from tvmake.storage.temporary import LONGEST_KEPT_S, held_directory, kept_directory, sweep, temporary_directory
+from tvmake.storage.temporary import LONGEST_KEPT_S, locked_directory, resumable_directory, sweep, temporary_directory
 
 PREFIX = ".test-"
 
@@ -26,8 +26,8 @@ import sys, time
 from pathlib import Path
 from tvmake.storage.files import atomic_directory, atomic_path, scratch_directory
 from tvmake.storage.temporary import temporary_directory
-place = Path(sys.argv[1])
-with atomic_path(place / "file") as file, atomic_directory(place / "tree") as tree, scratch_directory(place) as scratch:
+directory = Path(sys.argv[1])
+with atomic_path(directory / "file") as file, atomic_directory(directory / "tree") as tree, scratch_directory(directory) as scratch:
     with temporary_directory("tvmake-holder-") as elsewhere:
         for path in (file, tree / "a", scratch / "b", elsewhere / "c"):
             path.write_text("half")
@@ -60,9 +60,9 @@ def holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         process.wait(HANG_S)
 
 
-def use_everything(place: Path) -> None:
+def use_everything(directory: Path) -> None:
     """As the next run does."""
-    write_bytes(place / "next", b"")
+    write_bytes(directory / "next", b"")
     with temporary_directory("tvmake-holder-"):
         pass
 
@@ -70,14 +70,14 @@ def use_everything(place: Path) -> None:
 INTERRUPTED = """
 import os, sys
 from pathlib import Path
-from tvmake.storage.temporary import LOCK, held_directory
+from tvmake.storage.temporary import LOCK, locked_directory
 
 def interrupt(event, arguments):
     if event == "open" and os.fspath(arguments[0]).endswith(LOCK):
         raise KeyboardInterrupt
 
 sys.addaudithook(interrupt)
-with held_directory(Path(sys.argv[1]), ".test-"):
+with locked_directory(Path(sys.argv[1]), ".test-"):
     pass
 """
 
@@ -127,7 +127,9 @@ def test_a_lock_that_is_a_link_leads_nowhere(tmp_path: Path):
     assert (tmp_path / f"{PREFIX}x" / "lock").is_symlink() and (tmp_path / "mine").exists()
 
 
-def test_one_that_was_swept_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_that_was_swept_before_it_was_locked_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     real, swept = fcntl.flock, []
 
     def flock(descriptor: int, how: int) -> None:
@@ -137,7 +139,7 @@ def test_one_that_was_swept_before_it_was_locked_is_made_again(tmp_path: Path, m
         real(descriptor, how)
 
     monkeypatch.setattr(temporary.fcntl, "flock", flock)
-    with held_directory(tmp_path, PREFIX) as directory:
+    with locked_directory(tmp_path, PREFIX) as directory:
         assert swept and directory.is_dir()
     assert left(tmp_path) == []
 
@@ -148,7 +150,7 @@ def test_many_at_once_never_lose_theirs(tmp_path: Path):
     def work() -> None:
         try:
             for _ in range(100):
-                with held_directory(tmp_path, PREFIX) as directory:
+                with locked_directory(tmp_path, PREFIX) as directory:
                     (directory / "file").write_text("x")
                     assert (directory / "file").read_text() == "x"
         except Exception as error:  # noqa: BLE001
@@ -162,12 +164,12 @@ def test_many_at_once_never_lose_theirs(tmp_path: Path):
     assert failures == [] and left(tmp_path) == []
 
 
-def test_where_there_are_no_locks_nothing_is_taken_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_locks_nothing_is_taken_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def flock(_descriptor: int, _how: int) -> None:
         raise OSError("no locks here")
 
     monkeypatch.setattr(temporary.fcntl, "flock", flock)
-    with held_directory(tmp_path, PREFIX) as directory:
+    with locked_directory(tmp_path, PREFIX) as directory:
         sweep(tmp_path, PREFIX)
         assert directory.is_dir()
     assert left(tmp_path) == []
@@ -185,7 +187,7 @@ def test_a_program_that_replaces_the_file_it_writes_keeps_it(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("number", "problem"), [(errno.ENOSPC, "no space left on the disk"), (errno.EFBIG, "is larger than the files")]
+    ("number", "problem"), [(errno.ENOSPC, "no space left on the disk"), (errno.EFBIG, "exceeds this process")]
 )
 def test_a_refusal_to_write_a_temporary_file_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, problem: str
@@ -203,19 +205,19 @@ def test_a_refusal_to_write_elsewhere_is_not_about_temporary_files(tmp_path: Pat
 
 def test_what_work_that_did_not_end_left_is_there_for_the_next_and_gone_when_that_ends(tmp_path):
     parent = tmp_path / "works"
-    with pytest.raises(KeyboardInterrupt), kept_directory(parent, "one") as directory:
+    with pytest.raises(KeyboardInterrupt), resumable_directory(parent, "one") as directory:
         (directory / "half").write_text("done")
         raise KeyboardInterrupt
-    with kept_directory(parent, "two") as directory:
+    with resumable_directory(parent, "two") as directory:
         assert list(directory.iterdir()) == []
-    with kept_directory(parent, "one") as directory:
+    with resumable_directory(parent, "one") as directory:
         assert (directory / "half").read_text() == "done"
     assert list(parent.iterdir()) == []
 
 
 def test_two_at_the_same_work_do_not_share_a_directory(tmp_path):
-    with kept_directory(tmp_path / "works", "one") as first:
-        with kept_directory(tmp_path / "works", "one") as second:
+    with resumable_directory(tmp_path / "works", "one") as first:
+        with resumable_directory(tmp_path / "works", "one") as second:
             (second / "a").write_text("b")
         assert not second.exists()
         assert list(first.iterdir()) == []
@@ -224,16 +226,16 @@ def test_two_at_the_same_work_do_not_share_a_directory(tmp_path):
 def test_work_that_nobody_went_on_with_is_removed_in_the_end(tmp_path):
     parent = tmp_path / "works"
     for name in ("old", "new"):
-        with pytest.raises(ValueError, match="ended"), kept_directory(parent, name):
+        with pytest.raises(ValueError, match="ended"), resumable_directory(parent, name):
             raise ValueError("ended")
     then = (parent / "old").stat().st_mtime - LONGEST_KEPT_S - 1
     os.utime(parent / "old", (then, then))
-    with kept_directory(parent, "another"):
+    with resumable_directory(parent, "another"):
         assert {path.name for path in parent.iterdir()} == {"new", "another"}
 
 
-def test_work_goes_on_in_a_temporary_directory_where_nothing_can_be_kept(tmp_path):
+def test_work_continues_in_a_temporary_directory_where_nothing_can_be_kept(tmp_path):
     (tmp_path / "works").write_text("a file")
-    with kept_directory(tmp_path / "works", "one") as directory:
+    with resumable_directory(tmp_path / "works", "one") as directory:
         (directory / "a").write_text("b")
     assert not directory.exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.examples import CONV, DEVICE, OTHER_PLACE, PLACE, digests, record, verdict
+from tests.records.examples import CONTEXT, CONV, DEVICE, OTHER_CONTEXT, digests, record, verdict
 from tvmake.errors import MachineError
 from tvmake.records.prune import Rules, prune
 from tvmake.records.record import Comparison
@@ -18,18 +18,18 @@ MEASURED = [record(1, ms=3.0), record(2, ms=None), record(3, ms=2.0)]
 def store(tmp_path: Path) -> RecordStore:
     """Three records of a kernel."""
     store = RecordStore(tmp_path)
-    store.append(PLACE, CONV, MEASURED)
+    store.append(CONTEXT, CONV, MEASURED)
     return store
 
 
 def receipt_now(store: RecordStore) -> Receipt:
     """What a tuning job would leave now."""
-    stored = store.load(PLACE, CONV)
+    stored = store.load(CONTEXT, CONV)
     statuses = [one.status for one in stored]
     return Receipt(
         workload=CONV,
         name="conv",
-        place=PLACE,
+        place=CONTEXT,
         flops=1e6,
         trials=len(stored),
         measured_now=0,
@@ -41,15 +41,15 @@ def receipt_now(store: RecordStore) -> Receipt:
 
 def test_what_others_measured_after_the_receipt_does_not_count(store: RecordStore):
     receipt = receipt_now(store)
-    store.append(PLACE, CONV, [record(4, ms=1.0)])
-    assert digests(records_of_receipt(store, PLACE, CONV, receipt)[0]) == digests(MEASURED)
-    assert len(records_of_receipt(store, PLACE, CONV, receipt_now(store))[0]) == 4
+    store.append(CONTEXT, CONV, [record(4, ms=1.0)])
+    assert digests(records_of_receipt(store, CONTEXT, CONV, receipt)[0]) == digests(MEASURED)
+    assert len(records_of_receipt(store, CONTEXT, CONV, receipt_now(store))[0]) == 4
 
 
 def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
     receipt = receipt_now(store)
-    store.append(PLACE, CONV, [record(4, ms=1.0), verdict(MEASURED[2], right=False)])
-    assert [one.outcome for one in records_of_receipt(store, PLACE, CONV, receipt)[0]] == [
+    store.append(CONTEXT, CONV, [record(4, ms=1.0), verdict(MEASURED[2], right=False)])
+    assert [one.outcome for one in records_of_receipt(store, CONTEXT, CONV, receipt)[0]] == [
         "ok",
         "run_error",
         "wrong_output",
@@ -59,12 +59,12 @@ def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
 def test_of_pruned_records_those_that_are_left_count(store: RecordStore):
     receipt = receipt_now(store)
     prune(store, Rules(keep_best=1), apply=True)
-    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED[1:])
+    assert digests(records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED[1:])
 
 
 def test_a_store_that_lacks_the_records_is_an_error_that_says_how_many(store: RecordStore, tmp_path: Path):
     with pytest.raises(MachineError, match="has 0 of the 3 records that the tuning of conv left"):
-        records_of_receipt(RecordStore(tmp_path / "other"), PLACE, CONV, receipt_now(store), timeout_s=0)
+        records_of_receipt(RecordStore(tmp_path / "other"), CONTEXT, CONV, receipt_now(store), timeout_s=0)
 
 
 def test_the_comparison_that_the_receipt_names_counts_whatever_was_compared_since(store: RecordStore):
@@ -72,20 +72,20 @@ def test_the_comparison_that_the_receipt_names_counts_whatever_was_compared_sinc
         Comparison(samples_s={MEASURED[0].digest: (1e-3,)}, compared_at=f"2026-07-0{day}", device=DEVICE)
         for day in (1, 2)
     )
-    store.append(PLACE, CONV, [earlier, later])
+    store.append(CONTEXT, CONV, [earlier, later])
     receipt = receipt_now(store)
-    assert records_of_receipt(store, PLACE, CONV, receipt)[1] is None
+    assert records_of_receipt(store, CONTEXT, CONV, receipt)[1] is None
     named = receipt.model_copy(update={"comparison": earlier.digest})
-    assert records_of_receipt(store, PLACE, CONV, named)[1] == earlier
-    assert records_of_receipt(store, PLACE, CONV, None)[1] == later
+    assert records_of_receipt(store, CONTEXT, CONV, named)[1] == earlier
+    assert records_of_receipt(store, CONTEXT, CONV, None)[1] == later
 
 
 def test_a_comparison_that_is_not_visible_yet_is_waited_for(store: RecordStore):
     receipt = receipt_now(store).model_copy(update={"comparison": "0" * 64})
     with pytest.raises(MachineError, match="lacks the comparison"):
-        records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)
+        records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)
 
 
 def test_a_receipt_of_another_kind_of_device_says_nothing_of_this_one(store: RecordStore):
-    receipt = receipt_now(store).model_copy(update={"place": OTHER_PLACE})
-    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED)
+    receipt = receipt_now(store).model_copy(update={"place": OTHER_CONTEXT})
+    assert digests(records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED)

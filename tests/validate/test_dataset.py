@@ -99,17 +99,17 @@ def test_a_negative_label_is_refused_when_the_array_is_opened(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_no_number_is_refused_when_the_array_is_opened_wherever_it_is(tmp_path, value):
+def test_what_is_not_a_number_is_refused_when_the_array_is_opened_wherever_it_is(tmp_path, value):
     images = np.zeros((6, 4), np.float32)
     images[4, 1] = value
     path = npz(tmp_path, images=images)
     for batch in (1, 2):
-        with pytest.raises(InputError, match="sample 4: input 'image' holds NaN or infinity"):
+        with pytest.raises(InputError, match="sample 4: input 'image' has NaN or infinity"):
             opened(path, signature(batch, 4))
     assert len(opened(path, signature(4, 4))) == 1  # the rest that fills no batch is never read
 
 
-def test_rows_of_exactly_the_models_shape_are_taken_as_they_are_even_without_a_batch_axis(tmp_path):
+def test_rows_of_exactly_the_models_shape_are_taken_unchanged_even_without_a_batch_axis(tmp_path):
     rows = np.random.RandomState(0).standard_normal((3, 5, 6)).astype(np.float32)
     sign = Signature(inputs=(tensor("image", (5, 6)),), outputs=(tensor("y", (5, 6)),))
     for row, sample in zip(rows, opened(npz(tmp_path, images=rows), sign), strict=True):
@@ -151,7 +151,9 @@ def test_label_names_decide_the_index_of_a_directory(tmp_path):
 def test_sub_directories_of_some_classes_only_are_named_and_label_names_asked_for(tmp_path):
     for name in ("cat", "dog", "emu"):
         image(tmp_path / name / "a.png")
-    problem = r"has 3 sub-directories \(cat, dog, emu\), the model tells 10 classes apart\n  list every class under `label_names`"
+    problem = (
+        r"has 3 sub-directories \(cat, dog, emu\), the model has 10 classes\n  list every class under `label_names`"
+    )
     with pytest.raises(InputError, match=problem):
         opened(tmp_path, signature(1, 3, 10, 20))
     names = ["cat", "dog", "emu", *map(str, range(7))]
@@ -263,12 +265,12 @@ ZEROS = np.zeros((4, 8, 8), np.uint8)
         ({"images": ZEROS}, {}, signature(1, 64), "a sample of the model's input is [64]"),
         ({"images": np.zeros((4, 65))}, {}, signature(1, 64), "is [65]; a sample of the model's input is [64]"),
         ({"images": np.array(["a", "b"])}, {}, signature(1, 1), "array 'images' is <U1"),
-        ({"images": ZEROS}, {"limit": 2}, signature(3, 1, 8, 8), "2 of them for use; one call of the model takes 3"),
+        ({"images": ZEROS}, {"limit": 2}, signature(3, 1, 8, 8), "2 of them for use; a call of the model needs 3"),
         ({"images": ZEROS}, {"input": "pixels"}, signature(1, 1, 8, 8), "the model has no input 'pixels'"),
         ({"images": ZEROS}, {"preprocess": {"crop": 9}}, signature(1, 1, 9, 9), "is 8×8 when it is to be cropped"),
         ({"images": ZEROS}, {"preprocess": {"mean": [1, 2]}}, signature(1, 1, 8, 8), "mean has 2 numbers, the input"),
-        ({"images": ZEROS}, {"label_names": ["a"]}, signature(1, 1, 8, 8), "1 label name, the model tells 10"),
-        ({"images": ZEROS}, {"labels": "none"}, signature(1, 1, 8, 8), "or write null where there are none"),
+        ({"images": ZEROS}, {"label_names": ["a"]}, signature(1, 1, 8, 8), "1 label name, the model has 10"),
+        ({"images": ZEROS}, {"labels": "none"}, signature(1, 1, 8, 8), "or write null without labels"),
         ({"images": np.full((1, 2), 0.5)}, {}, signature(1, 2, dtype="int64"), "of type float64; the input is int64"),
         ({"images": np.full((1, 2), 300)}, {}, signature(1, 2, dtype="uint8"), "of type int64; the input is uint8"),
         ({"images": np.full((1, 2), -1)}, {}, signature(1, 2, dtype="bool"), "of type int64; the input is bool"),
@@ -308,7 +310,7 @@ def test_where_arrays_feed_every_input_the_remedy_is_one_that_works(tmp_path):
     path = npz(tmp_path, tokens=np.zeros((2, 3)))
     with pytest.raises(InputError) as caught:
         opened(path, sign, arrays={"ids": "tokens"})
-    assert caught.value.remedy == "take 'ids' out of `arrays`, and give its key as `images: tokens`"
+    assert caught.value.remedy == "remove 'ids' from `arrays`, and set its key as `images: tokens`"
     assert len(opened(path, sign, images="tokens")) == 2
 
 
@@ -346,7 +348,7 @@ def test_a_truncated_image_is_refused_by_name(tmp_path):
         ("list.csv", "file,label\n", "lists no files"),
         ("list.csv", "a.png,1\n", "a.png: no such file"),
         ("list.csv", "here.png,1\nhere.png,2\n", "list.csv:2: here.png has the label '2', and '1' in line 1"),
-        ("list.csv", "here.png,1\nthere.png,2\n", "there.png: no such file\n  take the line out"),
+        ("list.csv", "here.png,1\nthere.png,2\n", "there.png: no such file\n  remove the line"),
         ("data.npz", "garbage", "not an .npz of arrays"),
         ("data.npz", "", "data.npz: is empty"),
         (
@@ -396,7 +398,7 @@ def test_a_link_that_leads_to_no_image_is_named_and_not_left_out(tmp_path):
         list(opened(tmp_path, signature(1, 3, 10, 20)))
 
 
-def test_an_image_of_too_many_pixels_is_told_how_many_may_be(tmp_path):
+def test_an_image_of_too_many_pixels_reports_the_limit(tmp_path):
     Image.new("1", (20_000, 9_000)).save(tmp_path / "large.png")
     with pytest.raises(InputError, match=r"large\.png: has more than 178,956,970 pixels"):
         list(opened(tmp_path, signature(1, 3, 4, 4)))
@@ -405,7 +407,7 @@ def test_an_image_of_too_many_pixels_is_told_how_many_may_be(tmp_path):
 def test_a_missing_or_empty_directory_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such dataset"):
         opened(tmp_path / "nowhere", signature(1, 3, 4, 4))
-    with pytest.raises(InputError, match="holds no images"):
+    with pytest.raises(InputError, match="has no images"):
         opened(tmp_path, signature(1, 3, 4, 4))
 
 

@@ -33,7 +33,7 @@ def test_a_pipe_in_a_datasets_place_is_refused_at_once(tmp_path: Path, name: str
         open_rows(tmp_path / name, DatasetConfig(path=name), [])
 
 
-def test_a_pipe_in_the_place_of_a_listed_image_is_refused_at_once(tmp_path: Path):
+def test_a_pipe_instead_of_a_listed_image_is_refused_at_once(tmp_path: Path):
     (tmp_path / "list.csv").write_text("file,label\na.png,0\n")
     os.mkfifo(tmp_path / "a.png")
     rows = open_rows(tmp_path / "list.csv", DatasetConfig(path="list.csv"), [])
@@ -72,7 +72,7 @@ def test_an_image_that_unpacks_to_far_more_than_its_file_holds_is_refused_unread
             rows.sample(0)
 
 
-def test_no_other_program_runs_what_a_file_with_the_name_of_a_picture_holds(
+def test_no_other_program_runs_what_a_file_with_the_name_of_an_image_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     ghostscript = tmp_path / "bin" / "gs"
@@ -80,20 +80,20 @@ def test_no_other_program_runs_what_a_file_with_the_name_of_a_picture_holds(
     ghostscript.write_text(f"#!/bin/sh\necho 10; touch {tmp_path}/ran\n")
     ghostscript.chmod(0o755)
     monkeypatch.setenv("PATH", str(ghostscript.parent), prepend=os.pathsep)
-    picture = tmp_path / "a.png"
-    picture.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n")
+    image = tmp_path / "a.png"
+    image.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n")
     with pytest.raises(InputError, match="not a readable image"):
-        FileRows(tmp_path, [picture], None, []).sample(0)
+        FileRows(tmp_path, [image], None, []).sample(0)
     assert not (tmp_path / "ran").exists()
 
 
-def test_every_suffix_of_a_picture_has_its_format_read(tmp_path: Path):
+def test_every_suffix_of_an_image_has_its_format_read(tmp_path: Path):
     for suffix in sorted(IMAGE_SUFFIXES):
         Image.new("L", (4, 4), 7).save(tmp_path / f"a{suffix}")
         assert FileRows(tmp_path, [tmp_path / f"a{suffix}"], None, []).sample(0).shape[:2] == (4, 4)
 
 
-def test_pictures_of_usual_sizes_are_read_however_plain_they_are(tmp_path: Path):
+def test_images_of_usual_sizes_are_read_however_plain_they_are(tmp_path: Path):
     Image.new("RGB", (5_000, 4_000), "white").save(tmp_path / "white.png")
     assert FileRows(tmp_path, [tmp_path / "white.png"], None, []).sample(0).shape == (4_000, 5_000, 3)
 
@@ -106,13 +106,13 @@ def test_two_arrays_of_one_name_are_refused_as_readers_might_take_either(tmp_pat
         for value, name in enumerate(names):
             with archive.open(name, "w") as member:
                 np.lib.format.write_array(member, np.full((1, 4), value, np.float32))
-    with pytest.raises(InputError, match="it holds 'images' twice"):
+    with pytest.raises(InputError, match="it has 'images' twice"):
         open_rows(path, DatasetConfig(path=str(path)), [])
 
 
-def test_a_member_that_is_no_array_is_refused(tmp_path: Path):
+def test_a_member_that_is_not_an_array_is_refused(tmp_path: Path):
     path = tmp_path / "data.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", b"no array")
-    with pytest.raises(InputError, match="array 'images' cannot be read: it is no array"):
+    with pytest.raises(InputError, match="array 'images' cannot be read: it is not a numpy array"):
         open_rows(path, DatasetConfig(path=str(path)), [])

@@ -76,7 +76,7 @@ def test_a_figure_that_is_not_a_number_misses_its_bounds(mine, returned):
     ]
 
 
-def test_a_missed_metric_fails_the_comparison_and_stands_in_its_report(mine):
+def test_a_missed_metric_fails_the_comparison_and_is_in_its_report(mine):
     name = mine("def score(samples): return 0.5\n")
     metrics = {"score": Metric(use=f"{name}:score", at_least=0.6)}
     comparison = Comparison(Goals(metrics=metrics))
@@ -126,7 +126,7 @@ def test_f1_of_classes():
 def test_mean_iou_of_masks_leaves_ignored_pixels_out():
     masks = np.array([[[0, 0], [1, 255]]])
     scores = np.zeros((1, 2, 2, 2))
-    scores[0, 0] = 1  # all pixels are of class 0
+    scores[0, 0] = 1  # all pixels have class 0
     # Class 0: 2 of 3 pixels; class 1: none of 1.
     assert metrics.mean_iou(samples(sample({"logits": scores}, truth={"masks": masks}))) == pytest.approx((2 / 3) / 2)
 

@@ -67,7 +67,7 @@ def test_torch_gives_what_onnx_runtime_gives():
         np.testing.assert_allclose(one["logits"], other["output"], rtol=1e-4, atol=1e-5)
 
 
-def test_samples_are_run_as_they_are_asked_for():
+def test_samples_are_run_on_request():
     asked = []
 
     def samples():

@@ -32,7 +32,7 @@ ARRAYS = hnp.arrays(
 
 
 @given(value=ARRAYS, name=st.text(min_size=1, max_size=20))
-def test_any_array_under_any_name_comes_back_as_it_was(tmp_path_factory, value, name):
+def test_any_array_under_any_name_comes_back_unchanged(tmp_path_factory, value, name):
     path = tmp_path_factory.mktemp("set") / "reference.npz"
     name = name.encode("utf-8", "replace").decode()
     write_reference_set(path, info((name,), (name,)), [ReferenceSample({name: value}, {name: value}, None)])
@@ -95,7 +95,7 @@ def test_no_samples_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x05\x06" + bytes(18)])
-def test_a_file_that_is_no_reference_set_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_reference_set_is_refused(tmp_path, content):
     (tmp_path / "r.npz").write_bytes(content)
     with pytest.raises(InputError, match="not a reference set"):
         ReferenceSet(tmp_path / "r.npz")

@@ -97,5 +97,5 @@ def test_dynamic_dimensions_take_their_given_extent_or_one():
 
 
 def test_a_dtype_without_numbers_is_an_input_error():
-    with pytest.raises(InputError, match="x: cannot make values of type string"):
+    with pytest.raises(InputError, match="x: cannot generate values of type string"):
         numpy_dtype(spec(dtype="string"))

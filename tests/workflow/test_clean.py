@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.workflow.project import Project
-from tvmake.storage.notes.job_records import recorded
+from tvmake.storage.notes.job_records import record_job
 
 
 def test_all_that_a_finished_run_has_made_is_known_and_asked_for(tuned: Project):
@@ -33,7 +33,7 @@ def test_kernels_of_a_changed_network_are_stale_once_their_round_is_planned_agai
     tuning = tuned.directory / "results" / "tuning" / "tuned" / "round1"
     old = tuning / f"{'0' * 64}.json"
     monkeypatch.chdir(tuned.directory)
-    with recorded([], [old.relative_to(tuned.directory)]):
+    with record_job([], [old.relative_to(tuned.directory)]):
         old.write_text("{}")
     (tuned.directory / "logs" / "tuning" / "tuned" / "round1" / f"{'0' * 64}.log").write_text("")
     done = tuned.run("tvmake", "clean", "--stale")

@@ -85,7 +85,7 @@ def test_a_model_that_gives_no_numbers_itself_is_no_importers_fault(fresh: Proje
     done = fresh.run("tvmake", "debug", "roots/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "first wrong: aten.sqrt.default" in done.stdout
-    assert "cause:       model: the model itself gives what is no number for it" in done.stdout
+    assert "cause:       model: the model itself computes NaN or infinity for it" in done.stdout
     assert "`models.roots.dataset`" in done.stdout
 
 
@@ -179,7 +179,7 @@ def test_passes_that_need_each_other_are_named_together(demo: Project):
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "cause:       pass: without the passes pair:leak, pair:after_leak all is well" in done.stdout
-    assert "leave the passes pair:leak, pair:after_leak out, or mend them" in done.stdout
+    assert "leave the passes pair:leak, pair:after_leak out, or correct them" in done.stdout
 
 
 @pytest.mark.long
@@ -258,7 +258,7 @@ def test_goals_beyond_what_float32_gives_are_no_operators_fault(demo: Project):
     assert demo.make().returncode == 4
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
-    assert "cause:       rounding: the goals ask for more than float32 gives" in done.stdout
+    assert "cause:       rounding: the goals are beyond float32" in done.stdout
     assert "no operator departs more than others; the last: " in done.stdout and "first wrong" not in done.stdout
     assert "no operator is wrong; goals that this package meets: " in done.stdout
 

@@ -49,7 +49,7 @@ def test_the_report_is_made_anew_once_nothing_fails_any_more(broken: Project):
     broken.edit("models.broken", None)
     done = broken.make()
     assert done.returncode == 0, done.stderr
-    assert "not as it was made" not in done.stderr
+    assert "altered: its content differs" not in done.stderr
     assert rows(broken).keys() == {"digits"}
     assert broken.planned_rules() == {}
 
@@ -63,11 +63,11 @@ def test_the_summary_of_a_run_that_failed_is_refused_once_it_was_edited_and_made
     assert summary.read_bytes() != made
     for command in (["status", "results"], ["diff", "results/summary.json", "results"]):
         done = broken.run("tvmake", *command)
-        assert done.returncode == 1 and "not as it was made" in done.stderr, done.stdout
+        assert done.returncode == 1 and "altered: its content differs" in done.stderr, done.stdout
     assert broken.run("tvmake", "report").returncode == 0
     assert rows(broken)["broken"]["verdict"] == "failed"
     (broken.directory / VARIANT / "numerics.json").unlink()
-    assert f"these figures are of an earlier run: {VARIANT}/numerics.json" in show(broken).stderr
+    assert f"these figures belong to an earlier run: {VARIANT}/numerics.json" in show(broken).stderr
 
 
 def test_a_row_of_a_job_that_failed_later_names_its_stage_and_a_run_that_was_stopped_says_so(
@@ -93,10 +93,10 @@ def show(project: Project) -> subprocess.CompletedProcess[str]:
 def test_figures_of_a_run_that_a_later_one_did_not_confirm_are_said_to_be_so(demo: Project):
     assert "earlier run" not in show(demo).stderr
     (demo.directory / VARIANT / "numerics.json").unlink()
-    assert f"these figures are of an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
+    assert f"these figures belong to an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
     compared = demo.run("tvmake", "diff", "results", "results/summary.json", "--json").stderr
     for run in ("results", "results/summary.json"):
-        assert f"{run}: these figures are of an earlier run: {VARIANT}/numerics.json" in compared
+        assert f"{run}: these figures belong to an earlier run: {VARIANT}/numerics.json" in compared
     assert demo.make().returncode == 0
     assert "earlier run" not in show(demo).stderr
 

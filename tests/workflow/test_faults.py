@@ -202,7 +202,7 @@ def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Proj
         out, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 130
     assert out == ""
-    assert err == "interrupted; what is finished is kept, run the same command to go on\n"
+    assert err == "interrupted; finished results are kept; run the same command to resume\n"
     faults.end()
     assert "failed" not in unreported.run("tvmake", "status").stdout
     assert unreported.leftovers() == []
@@ -244,7 +244,7 @@ def test_a_run_that_is_stopped_before_its_jobs_says_so_and_leaves_nothing(
     with started(project, "tvmake", "make") as run:
         out, err = run.communicate(timeout=HANG_S)
     assert (run.returncode, out) == (128 + number, "")
-    assert err == f"{how}; what is finished is kept, run the same command to go on\n"
+    assert err == f"{how}; finished results are kept; run the same command to resume\n"
     assert project.leftovers() == []
     assert list(temporary.iterdir()) == []
     status = project.run("tvmake", "status").stdout
@@ -264,7 +264,7 @@ def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_go
         _, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert run.returncode == 128 + signal.SIGTERM
-    assert err.splitlines()[-1] == "ended by SIGTERM; what is finished is kept, run the same command to go on"
+    assert err.splitlines()[-1] == "ended by SIGTERM; finished results are kept; run the same command to resume"
     assert "Traceback" not in err
     assert (demo.directory / VARIANT / "package.tar").is_file()
     assert not (demo.directory / "results" / "summary.json").exists()
@@ -365,7 +365,7 @@ def test_a_full_disk_stops_each_stage_with_one_line_and_room_lets_it_go_on(small
 def test_a_limit_on_file_sizes_is_one_line(small: Project, finished: Project):
     done = small.run("bash", "-c", "ulimit -f 20; exec tvmake make --quiet")
     assert done.returncode == 3, done.stderr
-    assert "is larger than the files this process may write" in done.stderr
+    assert "exceeds this process's limit on file sizes" in done.stderr
     assert "Traceback" not in done.stderr
     assert small.leftovers() == []
 

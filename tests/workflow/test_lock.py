@@ -34,11 +34,11 @@ def locked(project: Project) -> Path:
 def add_a_faster_record(project: Project) -> None:
     """As a later search would find it."""
     store = RecordStore(project.directory.parent / "home" / "records")
-    (place,) = store.places()
-    for workload in store.workloads(place):
-        best = min((one for one in store.load(place, workload) if one.latency_ms), key=lambda one: one.latency_ms)
+    (context,) = store.contexts()
+    for workload in store.workloads(context):
+        best = min((one for one in store.load(context, workload) if one.latency_ms), key=lambda one: one.latency_ms)
         faster = best.record.model_copy(update={"samples_s": (best.latency_ms * 1e-4,), "batch": 99})
-        store.append(place, workload, [faster])
+        store.append(context, workload, [faster])
 
 
 def test_a_run_is_made_again_at_another_site_byte_for_byte_and_differences_are_named(tuned: Project, tmp_path: Path):

@@ -13,7 +13,7 @@ from tests.patience import HANG_S, wait_until
 from tests.requirements import need
 from tests.workflow.faults import Faults, started
 from tests.workflow.project import TRIALS, Project, changed_weights, new_project
-from tvmake.records.preference import last, latency_ms, preferred
+from tvmake.records.preference import latency_ms, latest_comparison, sort_by_preference
 from tvmake.records.store import RecordStore
 
 pytestmark = pytest.mark.long
@@ -120,11 +120,11 @@ def used(project: Project) -> dict[str, float | None]:
 def fastest(project: Project) -> dict[str, float]:
     """The latency of the record of each kernel that a package takes of all in the store, in ms."""
     store = RecordStore(project.directory.parent / "home" / "records")
-    (place,) = store.places()
+    (context,) = store.contexts()
     found = {}
-    for workload in store.workloads(place):
-        comparison = last(store.comparisons(place, workload))
-        found[workload] = latency_ms(preferred(store.load(place, workload), comparison)[0], comparison)
+    for workload in store.workloads(context):
+        comparison = latest_comparison(store.comparisons(context, workload))
+        found[workload] = latency_ms(sort_by_preference(store.load(context, workload), comparison)[0], comparison)
     return found
 
 
@@ -174,13 +174,13 @@ def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_
             _, err = run.communicate(timeout=HANG_S)
             assert run.returncode == 0, err
     store = RecordStore(tuned.directory.parent / "home" / "records")
-    (place,) = store.places()
-    for workload in store.workloads(place):
-        lines = [piece.found for piece in store.journal(place, workload).scan()]
+    (context,) = store.contexts()
+    for workload in store.workloads(context):
+        lines = [piece.content for piece in store.journal(context, workload).scan()]
         digests = [line.digest for line in lines]  # type: ignore[union-attr]  # of a bad line there is none
         assert len(digests) == len(set(digests))
         # Either waits for its turn at a kernel or measures what the other one has not: nobody measures less.
-        assert len(store.load(place, workload)) >= TRIALS + 2
+        assert len(store.load(context, workload)) >= TRIALS + 2
     for command in (("records", "verify"), ("cache", "verify")):
         succeeded(tuned.run("tvmake", *command))
     for project in (tuned, other):

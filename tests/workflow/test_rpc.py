@@ -82,7 +82,7 @@ def test_latency_is_measured_there_and_says_what_is_missing(made: Project):
     latency = made.result("results/digits/float32/tuned/latency.json")
     assert len(latency["report"]["samples_ms"]) == 3 and latency["report"]["ops"] == []
     assert latency["report"]["conditions"] == {
-        "load_and_first_run": "with the connection: libraries and weights are sent first, unless the server has kept them",
+        "load_and_first_run": "with the connection: libraries and weights are sent first, unless the server has them",
         "operator_times": "not available over RPC",
     }
 

@@ -138,7 +138,7 @@ def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
 def add_fastest_record(project: Project, trace: object = None) -> tuple[str, str]:
     """Another record of a tuned kernel, faster than all, as another project might have measured it; its workload and name."""
     store = RecordStore(project.directory.parent / "home" / "records")
-    (place,) = store.places()
+    (context,) = store.contexts()
     chosen = next(
         one for one in stage_json.load(BestSet, project.directory / TUNED / "best.json").kernels if one.record
     )
@@ -146,7 +146,7 @@ def add_fastest_record(project: Project, trace: object = None) -> tuple[str, str
     if trace is not None:
         faster["trace"] = trace
     added = chosen.record.model_copy(update=faster)
-    store.append(place, chosen.workload, [added])
+    store.append(context, chosen.workload, [added])
     return chosen.workload, added.digest
 
 

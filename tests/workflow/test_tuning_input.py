@@ -25,11 +25,11 @@ def records(project: Project) -> RecordStore:
 
 
 def kernel(project: Project) -> tuple[TuningContext, str, str]:
-    """A kernel that has been tuned: its place, key and receipt."""
+    """A kernel that has been tuned: its context, key and receipt."""
     store = records(project)
-    (place,) = store.places()
-    key = store.workloads(place)[0]
-    return place, key, f"results/tuning/tuned/round1/{key}.json"
+    (context,) = store.contexts()
+    key = store.workloads(context)[0]
+    return context, key, f"results/tuning/tuned/round1/{key}.json"
 
 
 def searched_again(project: Project, trials: int = TRIALS + 2) -> subprocess.CompletedProcess[str]:
@@ -48,10 +48,10 @@ def test_a_store_that_is_no_directory_is_refused_before_anything_runs(tuned: Pro
 
 
 def test_damaged_lines_of_the_store_are_set_aside_named_and_measured_again(tuned: Project):
-    place, key, receipt = kernel(tuned)
-    journal = records(tuned).journal(place, key)
+    context, key, receipt = kernel(tuned)
+    journal = records(tuned).journal(context, key)
     lines = journal.path.read_bytes().splitlines(keepends=True)
-    drawn = next(place for place, line in enumerate(lines) if b"evolutionary" in line)
+    drawn = next(position for position, line in enumerate(lines) if b"evolutionary" in line)
     lines[drawn] = lines[drawn].replace(b"evolutionary", b"revolution!!")
     journal.path.write_bytes(b"".join([*lines, b"noise\n"]))
     done = searched_again(tuned, TRIALS + 1)
@@ -64,12 +64,12 @@ def test_damaged_lines_of_the_store_are_set_aside_named_and_measured_again(tuned
 
 
 def test_records_that_crash_tvm_are_named_and_the_search_reaches_its_budget(tuned: Project):
-    place, key, receipt = kernel(tuned)
+    context, key, receipt = kernel(tuned)
     store = records(tuned)
-    good = next(one.record for one in store.load(place, key) if one.record.strategy == "evolutionary")
+    good = next(one.record for one in store.load(context, key) if one.record.strategy == "evolutionary")
     trace = copy.deepcopy(good.trace)
     trace[1] = [[index, [0] * len(value) if isinstance(value, list) else value] for index, value in trace[1]]
-    store.append(place, key, [good.model_copy(update={"trace": trace, "samples_s": (1e-8,)})])
+    store.append(context, key, [good.model_copy(update={"trace": trace, "samples_s": (1e-8,)})])
     done = searched_again(tuned, TRIALS + 3)
     assert done.returncode == 0, done.stderr
     assert f"warning: kernel {key[:12]}: 1 unusable records left out (" in done.stderr
@@ -81,11 +81,13 @@ def test_records_that_crash_tvm_are_named_and_the_search_reaches_its_budget(tune
 
 
 def test_imported_records_of_another_target_or_tvm_are_kept_apart_and_change_nothing(tuned: Project):
-    place, key, _ = kernel(tuned)
-    good: Record = records(tuned).load(place, key)[0].record
+    context, key, _ = kernel(tuned)
+    good: Record = records(tuned).load(context, key)[0].record
     other = RecordStore(tuned.directory / "other")
-    places = [place.model_copy(update=change) for change in ({"generation": "tvm-0.26.0"}, {"device_class": "a phone"})]
-    for one in places:
+    contexts = [
+        context.model_copy(update=change) for change in ({"generation": "tvm-0.26.0"}, {"device_class": "a phone"})
+    ]
+    for one in contexts:
         other.append(one, key, [good.model_copy(update={"samples_s": (1e-8,)})])
     done = tuned.run("tvmake", "records", "import", "other")
     assert done.returncode == 0, done.stderr
@@ -98,7 +100,7 @@ def test_imported_records_of_another_target_or_tvm_are_kept_apart_and_change_not
 
 
 def test_a_full_disk_ends_a_search_with_one_line_and_room_lets_it_go_on(tuned: Project):
-    place, key, receipt = kernel(tuned)
+    context, key, receipt = kernel(tuned)
     shutil.rmtree(tuned.directory / "results/tuning")
     disk = tuned.directory / "disk"
     with small_disk(disk, 24):
@@ -108,7 +110,7 @@ def test_a_full_disk_ends_a_search_with_one_line_and_room_lets_it_go_on(tuned: P
         line = refused(done, 3, "no space left")
         assert line.startswith("error: disk/records/")
         assert not (tuned.directory / receipt).exists()
-        kept = len(RecordStore(disk / "records").load(place, key))
+        kept = len(RecordStore(disk / "records").load(context, key))
         subprocess.run(["mount", "-o", "remount,size=4m", disk], check=True)
         assert searched_again(tuned, 2 * TRIALS).returncode == 0
         assert tuned.result(receipt)["measured_now"] == 2 * TRIALS - kept
@@ -127,11 +129,11 @@ def test_a_shared_store_that_cannot_be_reached_is_said_once_and_nothing_is_lost(
 
 
 def test_a_push_that_fails_after_the_search_loses_nothing(tuned: Project):
-    place, key, receipt = kernel(tuned)
+    context, key, receipt = kernel(tuned)
     with small_disk(tuned.directory / "disk", 4):
         tuned.edit("tuning.shared", "disk/shared")
         refused(searched_again(tuned), 3, "no space left")
-        assert len(records(tuned).load(place, key)) == TRIALS + 2
+        assert len(records(tuned).load(context, key)) == TRIALS + 2
         subprocess.run(["mount", "-o", "remount,size=4m", tuned.directory / "disk"], check=True)
         assert searched_again(tuned).returncode == 0
         assert tuned.result(receipt)["measured_now"] == 0

@@ -44,7 +44,7 @@ struct TensorSpec {
   std::string dtype;               // "float32", "int64" ...
   std::vector<int64_t> shape;      // kDynamic where an extent is dynamic
   std::vector<std::string> names;  // of dynamic extents, by axis; empty for fixed ones
-  bool has_range = false;          // whether sensible values are known to lie in [low, high]
+  bool has_range = false;          // whether sensible values are in [low, high]
   double low = 0, high = 0;
 };
 

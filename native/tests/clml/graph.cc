@@ -56,7 +56,7 @@ TEST_CASE("an attribute that is missing or has another type is named with its la
   CHECK_THROWS_WITH_AS(layer.Ints("kind"), doctest::Contains("openclml.bias.nn.dense"), tvm::ffi::Error);
 }
 
-TEST_CASE("what is no graph is refused") {
+TEST_CASE("input that is not a graph is refused") {
   for (const std::string& text : {std::string("{"), std::string("[]"), std::string("{\"nodes\":[]}"), GraphOf(kInput),
                                   GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,7]"),
                                   GraphOf(kInput + "," + kWeight + "," + kLayer, "[1,0]"),

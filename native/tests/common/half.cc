@@ -53,7 +53,7 @@ TEST_CASE("what does not fit a float16 is infinite, and NaN stays NaN") {
   CHECK(ToHalf(-0.0) == 0x8000);
 }
 
-TEST_CASE("every float16 is read as the value that it stands for") {
+TEST_CASE("every float16 is read as the value that it represents") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const double value = FromHalf(static_cast<uint16_t>(bits));
     const bool is_finite = (bits >> 10 & 0x1f) != 0x1f;

@@ -1,4 +1,4 @@
-// A stand-in's layers: each is checked as it is made, and computed on the host when it is enqueued.
+// A fake driver's layers: each is checked when it is created, and computed on the host when it is enqueued.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ inline float EpsilonOf(const cl_ml_op_properties_qcom* properties) {
   return epsilon;
 }
 
-inline bool IsWindow(cl_uint in, cl_uint out, cl_uint before, cl_uint after, cl_uint window, cl_uint step) {
+inline bool IsKernelWindow(cl_uint in, cl_uint out, cl_uint before, cl_uint after, cl_uint window, cl_uint step) {
   return step > 0 && window > 0 && in + before + after >= window && out == (in + before + after - window) / step + 1;
 }
 
@@ -90,9 +90,9 @@ inline cl_int Convolution(const cl_ml_op_convolution_desc_qcom* given, const Nor
           (is_depthwise ? weight->is.n == 1 && weight->is.c == c && o == c : weight->is.n == o && weight->is.c == c);
   right = right && (!has_norm || norm.IsFor(o));
   const cl_uint spans[2] = {(kh - 1) * d.dilation[0] + 1, (kw - 1) * d.dilation[1] + 1};
-  right = right && IsWindow(in->is.h, out->is.h, d.input_padding_before[0], d.input_padding_after[0], spans[0],
+  right = right && IsKernelWindow(in->is.h, out->is.h, d.input_padding_before[0], d.input_padding_after[0], spans[0],
                             d.filter_stride[0]);
-  right = right && IsWindow(in->is.w, out->is.w, d.input_padding_before[1], d.input_padding_after[1], spans[1],
+  right = right && IsKernelWindow(in->is.w, out->is.w, d.input_padding_before[1], d.input_padding_after[1], spans[1],
                             d.filter_stride[1]);
   std::vector<FakeTensor*> inputs = {in, weight};
   if (has_bias) inputs.push_back(bias);
@@ -189,7 +189,7 @@ inline cl_int Pooling(CONTEXT, const cl_ml_op_pooling_desc_qcom* given, FakeTens
   bool right = IsNothing(unused) && in->is.n == out->is.n && in->is.c == out->is.c && IsOptimal(in) && IsOptimal(out);
   const cl_uint from[2] = {in->is.h, in->is.w}, to[2] = {out->is.h, out->is.w};
   for (size_t i = 0; i < 2; ++i) {
-    right = right && IsWindow(from[i], to[i], d.input_padding_before[i], d.input_padding_after[i], d.window_size[i],
+    right = right && IsKernelWindow(from[i], to[i], d.input_padding_before[i], d.input_padding_after[i], d.window_size[i],
                               d.stride[i]);
   }
   const cl_ml_tensor_desc_qcom is = in->is, os = out->is;
@@ -377,7 +377,7 @@ inline cl_int Pad(CONTEXT, const cl_ml_op_pad_desc_qcom* d, FakeTensor* in, Fake
       op);
 }
 
-// The order of TVM's nn.depth_to_space: the place in a block counts before the channel.
+// The order of TVM's nn.depth_to_space: the position in a block precedes the channel.
 inline cl_int DepthToSpace(CONTEXT, const cl_ml_op_depthtospace_desc_qcom* d, FakeTensor* in, FakeTensor* out, RESULT) {
   (void)properties;
   const size_t side = d->block_size;
@@ -393,7 +393,7 @@ inline cl_int DepthToSpace(CONTEXT, const cl_ml_op_depthtospace_desc_qcom* d, Fa
           for (size_t c = 0; c < is.c; ++c)
             for (size_t y = 0; y < is.h; ++y)
               for (size_t x = 0; x < is.w; ++x) {
-                const size_t place = c / os.c, row = y * side + place / side, column = x * side + place % side;
+                const size_t position = c / os.c, row = y * side + position / side, column = x * side + position % side;
                 result[((n * os.c + c % os.c) * os.h + row) * os.w + column] = v[0][at++];
               }
         return result;

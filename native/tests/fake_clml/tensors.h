@@ -1,4 +1,4 @@
-// A stand-in's tensors: what they are, where their elements lie in memory, and reading and writing them.
+// A stand-in's tensors: their descriptions, the layout of their elements in memory, and reading and writing them.
 #pragma once
 
 #include <cstring>
@@ -96,7 +96,7 @@ inline cl_int Fetch(cl_command_queue queue, const FakeTensor* t, cl_mem memory, 
 inline cl_int Put(cl_command_queue queue, const FakeTensor* t, cl_mem memory, const Values& values, cl_event* event) {
   if (!IsLargeEnough(t, memory)) return kSize;
   const size_t each = ElementBytes(t);
-  std::vector<char> bytes(BytesOf(t), '\x7f');  // the lanes that are nobody's are no good numbers
+  std::vector<char> bytes(BytesOf(t), '\x7f');  // unused lanes must not be plausible values
   for (size_t i = 0; i < values.size(); ++i) Store(&bytes[SlotOf(t, i) * each], each == 2, values[i]);
   return clEnqueueWriteBuffer(queue, memory, 1, 0, bytes.size(), bytes.data(), 0, nullptr, event);
 }

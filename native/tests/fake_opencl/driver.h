@@ -11,7 +11,7 @@ namespace tvmake::testing {
 
 struct Allocation {
   size_t bytes = 0;
-  opencl::cl_mem whole = nullptr;  // of a part: the buffer that it lies in
+  opencl::cl_mem whole = nullptr;  // of a sub-buffer: its buffer
   size_t offset = 0;               // of a part
   bool is_image = false;
 };

@@ -54,13 +54,13 @@ TEST_CASE("a damaged entry counts as none") {
   }
 }
 
-TEST_CASE("a cache that is off or cannot be written is no error") {
+TEST_CASE("a cache that is off or cannot be written is not an error") {
   const Cache cache;
   setenv("TVMAKE_OPENCL_CACHE", "0", 1);
   StoreProgram("key", "binary");
   CHECK_FALSE(std::filesystem::exists(cache.File("key")));
   unsetenv("TVMAKE_OPENCL_CACHE");
-  WriteFile(cache.File("").substr(0, cache.File("").size() - 1), "a file in the directory's place");
+  WriteFile(cache.File("").substr(0, cache.File("").size() - 1), "a file instead of the directory");
   CHECK_NOTHROW(StoreProgram("key", "binary"));
   CHECK_FALSE(LoadProgram("key").has_value());
 }

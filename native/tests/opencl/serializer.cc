@@ -27,7 +27,7 @@ bool ReadsTo(const std::string& bytes, Value* value) {
   return reader.Read(value) && reader.AtEnd();
 }
 
-// A value is read as it was written, and no cut of it is one.
+// A value is read back unchanged, and no truncated value is accepted.
 template <typename Value>
 Value RoundTrip(const Value& value) {
   const std::string bytes = Written(value);
@@ -51,7 +51,7 @@ TEST_CASE("numbers are little-endian, strings come after their length") {
   CHECK(Written(DLDataType{kDLFloat, 16, 4}) == std::string("\2\x10\4\0", 4));
 }
 
-TEST_CASE("values come back as they were written") {
+TEST_CASE("values are read back unchanged") {
   CHECK(RoundTrip(int64_t{-7}) == -7);
   CHECK(RoundTrip(0.1) == 0.1);
   CHECK(RoundTrip(std::string("text")) == "text");

@@ -60,7 +60,7 @@ ffi::Module Load(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("a module is saved as it was loaded, and every cut of it is refused") {
+TEST_CASE("a module is saved unchanged, and every truncated module is refused") {
   const std::string whole = ModuleBytes();
   const ffi::Module module = Load(whole);
   CHECK(std::string(module->SaveToBytes()) == whole);

@@ -19,7 +19,7 @@ TEST_CASE("a key is left out of the outermost object only") {
   CHECK(CanonicalJsonWithout(R"({"a": {"own": 1}, "own": 2})", "own") == R"({"a":{"own":1}})");
 }
 
-TEST_CASE("what is no JSON is refused") {
+TEST_CASE("input that is not JSON is refused") {
   for (const char* text : {"", " ", "{", "[", "\"", "\"\\", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\" 1}", "{a:1}",
                            "[1,]", "[1 2]", "{\"a\":1,}", "{} {}", "]", "}", ",", ":"}) {
     CAPTURE(text);

@@ -4,7 +4,7 @@
 
 using namespace tvmake;
 
-TEST_CASE("errors name the place and the problem, with the remedy on a line below") {
+TEST_CASE("errors have the subject and the problem, with the remedy on a line below") {
   CHECK_THROWS_WITH_AS(RefuseInput("file", "is damaged"), "file: is damaged", Error);
   CHECK_THROWS_WITH_AS(FailDevice("device", "is full", "free some space"), "device: is full\n  free some space", Error);
   try {
@@ -14,7 +14,7 @@ TEST_CASE("errors name the place and the problem, with the remedy on a line belo
   }
 }
 
-TEST_CASE("the cause of a message is its last line that is no stack frame") {
+TEST_CASE("the cause of a message is its last line that is not a stack frame") {
   CHECK(Cause("Traceback:\n  File \"x.cc\", line 3\nRuntimeError: out of memory\n  at frame\n\n") ==
         "RuntimeError: out of memory");
   CHECK(Cause("one line") == "one line");

@@ -64,7 +64,7 @@ class TestPackage {
 
 }  // namespace
 
-TEST_CASE("a manifest is read as it was written") {
+TEST_CASE("a manifest is read back unchanged") {
   const TestPackage package;
   const Manifest manifest = VerifyPackage(package.directory.path());
   CHECK(manifest.model == "net");
@@ -112,7 +112,7 @@ TEST_CASE("altered, truncated and missing files are refused") {
     std::filesystem::remove(package.directory / "mod.so");
     CHECK(package.Problem() == "mod.so is missing");
   }
-  SUBCASE("a directory in place of a file") {
+  SUBCASE("a directory instead of a file") {
     std::filesystem::remove(package.directory / "mod.so");
     std::filesystem::create_directory(package.directory / "mod.so");
     CHECK(package.Problem() == "mod.so is missing");
@@ -139,8 +139,8 @@ TEST_CASE("a manifest that was edited is refused, one that was only reformatted 
 }
 
 TEST_CASE("another schema version is named") {
-  CHECK(TestPackage(Body(Files(), "3")).Problem() == "mod.json is of schema version 3, expected 2");
-  CHECK(TestPackage(Body(Files(), "\"2\"")).Problem() == "mod.json is of schema version ?, expected 2");
+  CHECK(TestPackage(Body(Files(), "3")).Problem() == "mod.json has schema version 3, expected 2");
+  CHECK(TestPackage(Body(Files(), "\"2\"")).Problem() == "mod.json has schema version ?, expected 2");
 }
 
 TEST_CASE("a manifest cannot reach files outside the package") {
@@ -180,7 +180,7 @@ TEST_CASE("damaged manifests are refused whatever they hold") {
   }
 }
 
-TEST_CASE("what is no directory is no package") {
+TEST_CASE("a file that is not a directory is not a package") {
   const TemporaryDirectory directory;
   WriteFile(directory / "package.tar", "");
   CHECK_THROWS_WITH_AS(VerifyPackage(directory / "package.tar"),

@@ -45,7 +45,7 @@ TEST_CASE("every cut is found") {
   }
 }
 
-TEST_CASE("what is no file of parameters is told from one that is cut short") {
+TEST_CASE("other files are distinguished from truncated files of parameters") {
   CHECK(DamageOf(std::string(200, 'x')) == "it does not begin as TVM's parameters do");
   std::string other = Written();
   other.replace(other.size() - 16, 8, Bytes(std::int64_t{-1}));

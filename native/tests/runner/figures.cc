@@ -50,7 +50,7 @@ TEST_CASE("small references count as a share of the largest") {
   CHECK(Compare(Floats({0, 0}), Floats({0, 1}), {}).max_rel == 1);
 }
 
-TEST_CASE("what is no number on one side only is wrong whatever the goals") {
+TEST_CASE("NaN on one side only is wrong with any goals") {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   CHECK(MissedGoals(Compare(Floats({1, nan, inf}), Floats({1, nan, inf}), {}), {}) == Missed());
   CHECK(MissedGoals(Compare(Floats({1, 1}), Floats({1, nan}), {}), {}) == Missed({"finite"}));
@@ -64,7 +64,7 @@ TEST_CASE("half precisions are read as what they mean") {
   CHECK(Compare(Floats({1, -2}), brain, {}).max_abs == 0);
 }
 
-TEST_CASE("integers are compared as they are, and only equality counts") {
+TEST_CASE("integers are compared without conversion, and only equality counts") {
   const Goals goals = {{"equal", 0.75}, {"sqnr_db", 200}};
   const Tensor large = Of<int64_t>("int64", {(int64_t{1} << 60) + 1, -5, 0, 7});
   const Tensor other = Of<int64_t>("int64", {int64_t{1} << 60, -5, 0, 7});

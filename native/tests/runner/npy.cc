@@ -37,7 +37,7 @@ constexpr char kDamaged[] = "x: is damaged, or no .npy array";
 
 }  // namespace
 
-TEST_CASE("arrays of every type and rank come back as they were written") {
+TEST_CASE("arrays of every type and rank are read back unchanged") {
   const std::vector<std::pair<std::string, std::size_t>> types = {
       {"bool", 1},    {"int8", 1},    {"int16", 2},         {"int32", 4},   {"int64", 8},
       {"uint8", 1},   {"uint16", 2},  {"uint32", 4},        {"uint64", 8},  {"float16", 2},
@@ -79,7 +79,7 @@ TEST_CASE("every cut of an array is refused") {
   CHECK(Problem(whole + '\0') == kDamaged);
 }
 
-TEST_CASE("shapes that are no shapes, or larger than the data, are refused") {
+TEST_CASE("invalid shapes, or shapes larger than the data, are refused") {
   for (const char* shape : {"-1,", "2, -3", "x", "2, x", "1e3,", "2.5,", "9223372036854775807, 9223372036854775807",
                             "99999999999999999999999999,", "4294967296, 4294967296", "1099511627777,", "3,", "1,"}) {
     CAPTURE(shape);
@@ -100,14 +100,14 @@ TEST_CASE("other types and orders are named") {
   const std::string data(8, '\0');
   for (const char* descr : {">f4", "<c8", "<U2", "|O", "", "f", "|V8", "<f\x1b"}) {
     CAPTURE(descr);
-    CHECK(Problem(Array(Header(descr, "1,"), data)).find("is of numpy's type '") != std::string::npos);
+    CHECK(Problem(Array(Header(descr, "1,"), data)).find("has numpy's type '") != std::string::npos);
   }
-  CHECK(Problem(Array(Header("<f\x1b", "1,"), data)) == "x: is of numpy's type '<f?', the package takes float32");
+  CHECK(Problem(Array(Header("<f\x1b", "1,"), data)) == "x: has numpy's type '<f?', the package takes float32");
   CHECK(Problem(Array(Header("<f4", "2,", "True"), data)) ==
         "x: is stored column by column\n  save numpy.ascontiguousarray of it");
 }
 
-TEST_CASE("raw bytes are of the expected type when their size is right") {
+TEST_CASE("raw bytes have the expected type if their size is right") {
   CHECK(ReadNpy(Array(Header("<V2", "1,"), "ab"), "bfloat16", "x").dtype == "bfloat16");
   CHECK(Problem(Array(Header("<V2", "1,"), "ab"), "float8_e4m3fn") != "");
 }

@@ -47,7 +47,7 @@ void Set(std::string* bytes, std::size_t at, uint64_t value, int size) {
 
 }  // namespace
 
-TEST_CASE("arrays come back as they were written") {
+TEST_CASE("arrays are read back unchanged") {
   const TemporaryDirectory directory;
   Archive(directory);
   NpzReader reader(directory / "archive.npz");
@@ -132,16 +132,16 @@ TEST_CASE("sizes and offsets of a hostile directory reach nothing") {
        {uint64_t{0xffffffff}, uint64_t{0xfffffffe}, uint64_t{0x7fffffff}, uint64_t{whole.size()}}) {
     CAPTURE(value);
     CHECK(refuses(central + 24, value, 4));  // size of the member
-    CHECK(refuses(central + 42, value, 4));  // its place
+    CHECK(refuses(central + 42, value, 4));  // its offset
     CHECK(refuses(end + 12, value, 4));      // size of the directory
-    CHECK(refuses(end + 16, value, 4));      // its place
+    CHECK(refuses(end + 16, value, 4));      // its offset
   }
   CHECK(refuses(central + 28, 0xffff, 2));  // length of the name
   CHECK(refuses(end + 10, 0xffff, 2));      // number of members
 }
 
 TEST_CASE("64-bit extents of a hostile archive reach nothing") {
-  // A member whose size and place stand in a Zip64 field, all bits set.
+  // A member whose size and offset are in a Zip64 field, all bits set.
   const TemporaryDirectory directory;
   const std::string path = directory / "hostile.npz", name = "input/x/00000.npy";
   std::string central("PK\x01\x02", 4);
@@ -180,7 +180,7 @@ TEST_CASE("compressed members are named with what writes others") {
                        Error);
 }
 
-TEST_CASE("random bytes are no archive") {
+TEST_CASE("random bytes are not an archive") {
   const TemporaryDirectory directory;
   const std::string path = directory / "random.npz";
   std::mt19937 random(7);

@@ -32,7 +32,7 @@ TEST_CASE("a file that is not finished changes nothing") {
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("a place that cannot be written is named, and nothing is left there") {
+TEST_CASE("a path that cannot be written is named, and nothing is left there") {
   const TemporaryDirectory directory;
   CHECK_THROWS_WITH_AS(OutputFile(directory / "absent/file"),
                        (directory / "absent/file" + ": cannot be written (No such file or directory)").c_str(), Error);

@@ -35,7 +35,7 @@ TEST_CASE("a listening socket takes connections at the port that it names") {
   for (const int fd : {listener, client, accepted}) close(fd);
 }
 
-TEST_CASE("a port that is taken is passed over, or named where there is no other") {
+TEST_CASE("a port in use is skipped, or named if there is no other") {
   int taken = 0;
   const int listener = Listen("127.0.0.1", 0, 1, &taken);
   int port = 0;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A cache of 100 bytes, and a place for sessions' files.
+// A cache of 100 bytes, and a directory for sessions' files.
 struct Fixture {
   TemporaryDirectory kept, session;
   UploadCache cache{kept.path(), 100};
@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(Fixture, "a file that was changed meanwhile is not handed out"
   CHECK_FALSE(Has(digest));
 }
 
-TEST_CASE_FIXTURE(Fixture, "names that are no digests reach no file") {
+TEST_CASE_FIXTURE(Fixture, "names other than digests reach no file") {
   WriteFile(kept / "file", "x");
   for (const std::string& name :
        {std::string("file"), std::string("../file"), std::string(), std::string("/etc/passwd"), std::string(63, 'a'),

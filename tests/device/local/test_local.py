@@ -44,8 +44,8 @@ def package(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def packed(net: Transformed, directory: Path) -> Path:
-    place = built(net, directory / "built")
-    pack({name: place / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, directory / "package.tar")
+    root = built(net, directory / "built")
+    pack({name: root / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, directory / "package.tar")
     return directory / "package.tar"
 
 
@@ -133,17 +133,17 @@ def test_a_deployed_file_that_changed_is_not_loaded(package: Path, tmp_path: Pat
         device.execute(deployment, RunRequest(samples=1), inputs_file(tmp_path / "in.npz", image()), tmp_path / "o.npz")
 
 
-def remade(package: Path, place: Path, library: bytes | None = None, **changes: object) -> Path:
+def remade(package: Path, directory: Path, library: bytes | None = None, **changes: object) -> Path:
     """A package that is whole, with another library or manifest."""
     from tvmake.artifact.package import unpack
 
-    place.mkdir()
-    unpack(package, place)
+    directory.mkdir()
+    unpack(package, directory)
     if library is not None:
-        (place / LIBRARY).write_bytes(library)
-    vouch(place, **changes)
-    pack({name: place / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, place / "package.tar")
-    return place / "package.tar"
+        (directory / LIBRARY).write_bytes(library)
+    vouch(directory, **changes)
+    pack({name: directory / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, directory / "package.tar")
+    return directory / "package.tar"
 
 
 def lines_of(error: BaseException) -> list[str]:
@@ -169,8 +169,8 @@ def test_a_package_of_another_tvm_is_not_deployed(package: Path, tmp_path: Path)
         with pytest.raises(InputError) as caught:
             local().push(older)
         problem, remedy = lines_of(caught.value)
-        assert problem.startswith(f"{older}: made with TVM 0.26.0, and devices are given the runtime of TVM ")
-        assert remedy.startswith("make it again here with `tvmake make`")
+        assert problem.startswith(f"{older}: built with TVM 0.26.0, but devices get the runtime of TVM ")
+        assert remedy.startswith("rebuild it here with `tvmake make`")
 
 
 def test_a_library_that_the_loader_refuses_is_one_clear_line(package: Path, tmp_path: Path):
@@ -206,15 +206,15 @@ def test_generated_code_that_crashes_is_one_clear_line(package: Path, tmp_path: 
     """A library whose code is replaced by a crash, with a manifest that vouches for it."""
     device = local()
     deployment = device.push(package)
-    place = tmp_path / "crashing"
-    shutil.copytree(deployment.location, place)
-    (place / "crash.c").write_text("__attribute__((constructor)) void crash(void) { *(volatile int *)0 = 1; }")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", place / LIBRARY, place / "crash.c"], check=True)
-    vouch(place)
-    place = stored(place)
+    directory = tmp_path / "crashing"
+    shutil.copytree(deployment.location, directory)
+    (directory / "crash.c").write_text("__attribute__((constructor)) void crash(void) { *(volatile int *)0 = 1; }")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", directory / LIBRARY, directory / "crash.c"], check=True)
+    vouch(directory)
+    directory = stored(directory)
     with pytest.raises(DeviceError, match="SIGSEGV"):
         device.execute(
-            deployment.model_copy(update={"location": str(place)}),
+            deployment.model_copy(update={"location": str(directory)}),
             RunRequest(samples=1),
             inputs_file(tmp_path / "in.npz", image()),
             None,

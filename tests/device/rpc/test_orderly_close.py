@@ -1,4 +1,4 @@
-"""Sessions whose process is killed while the device works: the server goes on serving."""
+"""Sessions whose process is killed while the device works: the server continues to serve."""
 
 import signal
 import subprocess

@@ -49,13 +49,13 @@ def outputs_of(path: Path, count: int) -> list[np.ndarray]:
         return [read_array(archive, member("output", "y", number)) for number in range(count)]
 
 
-def altered(deployment: Deployment, place: Path, change) -> Deployment:
+def altered(deployment: Deployment, directory: Path, change) -> Deployment:
     """A copy of a deployed package with another library, and a manifest that vouches for it."""
-    shutil.copytree(deployment.location, place)
-    library = place / LIBRARY
+    shutil.copytree(deployment.location, directory)
+    library = directory / LIBRARY
     library.write_bytes(change(library.read_bytes()))
-    vouch(place)
-    return deployment.model_copy(update={"location": str(stored(place))})
+    vouch(directory)
+    return deployment.model_copy(update={"location": str(stored(directory))})
 
 
 def test_a_package_gives_the_same_outputs_there_as_here(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
@@ -81,7 +81,7 @@ def test_a_package_is_timed_on_the_device_itself(farm: Farm, package: Path, tmp_
     assert timing.peak_memory_bytes == 0
 
 
-def test_samples_go_on_until_they_last_long_enough(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
+def test_samples_continue_until_they_last_long_enough(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     how = Measurement(warmup=0, repeat=2, min_repeat_ms=5, min_duration_s=0.1)
     device = remote(farm)
     given = inputs_file(tmp_path / "in.npz", image())
@@ -157,13 +157,13 @@ def test_no_tracker_is_known(farm: Farm, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TVM_TRACKER_HOST", HOST)
     monkeypatch.setenv("TVM_TRACKER_PORT", "many")
     assert error_of(device.fingerprint) == [
-        "device 'phone': TVM_TRACKER_HOST and TVM_TRACKER_PORT name no tracker: expected host:port, such as "
+        "device 'phone': TVM_TRACKER_HOST and TVM_TRACKER_PORT do not name a tracker: expected host:port, such as "
         "127.0.0.1:9190 (got '127.0.0.1:many')",
         remedy,
     ]
 
 
-def test_an_address_without_a_tracker_is_told_how_one_is_written(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_without_a_tracker_is_reported_how_one_is_written(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("TVM_TRACKER_HOST", raising=False)
     monkeypatch.delenv("TVM_TRACKER_PORT", raising=False)
     refused = error_of(lambda: Tracker.of("rpc:x", RpcDeviceConfig(via="rpc", key="x")))
@@ -234,7 +234,7 @@ def test_a_server_that_hangs_does_not_hang_the_run(farm: Farm, monkeypatch: pyte
     try:
         assert error_of(remote(farm).fingerprint) == [
             f"device 'phone': its server {address} does not open a session (no answer in 1 s)",
-            "restart the server; it has to run the same version of TVM as this machine",
+            "restart the server; it must run the same version of TVM as this machine",
         ]
         assert workers() == []
     finally:
@@ -275,7 +275,7 @@ def test_a_server_lost_in_the_middle_is_named(farm: Farm, package: Path, tmp_pat
     loser.start()
     assert error_of(device.execute, deployment, asked, given, None) == [
         f"device 'phone': its server {address} was lost while running the package (it closed the connection)",
-        "see what the server wrote; restart it if it ended, and run the same command again",
+        "see the server's output; restart it if it ended, and run the same command again",
     ]
     loser.join()
 
@@ -285,7 +285,7 @@ def test_code_for_another_processor_is_named(farm: Farm, package: Path, tmp_path
     for_arm = altered(device.push(package), tmp_path / "arm", lambda data: data[:18] + b"\xb7\x00" + data[20:])
     given = inputs_file(tmp_path / "in.npz", image())
     problem, remedy = error_of(device.execute, for_arm, RunRequest(samples=1), given, None)
-    assert problem.startswith("device 'phone': it does not load mod.so, which is code for aarch64 (")
+    assert problem.startswith("device 'phone': it cannot load mod.so, which is code for aarch64 (")
     assert remedy == (
         "compile for this device: the target's mtriple and mcpu, and cc that links for it (docs/guides/devices-rpc.md)"
     )

@@ -135,7 +135,7 @@ def test_an_upload_that_breaks_off_is_one_clear_line_and_leaves_nothing(kind: Ki
     problem, remedy = error_of(run, kind, deployment, tmp_path)
     assert kind.proxy.has_done_it
     assert problem.startswith(f"device 'phone': its server {ELSEWHERE}:") and "was lost while running" in problem
-    assert remedy == "see what the server wrote; restart it if it ended, and run the same command again"
+    assert remedy == "see the server's output; restart it if it ended, and run the same command again"
     assert not kind.cache or not list(kind.cache.iterdir())
     if kind.name == "python":  # which ends with such a session
         (address,) = kind.farm.servers
@@ -242,8 +242,8 @@ def test_a_server_of_another_version_is_refused_before_anything_is_sent(net: Pat
         device = RPCDevice("phone", device_config(**reaching(farm.farm)))
         ours = metadata.version("apache-tvm")
         expected = [
-            f"device 'phone' ({HOST}:{farm.server.port}): its server runs TVM {OTHER}, and code for it is made with TVM {ours}",
-            f"install apache-tvm=={ours} there, or a native server made here (docs/guides/native.md), and start the server again",
+            f"device 'phone' ({HOST}:{farm.server.port}): its server runs TVM {OTHER}, and its code was built with TVM {ours}",
+            f"install apache-tvm=={ours} there, or a native server built here (docs/guides/native.md), and start the server again",
         ]
         assert error_of(device.fingerprint) == expected  # as a deployment asks for it
         given = inputs_file(tmp_path / "in.npz", image())
@@ -280,7 +280,7 @@ def test_tvms_whole_server_tells_its_version(tmp_path: Path, version: str):
 
 
 def whole_tvm(directory: Path, version: str) -> dict[str, str]:
-    """Variables for a process with all of TVM, and a library that says it is of this version."""
+    """Variables for a process with all of TVM, and a library that reports this version."""
     from tvmake.native.parts import package
 
     directory.mkdir()

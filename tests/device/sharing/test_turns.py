@@ -1,4 +1,4 @@
-"""Two processes that measure by turns."""
+"""Two processes that measure alternately."""
 
 import socket
 import threading
@@ -105,7 +105,7 @@ def test_partners_wait_for_each_other(tmp_path):
         thread.join()
 
 
-def test_a_partner_that_ends_is_left_and_the_other_goes_on(tmp_path, capsys):
+def test_a_partner_that_ends_is_left_and_the_other_continues(tmp_path, capsys):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "turns"))
         listening.listen()
@@ -113,7 +113,7 @@ def test_a_partner_that_ends_is_left_and_the_other_goes_on(tmp_path, capsys):
         listening.accept()[0].close()
         partner.begin(threads=1)
         partner.pass_on()
-    assert capsys.readouterr().err.count("the baseline is not measured any further") == 1
+    assert capsys.readouterr().err.count("the baseline is no longer measured") == 1
 
 
 def test_a_partner_that_is_not_there_is_left(tmp_path, capsys):

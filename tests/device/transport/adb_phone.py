@@ -1,4 +1,4 @@
-"""A phone as adb's daemon shows it: commands run on this machine, files lie in a directory, ports lead both ways.
+"""A phone as adb's daemon presents it: commands run on this machine, files are in a directory, ports are forwarded both ways.
 
 The services are those of adb's SERVICES.TXT, SYNC.TXT and shell_protocol.h: ``shell``, ``shell,v2``, ``sync:`` and
 ``reverse:``.
@@ -65,7 +65,7 @@ class Phone:
         return self.root / there.lstrip("/")
 
     def command(self, line: str) -> str:
-        """A command line with the phone's paths and address in place of this machine's."""
+        """A command line with the phone's paths and address instead of this machine's."""
         for prefix in ("/data/local/tmp", "/sys/"):
             line = line.replace(prefix, f"{self.root}{prefix}")
         return line.replace(HOST, self.loopback)

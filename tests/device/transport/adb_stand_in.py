@@ -1,4 +1,4 @@
-"""Stands in for adb's server and the phones behind it: the real host protocol, commands run on this machine.
+"""A fake of adb's server and its phones: the real host protocol, commands run on this machine.
 
 It speaks what adb's server speaks (adb's OVERVIEW.TXT and SERVICES.TXT): host services, transports and forward here, what
 a phone's daemon does in ``adb_phone``; the real adb client and adbutils both talk to it. A phone is a directory: its

@@ -31,10 +31,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def arm_package(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:  # noqa: F811
-    place = tmp_path_factory.mktemp("arm-package")
-    built = native.package_for(static_net, place / "built", native.CORTEX)
-    pack({name: built / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, place / "package.tar")
-    return place / "package.tar"
+    directory = tmp_path_factory.mktemp("arm-package")
+    built = native.package_for(static_net, directory / "built", native.CORTEX)
+    pack({name: built / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, directory / "package.tar")
+    return directory / "package.tar"
 
 
 @pytest.fixture(params=["ssh", "adb"])
@@ -42,14 +42,14 @@ def config(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, object]]:
     """A device that says it is aarch64."""
-    place = tmp_path_factory.mktemp("there")
+    directory = tmp_path_factory.mktemp("there")
     if request.param == "ssh":
-        sshd = Sshd(place)
+        sshd = Sshd(directory)
         sshd.says("uname", SAYS_AARCH64)
         yield sshd.config()
         sshd.stop()
         return
-    server = AdbServer(place)
+    server = AdbServer(directory)
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     server.add("ARM").says("uname", SAYS_AARCH64)

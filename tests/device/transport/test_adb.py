@@ -97,7 +97,7 @@ def test_the_phone_says_who_it_is(one: Phone):
     assert told.details["gpu"] == "Adreno (TM) 740" and told.details["gpu_driver"] == "V@0676.42"
     assert told.details["build"] == "stand/in/one:14/UP1A.231005.007/1:user/release-keys"
     assert told.details["product"] == "Stand In One"
-    assert told.details["root"] in ("no", "with su")  # this machine's su stands in for the phone's
+    assert told.details["root"] in ("no", "with su")  # this machine's su represents the phone's
     assert SERIAL not in told.model_dump_json()
     one.says("id", "echo 0")
     assert phone(soc="Snapdragon 8 Gen 2").fingerprint().details["root"] == "yes"
@@ -162,14 +162,14 @@ def test_a_phone_that_is_unplugged_in_the_middle_is_named(
 
 def test_no_device_is_connected(server: AdbServer):
     assert error_of(phone().fingerprint) == [
-        "device 'phone': adb sees no device",
-        "connect it and allow USB debugging (Developer options); `adb devices -l` lists what is there",
+        "device 'phone': adb lists no device",
+        "connect it and allow USB debugging (Developer options); `adb devices -l` lists the connected ones",
     ]
 
 
 def test_another_device_is_connected(one: Phone):
     assert error_of(phone(serial="ABC").fingerprint)[0] == (
-        f"device 'phone' (ABC): adb sees no device ABC; adb sees {SERIAL}"
+        f"device 'phone' (ABC): adb does not list device ABC; adb lists {SERIAL}"
     )
 
 
@@ -190,7 +190,7 @@ def test_two_phones_and_none_named(server: AdbServer, monkeypatch: pytest.Monkey
     server.add("ONE")
     server.add("TWO", **{"ro.soc.model": "SM8650"})
     assert error_of(phone().fingerprint) == [
-        "device 'phone': adb sees 2 devices, and none is named: ONE (In_One), TWO (In_One)",
+        "device 'phone': adb lists 2 devices, and the config names none: ONE (In_One), TWO (In_One)",
         "set devices.phone.serial, or ANDROID_SERIAL",
     ]
     monkeypatch.setenv("ANDROID_SERIAL", "TWO")

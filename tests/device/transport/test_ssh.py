@@ -217,11 +217,11 @@ def test_generated_code_that_crashes_is_one_clear_line(sshd: Sshd, programs: Pat
     assert remedy == "the generated code crashed: build with build.dump to look at it"
 
 
-def with_crash(deployment: Deployment, place: Path) -> Deployment:
+def with_crash(deployment: Deployment, directory: Path) -> Deployment:
     """A copy of a deployed package whose library crashes when it is loaded."""
-    (place / "crash.c").write_text("__attribute__((constructor)) void crash(void) { *(volatile int *)0 = 1; }")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", place / "crash.so", place / "crash.c"], check=True)
-    return altered(deployment, place / "crashing", lambda _: (place / "crash.so").read_bytes())
+    (directory / "crash.c").write_text("__attribute__((constructor)) void crash(void) { *(volatile int *)0 = 1; }")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", directory / "crash.so", directory / "crash.c"], check=True)
+    return altered(deployment, directory / "crashing", lambda _: (directory / "crash.so").read_bytes())
 
 
 def test_inputs_that_do_not_fit_are_named(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
@@ -247,7 +247,7 @@ def test_a_host_with_another_key_than_it_had_is_not_talked_to(sshd: Sshd, kind: 
     another = asyncssh.generate_private_key(kind).export_public_key().decode().strip()
     sshd.known_hosts.write_text(f"[{HOST}]:{sshd.port} {another}\n")
     assert error_of(board(sshd).fingerprint) == [
-        f"device 'board' ({sshd.host}): its host key is not the one in {sshd.known_hosts}: it was set up anew, or it is "
+        f"device 'board' ({sshd.host}): its host key is not the one in {sshd.known_hosts}: the device was reinstalled, or it is "
         "another machine",
         f"when you are sure that it is the device, run `ssh-keygen -f {sshd.known_hosts} -R '[{HOST}]:{sshd.port}'` and "
         f"`ssh -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` once",
@@ -276,9 +276,9 @@ def test_a_key_that_is_not_let_in(sshd: Sshd, tmp_path: Path):
     stranger = tmp_path / "stranger"
     asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(stranger))
     assert error_of(board(sshd, identity=str(stranger), user="me").fingerprint) == [
-        f"device 'board' ({sshd.host}): it does not let me in with any key offered ({stranger})",
+        f"device 'board' ({sshd.host}): it refuses me with every offered key ({stranger})",
         "copy a public key there (`ssh-copy-id`), or set user and identity; "
-        f"`ssh -i {stranger} -l me -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` has to work without a password",
+        f"`ssh -i {stranger} -l me -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` must work without a password",
     ]
 
 
@@ -305,7 +305,7 @@ def test_a_full_disk(sshd: Sshd, package: Path, tmp_path: Path):  # noqa: F811
 
 def test_a_directory_that_cannot_be_made(sshd: Sshd):
     problem, remedy = error_of(board(sshd, directory="/proc/tvmake").fingerprint)
-    assert remedy == "set the device's directory to one that may be written there"
+    assert remedy == "set the device's directory to a writable one"
     assert problem.startswith(f"device 'board' ({sshd.host}): making /proc/tvmake failed: mkdir: ")
 
 
@@ -313,8 +313,8 @@ def test_a_shell_that_chatters(tmp_path: Path):
     chatty = Sshd(tmp_path / "chatty", options='ForceCommand echo Welcome; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
     try:
         assert error_of(board(chatty).fingerprint) == [
-            f"device 'board' ({chatty.host}): its shell writes more than it is asked for ('Welcome')",
-            "have ~/.bashrc or ~/.profile there write nothing when nobody is at the keyboard",
+            f"device 'board' ({chatty.host}): its shell prints additional output ('Welcome')",
+            "make its .bashrc and .profile print nothing in non-interactive shells",
         ]
     finally:
         chatty.stop()
@@ -366,11 +366,11 @@ def test_a_device_that_fails_is_replaced_then_set_aside_and_the_result_says_so(
     for _ in range(4):
         with device.exclusive():
             conditions.append(device.execute(deployment, asked, given, None).timing.conditions)
-    assert {one["device"] for one in conditions} == {sshd.host}
-    assert ["set_aside" in one for one in conditions] == [False, False, True, True]
+    assert {condition["device"] for condition in conditions} == {sshd.host}
+    assert ["set_aside" in condition for condition in conditions] == [False, False, True, True]
     assert conditions[-1]["set_aside"] == f"{second.host}: no ssh server at {second.host} (connection refused)"
     said = capfd.readouterr().err
-    assert said.count("; another one is taken") == 2 and said.count("; set aside") == 1
+    assert said.count("; another device is used") == 2 and said.count("; set aside") == 1
 
 
 def test_a_device_that_somebody_measures_on_is_left_alone(

@@ -1,4 +1,4 @@
-"""Over a real sshd: programs that do not fit the device, files that arrive altered, a device that is lost in the middle."""
+"""Over a real sshd: programs that do not match the device, files that arrive altered, a device that is lost in the middle."""
 
 # ruff: noqa: F811  # fixtures
 
@@ -28,10 +28,10 @@ from tvmake.device.interface import RunRequest
 # --- programs ------------------------------------------------------------------------------------------------------
 
 
-def tried(sshd: Sshd, programs: Path, package: Path, place: Path) -> list[str]:
+def tried(sshd: Sshd, programs: Path, package: Path, directory: Path) -> list[str]:
     """How a run with these programs is refused."""
     device = board(sshd, programs=str(programs))
-    given = inputs_file(place / "in.npz", image())
+    given = inputs_file(directory / "in.npz", image())
     return error_of(device.execute, device.push(package), RunRequest(samples=1), given, None)
 
 
@@ -53,19 +53,23 @@ def test_programs_without_tvms_library(sshd: Sshd, programs: Path, package: Path
     for name in ("tvmake-run", "tvmake-serve", "libtvm_ffi.so"):
         (bare / name).symlink_to(programs / name)
     assert tried(sshd, bare, package, tmp_path) == [
-        "devices.board.programs: tvmake-run finds no libtvm_runtime.so there",
-        "put it beside the programs",
+        "devices.board.programs: tvmake-run does not find libtvm_runtime.so",
+        "copy it to the programs' directory",
     ]
 
 
 @pytest.mark.parametrize(
     ("said", "where", "problem"),
     [
-        ("echo tvmake-run for apache-tvm 0.26.0", "devices.board.programs", "they are for TVM 0.26.0, and packages"),
+        (
+            "echo tvmake-run for apache-tvm 0.26.0",
+            "devices.board.programs",
+            "they were built for TVM 0.26.0, and packages",
+        ),
         (
             "echo x: symbol lookup error: undefined symbol: TVMGone >&2; exit 127",
             "devices.board.programs",
-            "do not fit",
+            "do not match",
         ),
         ("echo \"x: version 'GLIBC_2.99' not found\" >&2; exit 1", "device 'board'", "GLIBC_2.99"),
         ("echo cannot execute: Exec format error >&2; exit 126", "device 'board'", "Exec format error"),
@@ -131,7 +135,7 @@ def test_a_device_that_is_lost_while_a_package_is_sent(second: Sshd, package: Pa
     second.start()
     os.utime(left, (0, 0))
     deployment = device.push(package)
-    assert [one.name for one in (there / "packages").iterdir()] == [deployment.package_sha256]
+    assert [path.name for path in (there / "packages").iterdir()] == [deployment.package_sha256]
 
 
 def test_a_device_that_is_lost_while_a_package_runs(

@@ -22,13 +22,13 @@ from tests.device.transport.test_ssh import (  # noqa: F401  # fixtures
 )
 from tests.requirements import need
 from tvmake.device.interface import RunRequest
-from tvmake.device.survey.examination import examined
+from tvmake.device.survey.examination import examine
 from tvmake.device.transport.shell import in_sh
 
 
 @pytest.fixture
 def of_a_user(tmp_path_factory: pytest.TempPathFactory):
-    """An sshd whose user has a given program in the place of a shell."""
+    """An sshd whose user has a given program instead of a shell."""
     made: list[Sshd] = []
 
     def start(command: str) -> Sshd:
@@ -61,18 +61,18 @@ def test_a_user_without_a_shell(of_a_user: Callable[[str], Sshd], package: Path)
     device = board(of_a_user('sh -c "echo This account is not available.; exit 1"'))
     problem, remedy = error_of(device.push, package)
     assert problem.endswith("it runs no commands (This account is not available.)")
-    assert remedy == "give its user there a shell to log in with, and have `sh` on its PATH"
+    assert remedy == "give its user a login shell, with `sh` on its PATH"
 
 
 def test_a_device_without_df_is_used_and_one_without_uname_is_not(sshd: Sshd, programs: Path, package: Path):
     sshd.says("df", "exit 127")
     config = device_config(**sshd.config(programs=str(programs)))
-    states = {str(step["step"]).rpartition(" ")[2]: step for step in examined("board", config)}
-    assert states["space"]["details"].startswith("it does not tell how much is free in /")
+    states = {str(step["step"]).rpartition(" ")[2]: step for step in examine("board", config)}
+    assert states["space"]["details"].startswith("unknown space free in /")
     assert states["runner"]["state"] == "ok"
     sshd.says("uname", "exit 127")
     problem, remedy = error_of(board(sshd).push, package)
-    assert problem.endswith("it does not tell which processor it has (`uname -m`)")
+    assert problem.endswith("its processor is unknown (`uname -m`)")
     assert remedy == "install coreutils or busybox there"
 
 
@@ -90,7 +90,7 @@ def test_a_directory_where_no_program_may_start(sshd: Sshd, programs: Path, pack
     problem, remedy = error_of(device.execute, device.push(package), RunRequest(samples=1), given, None)
     assert "it may not start tvmake-run" in problem
     assert remedy.endswith("set devices.board.directory to one where programs run")
-    steps = examined("board", device_config(**sshd.config(directory=there)))
+    steps = examine("board", device_config(**sshd.config(directory=there)))
     (runner,) = (step for step in steps if str(step["step"]).endswith("runner"))
     assert runner["state"] == "problem"
 
@@ -100,14 +100,14 @@ def test_a_runner_that_ends_with_an_error_is_not_said_to_start(sshd: Sshd, packa
     silent.mkdir()
     for name in ("tvmake-run", "tvmake-serve"):
         (silent / name).write_text("#!/bin/sh\nexit 5\n")
-    steps = examined("board", device_config(**sshd.config(programs=str(silent))))
+    steps = examine("board", device_config(**sshd.config(programs=str(silent))))
     (runner,) = (step for step in steps if str(step["step"]).endswith("runner"))
     assert (runner["state"], runner["details"]) == ("problem", "tvmake-run does not run there (exit code 5)")
 
 
 def test_a_step_without_a_shell_is_not_called_the_connection(sshd: Sshd):
     sshd.says("uname", "exit 127")
-    steps = [(step["state"], step["step"]) for step in examined("board", device_config(**sshd.config()))]
+    steps = [(step["state"], step["step"]) for step in examine("board", device_config(**sshd.config()))]
     assert steps == [("ok", f"{sshd.host}: connection"), ("problem", f"{sshd.host}: shell")]
 
 
@@ -122,7 +122,9 @@ def test_lines_of_known_hosts_that_say_nothing_are_passed_over(sshd: Sshd, packa
     [(b"hello", "invalid private key"), (b"\xff\xfe\x00", "invalid private key"), (None, "is a directory")],
     ids=["text", "bytes", "directory"],
 )
-def test_an_identity_that_is_no_private_key(sshd: Sshd, package: Path, tmp_path: Path, written: bytes | None, why: str):
+def test_an_identity_that_is_not_a_private_key(
+    sshd: Sshd, package: Path, tmp_path: Path, written: bytes | None, why: str
+):
     identity = tmp_path / "identity"
     identity.mkdir() if written is None else identity.write_bytes(written)
     problem, remedy = error_of(board(sshd, identity=str(identity)).push, package)

@@ -98,10 +98,10 @@ def test_a_winner_is_checked_there(sshd: Sshd, programs: Path, tmp_path: Path):
     eventually(lambda: not servers())
 
 
-def doubling(place: Path) -> Path:
+def doubling(directory: Path) -> Path:
     import tvm
 
-    library = place / "double.so"
+    library = directory / "double.so"
     tvm.compile(kernels.add(0).module, target=kernels.target()).export_library(str(library))
     return library
 
@@ -152,7 +152,7 @@ with measurer(request, kernels.target()) as measuring:
 class Job:
     """A process that tunes on the board."""
 
-    def __init__(self, sshd: Sshd, programs: Path, place: Path, batches: int, **more: object):
+    def __init__(self, sshd: Sshd, programs: Path, directory: Path, batches: int, **more: object):
         measure = QUICK.model_copy(update={"builders": 1})
         request = TuneRequest(
             target_name="board",
@@ -161,11 +161,19 @@ class Job:
             device=config(sshd, programs, **more),
             measure=measure,
         )
-        asked = place / "request.json"
+        asked = directory / "request.json"
         asked.write_text(request.model_dump_json())
-        with (place / "complaints").open("ab") as complaints:
+        with (directory / "complaints").open("ab") as complaints:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", WITHOUT_TORCH + JOB, str(asked), ELSEWHERE, str(place / "mark"), str(batches)],
+                [
+                    sys.executable,
+                    "-c",
+                    WITHOUT_TORCH + JOB,
+                    str(asked),
+                    ELSEWHERE,
+                    str(directory / "mark"),
+                    str(batches),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 text=True,
@@ -185,7 +193,7 @@ class Job:
 def test_jobs_share_a_board_candidate_by_candidate_and_never_time_at_once(sshd: Sshd, programs: Path, tmp_path: Path):
     jobs = [Job(sshd, programs, tmp_path, batches=3) for _ in range(2)]
     found = [job.results() for job in jobs]
-    assert [one for results in found for one in results if one[1] != "ok"] == []
+    assert [result for results in found for result in results if result[1] != "ok"] == []
     order = [number for _, number in sorted((float(one[0]), number) for number, job in enumerate(found) for one in job)]
     assert len(order) == 24
     # One that aborts is tried once more.

@@ -54,10 +54,10 @@ def test_what_is_done_differs_from_what_is_left_without_colours_too(shown: list[
 SCRIPT = """
 import sys
 from tvmake.engine.progress.bar import progress_bar
-from tvmake.process.output import escaped_output
+from tvmake.process.output import escape_output
 from tvmake.report.console import SafeConsole
 
-with escaped_output():
+with escape_output():
     console = SafeConsole(stderr=True)
     bar = progress_bar(console)
     with bar:

@@ -19,7 +19,7 @@ ENDED = '{"stage": "build", "exit": %d, "wall_s": 1.0}\n'
         (ENDED % 1, "failed"),
         (f"error: build: interrupted; nothing half-written is left, run again to go on\n{ENDED % 130}", "interrupted"),
         (f"{ENDED % -15}error: build: ended by SIGTERM; nothing half-written is left, run again\n", "interrupted"),
-        ("interrupted; what is finished is kept, run the same command to go on\n", "interrupted"),
+        ("interrupted; finished results are kept; run the same command to resume\n", "interrupted"),
         ("error: model 'interrupted; or so': no such file\n", "failed"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from tvmake.engine.up_to_date.early_cutoff import first_round, make_in_rounds
 from tvmake.engine.up_to_date.outdated import note_outdated
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob
-from tvmake.storage.notes.job_records import recorded
+from tvmake.storage.notes.job_records import record_job
 
 
 def job(rule: str, inputs: str, outputs: str) -> PlannedJob:
@@ -138,7 +138,7 @@ def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Pa
     monkeypatch.chdir(tmp_path)
     first, second = "module.json", "mod.so"
     for name in (first, second):
-        with recorded([], [Path(name)]):
+        with record_job([], [Path(name)]):
             Path(name).touch()
         Path(name).write_text("altered")
     altered = {first, second}
@@ -153,7 +153,7 @@ def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Pa
 
 def test_results_that_a_stopped_run_took_no_note_of_are_not_called_altered(tmp_path: Path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with recorded([], [Path("model.json")]):
+    with record_job([], [Path("model.json")]):
         Path("model.json").touch()
     names = ["module.json", "mod.so"]
     for name in names:

@@ -15,7 +15,7 @@ from tvmake.engine.up_to_date.noop import keep_answer, up_to_date
 from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint, run_fingerprint
 from tvmake.engine.up_to_date.scope import jobs_of
 from tvmake.plan.plan import Plan, Variant
-from tvmake.storage.notes.job_records import Invocation, record_file, recorded
+from tvmake.storage.notes.job_records import Invocation, record_file, record_job
 from tvmake.storage.notes.known_digests import DIGESTS
 
 LATER_NS = 10_000_000_000
@@ -55,7 +55,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFingerprint:
     for job in jobs_of(plan, plan.variants):
         read = [Path(name) for name in job.inputs if name not in job.untimed]
         roots = plan.roots(job.stage, job.wildcards)
-        with recorded(read, map(Path, job.outputs), Invocation(options=job.options, roots=roots)):
+        with record_job(read, map(Path, job.outputs), Invocation(options=job.options, roots=roots)):
             for name in job.outputs:
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
                 if name.endswith(("sources", "best")):

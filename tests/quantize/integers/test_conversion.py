@@ -280,7 +280,7 @@ def test_of_a_quantised_source_it_is_said_what_stays_in_float_and_why(tmp_path):
     ]
     sized = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [2, 8])}, ["y"], {**known, "z": np.uint16(9)}, opset=21)
     line = coverage(sized)
-    assert line.startswith("source: 0 of 3 convolutions and products are integers; kept in float: matmul '")
+    assert line.startswith("source: 0 of 3 convolutions and matmuls use integers; kept in float: matmul '")
     for reason in ("an operand of it is uint16", "its operands are float", "its input is float"):
         assert f"because {reason} in the source" in line
 

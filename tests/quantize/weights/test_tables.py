@@ -73,7 +73,7 @@ def test_a_network_in_8_bits_holds_its_table_so(tmp_path: Path):
     data = DatasetConfig(path=str(tmp_path / "ids.npz"), images="ids", input="ids", labels=None)
     found = calibrated(tmp_path, tmp_path, data)
     assert (
-        found.coverage() == "int8: all convolutions and products are integers (1); rows of 1 table are held in 8 bits"
+        found.coverage() == "int8: all convolutions and matmuls use integers (1); rows of 1 table are stored in 8 bits"
     )
     request = TransformRequest(precision=PrecisionConfig(base="int8"))
     small = transform(made.module, made.params, request, found)

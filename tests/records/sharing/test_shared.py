@@ -11,7 +11,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONTEXT, CONV, DENSE, OTHER_CONTEXT, digests, files, record, verdict
 from tests.workflow.project import ROOT
 from tests.workflow.test_faults import small_disk
 from tvmake.errors import InputError, MachineError
@@ -24,56 +24,56 @@ from tvmake.storage.shared_directory import RemoteDirectory, open_directory
 
 
 def objects(url: str) -> list[str]:
-    return sorted(open_directory(url).files(PLACE.generation))
+    return sorted(open_directory(url).files(CONTEXT.generation))
 
 
 def put(url: str, name: str, content: bytes) -> None:
     open_directory(url).write(name, content)
 
 
-def segment_of(url: str, place=PLACE) -> str:
-    (name,) = [name for name in objects(url) if place.digest in name]
+def segment_of(url: str, context=CONTEXT) -> str:
+    (name,) = [name for name in objects(url) if context.digest in name]
     return name
 
 
 def test_what_one_store_pushes_another_pulls(store, another_store, url):
-    store.append(PLACE, CONV, [record(1), record(2, ms=None), verdict(record(1), True)])
-    store.define(PLACE, CONV, {"name": "conv", "module": "text"})
-    store.append(PLACE, DENSE, [record(3)])
-    pushed = push(store, url, PLACE)
+    store.append(CONTEXT, CONV, [record(1), record(2, ms=None), verdict(record(1), True)])
+    store.define(CONTEXT, CONV, {"name": "conv", "module": "text"})
+    store.append(CONTEXT, DENSE, [record(3)])
+    pushed = push(store, url, CONTEXT)
     assert (pushed.records, pushed.segments, pushed.refused) == (4, 2, [])
-    pulled = pull(another_store, url, PLACE)
+    pulled = pull(another_store, url, CONTEXT)
     assert (pulled.records, pulled.segments, pulled.refused) == (4, 2, [])
     for workload in (CONV, DENSE):
-        assert digests(another_store.load(PLACE, workload)) == digests(store.load(PLACE, workload))
-    assert another_store.load(PLACE, CONV)[0].verdict == verdict(record(1), True)
-    assert another_store.description(PLACE, CONV) == {"name": "conv", "module": "text"}
+        assert digests(another_store.load(CONTEXT, workload)) == digests(store.load(CONTEXT, workload))
+    assert another_store.load(CONTEXT, CONV)[0].verdict == verdict(record(1), True)
+    assert another_store.description(CONTEXT, CONV) == {"name": "conv", "module": "text"}
 
 
-def test_an_empty_shared_store_is_no_error(store, url):
-    assert pull(store, url, PLACE).segments == 0
-    assert push(store, url, PLACE).segments == 0
+def test_an_empty_shared_store_is_not_an_error(store, url):
+    assert pull(store, url, CONTEXT).segments == 0
+    assert push(store, url, CONTEXT).segments == 0
     assert objects(url) == []
     assert files(store.root) == {}
 
 
 def test_doing_it_again_changes_nothing(store, another_store, url):
-    store.append(PLACE, CONV, [record(1)])
-    push(store, url, PLACE)
-    pull(another_store, url, PLACE)
+    store.append(CONTEXT, CONV, [record(1)])
+    push(store, url, CONTEXT)
+    pull(another_store, url, CONTEXT)
     there, here = objects(url), files(another_store.root)
     for one in (store, another_store):
-        assert push(one, url, PLACE).segments == 0
-        assert pull(one, url, PLACE).records == 0
+        assert push(one, url, CONTEXT).segments == 0
+        assert pull(one, url, CONTEXT).records == 0
     assert objects(url) == there
     assert files(another_store.root) == here
 
 
 def test_segments_are_named_by_their_content_and_never_changed(store, url):
     for number in range(3):
-        store.append(PLACE, CONV, [record(number)])
+        store.append(CONTEXT, CONV, [record(number)])
         before = dict(open_directory(url).read(objects(url)))
-        push(store, url, PLACE)
+        push(store, url, CONTEXT)
         after = dict(open_directory(url).read(objects(url)))
         assert len(after) == number + 1
         assert before.items() <= after.items()
@@ -81,137 +81,137 @@ def test_segments_are_named_by_their_content_and_never_changed(store, url):
 
 
 def test_only_what_is_lacking_is_pushed_even_by_a_store_that_knows_nothing(store, another_store, url):
-    store.append(PLACE, CONV, [record(1), record(2)])
-    push(store, url, PLACE)
-    another_store.append(PLACE, CONV, [record(2), record(3)])
-    assert push(another_store, url, PLACE).records == 1
+    store.append(CONTEXT, CONV, [record(1), record(2)])
+    push(store, url, CONTEXT)
+    another_store.append(CONTEXT, CONV, [record(2), record(3)])
+    assert push(another_store, url, CONTEXT).records == 1
     # A push brings nothing here.
-    assert digests(another_store.load(PLACE, CONV)) == digests([record(2), record(3)])
-    pull(another_store, url, PLACE)
-    assert digests(another_store.load(PLACE, CONV)) == digests([record(2), record(3), record(1)])
+    assert digests(another_store.load(CONTEXT, CONV)) == digests([record(2), record(3)])
+    pull(another_store, url, CONTEXT)
+    assert digests(another_store.load(CONTEXT, CONV)) == digests([record(2), record(3), record(1)])
 
 
-def test_only_the_asked_workloads_and_place_are_exchanged(store, another_store, url):
-    store.append(PLACE, CONV, [record(1)])
-    store.append(PLACE, DENSE, [record(2)])
-    store.append(OTHER_PLACE, CONV, [record(3)])
-    push(store, url, PLACE, [CONV])
-    push(store, url, OTHER_PLACE)
-    pull(another_store, url, PLACE)
-    assert another_store.workloads(PLACE) == [CONV]
-    assert another_store.load(OTHER_PLACE, CONV) == []
-    push(store, url, PLACE)
-    pull(another_store, url, PLACE, [DENSE])
-    assert another_store.workloads(PLACE) == [CONV, DENSE]
+def test_only_the_asked_workloads_and_context_are_exchanged(store, another_store, url):
+    store.append(CONTEXT, CONV, [record(1)])
+    store.append(CONTEXT, DENSE, [record(2)])
+    store.append(OTHER_CONTEXT, CONV, [record(3)])
+    push(store, url, CONTEXT, [CONV])
+    push(store, url, OTHER_CONTEXT)
+    pull(another_store, url, CONTEXT)
+    assert another_store.workloads(CONTEXT) == [CONV]
+    assert another_store.load(OTHER_CONTEXT, CONV) == []
+    push(store, url, CONTEXT)
+    pull(another_store, url, CONTEXT, [DENSE])
+    assert another_store.workloads(CONTEXT) == [CONV, DENSE]
 
 
 def test_a_segment_that_was_read_is_not_fetched_again(store, another_store, url, monkeypatch):
-    store.append(PLACE, CONV, [record(1)])
-    push(store, url, PLACE)
-    pull(another_store, url, PLACE)
+    store.append(CONTEXT, CONV, [record(1)])
+    push(store, url, CONTEXT)
+    pull(another_store, url, CONTEXT)
     fetched = []
     for kind in (remote.FileSystemDirectory, RemoteDirectory):
         real = kind.read
         monkeypatch.setattr(kind, "read", lambda self, names, real=real: fetched.extend(names) or real(self, names))
-    store.append(PLACE, CONV, [record(2)])
-    push(store, url, PLACE)
-    pull(another_store, url, PLACE)
+    store.append(CONTEXT, CONV, [record(2)])
+    push(store, url, CONTEXT)
+    pull(another_store, url, CONTEXT)
     assert len(fetched) == 1
 
 
 def test_pruned_records_do_not_come_back_with_the_next_pull(store, another_store, url):
-    store.append(PLACE, CONV, [record(1), record(2)])
-    push(store, url, PLACE)
-    pull(another_store, url, PLACE)
-    another_store.journal(PLACE, CONV).rewrite(lambda line: line.digest == record(1).digest)
-    pull(another_store, url, PLACE)
-    assert digests(another_store.load(PLACE, CONV)) == digests([record(1)])
+    store.append(CONTEXT, CONV, [record(1), record(2)])
+    push(store, url, CONTEXT)
+    pull(another_store, url, CONTEXT)
+    another_store.journal(CONTEXT, CONV).rewrite(lambda line: line.digest == record(1).digest)
+    pull(another_store, url, CONTEXT)
+    assert digests(another_store.load(CONTEXT, CONV)) == digests([record(1)])
 
 
 def test_records_that_were_deleted_here_can_be_had_again(store, another_store, url):
-    store.append(PLACE, CONV, [record(1)])
-    push(store, url, PLACE)
-    store.journal(PLACE, CONV).path.unlink()
-    pull(store, url, PLACE)
-    assert digests(store.load(PLACE, CONV)) == digests([record(1)])
+    store.append(CONTEXT, CONV, [record(1)])
+    push(store, url, CONTEXT)
+    store.journal(CONTEXT, CONV).path.unlink()
+    pull(store, url, CONTEXT)
+    assert digests(store.load(CONTEXT, CONV)) == digests([record(1)])
 
 
 def test_segments_that_were_deleted_there_are_pushed_again(store, another_store, tmp_path):
-    store.append(PLACE, CONV, [record(1)])
-    push(store, str(tmp_path / "nfs"), PLACE)
+    store.append(CONTEXT, CONV, [record(1)])
+    push(store, str(tmp_path / "nfs"), CONTEXT)
     shutil.rmtree(tmp_path / "nfs")
-    assert push(store, str(tmp_path / "nfs"), PLACE).records == 1
-    assert pull(another_store, str(tmp_path / "nfs"), PLACE).records == 1
+    assert push(store, str(tmp_path / "nfs"), CONTEXT).records == 1
+    assert pull(another_store, str(tmp_path / "nfs"), CONTEXT).records == 1
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"", lambda content: content[::-1]])
 def test_a_damaged_segment_is_left_out_and_named_each_time_and_the_others_count(store, another_store, url, damage):
-    store.append(PLACE, CONV, [record(1)])
-    push(store, url, PLACE)
+    store.append(CONTEXT, CONV, [record(1)])
+    push(store, url, CONTEXT)
     name = segment_of(url)
     content = dict(open_directory(url).read([name]))[name]
     put(url, name, damage(content))
-    another_store.append(PLACE, CONV, [record(2)])
-    push(another_store, url, PLACE)
+    another_store.append(CONTEXT, CONV, [record(2)])
+    push(another_store, url, CONTEXT)
     third = RecordStore(store.root.with_name("third"))
     for _ in range(2):
-        pulled = pull(third, url, PLACE)
+        pulled = pull(third, url, CONTEXT)
         assert pulled.refused == [(name, "differs from the sha256 in its name")]
-        assert digests(third.load(PLACE, CONV)) == digests([record(2)])
+        assert digests(third.load(CONTEXT, CONV)) == digests([record(2)])
 
 
 def test_whoever_has_a_damaged_segments_records_puts_it_right(store, another_store, url):
-    store.append(PLACE, CONV, [record(1)])
-    push(store, url, PLACE)
+    store.append(CONTEXT, CONV, [record(1)])
+    push(store, url, CONTEXT)
     put(url, segment_of(url), b"damaged")
     for seen in store.root.rglob("shared/*.json"):
         seen.unlink()  # another machine with the same records
-    assert push(store, url, PLACE).records == 1
-    assert pull(another_store, url, PLACE).records == 1
+    assert push(store, url, CONTEXT).records == 1
+    assert pull(another_store, url, CONTEXT).records == 1
 
 
 def test_a_hostile_segment_with_the_right_name_brings_nothing_wrong(store, url):
     good, foreign = record(1), record(2)
     lines = [
-        encode(PLACE.digest, None, PLACE),
-        encode(PLACE.digest, CONV, good),
-        encode(PLACE.digest, DENSE, foreign),
-        encode(OTHER_PLACE.digest, None, OTHER_PLACE),
-        encode(OTHER_PLACE.digest, CONV, foreign),
-        encode(PLACE.digest, CONV, foreign).replace(b'"seed":2', b'"seed":3'),
+        encode(CONTEXT.digest, None, CONTEXT),
+        encode(CONTEXT.digest, CONV, good),
+        encode(CONTEXT.digest, DENSE, foreign),
+        encode(OTHER_CONTEXT.digest, None, OTHER_CONTEXT),
+        encode(OTHER_CONTEXT.digest, CONV, foreign),
+        encode(CONTEXT.digest, CONV, foreign).replace(b'"seed":2', b'"seed":3'),
     ]
     content = shared._packed(lines)
-    put(url, f"{PLACE.generation}/{PLACE.digest}/{CONV}/{hashlib.sha256(content).hexdigest()}.jsonl.gz", content)
-    pulled = pull(store, url, PLACE)
-    assert digests(store.load(PLACE, CONV)) == digests([good])
-    assert store.workloads(PLACE) == [CONV]
-    assert store.load(OTHER_PLACE, CONV) == []
+    put(url, f"{CONTEXT.generation}/{CONTEXT.digest}/{CONV}/{hashlib.sha256(content).hexdigest()}.jsonl.gz", content)
+    pulled = pull(store, url, CONTEXT)
+    assert digests(store.load(CONTEXT, CONV)) == digests([good])
+    assert store.workloads(CONTEXT) == [CONV]
+    assert store.load(OTHER_CONTEXT, CONV) == []
     assert len(pulled.refused) == 2
     assert len(list(store.root.glob("_quarantine/*.jsonl"))) == 1
 
 
 def test_files_of_other_kinds_in_the_shared_store_are_left_alone(store, url):
-    put(url, f"{PLACE.generation}/{PLACE.digest}/README.txt", b"hello")
-    put(url, f"{PLACE.generation}/{PLACE.digest}/{CONV}/notes.jsonl.gz", b"hello")
-    assert pull(store, url, PLACE).refused == []
+    put(url, f"{CONTEXT.generation}/{CONTEXT.digest}/README.txt", b"hello")
+    put(url, f"{CONTEXT.generation}/{CONTEXT.digest}/{CONV}/notes.jsonl.gz", b"hello")
+    assert pull(store, url, CONTEXT).refused == []
     content = b"not gzip"
-    put(url, f"{PLACE.generation}/{PLACE.digest}/{CONV}/{hashlib.sha256(content).hexdigest()}.jsonl.gz", content)
-    assert [reason for _, reason in pull(store, url, PLACE).refused] == ["is no file of records"]
+    put(url, f"{CONTEXT.generation}/{CONTEXT.digest}/{CONV}/{hashlib.sha256(content).hexdigest()}.jsonl.gz", content)
+    assert [reason for _, reason in pull(store, url, CONTEXT).refused] == ["is not a file of records"]
 
 
 def test_large_workloads_are_pushed_in_several_segments(store, another_store, url, monkeypatch):
     monkeypatch.setattr(shared, "SEGMENT_BYTES", 2000)
-    store.append(PLACE, CONV, [record(number) for number in range(10)])
-    assert push(store, url, PLACE).segments > 2
-    pull(another_store, url, PLACE)
-    assert len(another_store.load(PLACE, CONV)) == 10
+    store.append(CONTEXT, CONV, [record(number) for number in range(10)])
+    assert push(store, url, CONTEXT).segments > 2
+    pull(another_store, url, CONTEXT)
+    assert len(another_store.load(CONTEXT, CONV)) == 10
 
 
 def _push_some(root: Path, url: str, first: int) -> None:
     store = RecordStore(root)
     for number in range(first, first + 10):
-        store.append(PLACE, CONV, [record(number), record(0)])
-        push(store, url, PLACE)
+        store.append(CONTEXT, CONV, [record(number), record(0)])
+        push(store, url, CONTEXT)
 
 
 @pytest.mark.parametrize("kind", ["directory", "s3"])
@@ -226,15 +226,15 @@ def test_two_writers_at_once_lose_nothing(kind, request, store, tmp_path):
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    pull(store, url, PLACE)
+    pull(store, url, CONTEXT)
     numbers = [0, *range(1, 11), *range(101, 111)]
-    assert sorted(digests(store.load(PLACE, CONV))) == sorted(digests([record(number) for number in numbers]))
+    assert sorted(digests(store.load(CONTEXT, CONV))) == sorted(digests([record(number) for number in numbers]))
 
 
 def test_a_file_system_behind_fsspec_gets_each_segment_by_a_rename(store, another_store, tmp_path):
-    # fsspec's own view of a directory: a backend that is no object store
+    # fsspec's own view of a directory: not an object store
     directory = RemoteDirectory(f"local://{tmp_path}/there")
-    directory.place.system = fsspec.filesystem("file", auto_mkdir=False)
+    directory._root.system = fsspec.filesystem("file", auto_mkdir=False)
     directory.write("a/b/name", b"content")
     assert directory.files("a") == {"a/b/name": 7}
     assert directory.files("missing") == {}
@@ -243,22 +243,22 @@ def test_a_file_system_behind_fsspec_gets_each_segment_by_a_rename(store, anothe
 
 
 def test_a_bucket_that_does_not_exist_is_one_clear_error(store, s3):
-    store.append(PLACE, CONV, [record(1)])
+    store.append(CONTEXT, CONV, [record(1)])
     for work in (pull, push):
         with pytest.raises(MachineError, match="there is no bucket 'tvmake-nowhere'"):
-            work(store, "s3://tvmake-nowhere/records", PLACE)
+            work(store, "s3://tvmake-nowhere/records", CONTEXT)
 
 
 PULL = """
 import sys
 {before}
 from pathlib import Path
-from tests.records.examples import PLACE
+from tests.records.examples import CONTEXT
 from tvmake.errors import MachineError
 from tvmake.records.sharing.shared import pull
 from tvmake.records.store import RecordStore
 try:
-    pull(RecordStore(Path({root!r})), "s3://tvmake/x", PLACE)
+    pull(RecordStore(Path({root!r})), "s3://tvmake/x", CONTEXT)
 except MachineError as error:
     print(error)
 """
@@ -287,28 +287,28 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
 
 
 def test_an_unknown_kind_of_address_is_a_users_mistake(store):
-    with pytest.raises(InputError, match="no address that fsspec knows"):
-        pull(store, "carrier-pigeon://roof", PLACE)
+    with pytest.raises(InputError, match="not an address that fsspec knows"):
+        pull(store, "carrier-pigeon://roof", CONTEXT)
 
 
 def test_a_directory_on_a_full_disk_is_one_clear_error_and_the_rest_is_kept(store, another_store, tmp_path):
     with small_disk(tmp_path / "disk", 12):
         url = str(tmp_path / "disk" / "shared")
-        store.append(PLACE, CONV, [record(1)])
-        push(store, url, PLACE)
+        store.append(CONTEXT, CONV, [record(1)])
+        push(store, url, CONTEXT)
         for number in range(40):
-            store.append(PLACE, f"{number:064x}", [record(number)])
+            store.append(CONTEXT, f"{number:064x}", [record(number)])
         with pytest.raises(MachineError, match="no space left on the disk"):
-            push(store, url, PLACE)
-        pull(another_store, url, PLACE)
-        assert digests(another_store.load(PLACE, CONV)) == digests([record(1)])
+            push(store, url, CONTEXT)
+        pull(another_store, url, CONTEXT)
+        assert digests(another_store.load(CONTEXT, CONV)) == digests([record(1)])
 
 
 def test_a_shared_directory_that_is_a_file_is_one_clear_error(store, tmp_path):
     (tmp_path / "file").write_text("")
-    store.append(PLACE, CONV, [record(1)])
+    store.append(CONTEXT, CONV, [record(1)])
     with pytest.raises(MachineError):
-        push(store, str(tmp_path / "file"), PLACE)
+        push(store, str(tmp_path / "file"), CONTEXT)
 
 
 def test_home_and_file_urls_are_directories(tmp_path, monkeypatch):

@@ -142,8 +142,8 @@ def test_every_section_is_there_and_failed_rows_stand_apart(browser, page):
             "Latency",
             "Latency against accuracy and size",
             "Variants",
-            "Made and not run",
-            "Failed and not made",
+            "Built but not run",
+            "Failed and not built",
             "Where the time goes",
             "Tuning",
             "Earlier runs",
@@ -199,11 +199,11 @@ def test_noise_is_marked_in_the_cell(browser, page):
         assert marked == ["float16"]
 
 
-def test_the_speed_up_by_tuning_and_the_change_since_the_run_before_are_told_in_words(browser, page):
+def test_the_speed_up_by_tuning_and_the_change_since_the_previous_run_are_in_words(browser, page):
     with browser.page(page) as tab:
         words = tab.evaluate("document.querySelector('.lead').textContent")
         assert "float32 on tuned, 1.000 ms; 17 times as fast as untuned (cpu: 17.00 ms)" in words
-        assert "-9.1 %, faster than in the run before" in words
+        assert "-9.1 %, faster than in the previous run" in words
 
 
 def test_how_to_run_a_package_can_be_copied(browser, page):

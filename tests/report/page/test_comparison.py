@@ -64,7 +64,7 @@ def test_the_run_before_is_the_last_one_with_another_measurement(run, another_ru
     before = gather(another_run.request)
     summary, _ = compared(run)
     _, found = compared(run, [before, summary])
-    assert found["digits/float32/cpu"].change == "-50.0 %, faster than in the run before"
+    assert found["digits/float32/cpu"].change == "-50.0 %, faster than in the previous run"
 
 
 def test_factors_in_words():

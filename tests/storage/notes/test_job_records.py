@@ -1,4 +1,4 @@
-"""What a finished job read and made: told by content, and gone as soon as the job runs again."""
+"""Records of a finished job: inputs and outputs by content, removed as soon as the job runs again."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tvmake.errors import InputError
-from tvmake.storage.notes.job_records import FORM, RECORDS, record_file, record_of, recorded
+from tvmake.storage.notes.job_records import FORM, RECORDS, record_file, record_job, record_of
 from tvmake.storage.notes.known_digests import digest_of, has_digest
 from tvmake.storage.notes.state_file import write_state
 
@@ -21,7 +21,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory where one job has run."""
     monkeypatch.chdir(tmp_path)
     Path("model.json").write_text("model")
-    with recorded([Path("model.json")], OUTPUTS):
+    with record_job([Path("model.json")], OUTPUTS):
         make()
 
 
@@ -46,7 +46,7 @@ def flip(name: str) -> None:
     os.utime(name, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_what_is_as_it_was_made_is_not_altered():
+def test_an_unaltered_result_counts_as_unaltered():
     assert altered() == []
 
 
@@ -79,7 +79,7 @@ def test_notes_of_programs_in_a_directory_do_not_count():
 
 
 def test_a_job_that_fails_leaves_no_record():
-    with pytest.raises(ZeroDivisionError), recorded([Path("model.json")], OUTPUTS):
+    with pytest.raises(ZeroDivisionError), record_job([Path("model.json")], OUTPUTS):
         make("half")
         raise ZeroDivisionError
     assert record_of(map(str, OUTPUTS)) is None
@@ -88,7 +88,7 @@ def test_a_job_that_fails_leaves_no_record():
 def test_a_job_that_is_killed_leaves_no_record():
     child = os.fork()
     if child == 0:
-        with recorded([Path("model.json")], OUTPUTS):
+        with record_job([Path("model.json")], OUTPUTS):
             make("half")
             os._exit(9)
     os.waitpid(child, 0)
@@ -96,7 +96,7 @@ def test_a_job_that_is_killed_leaves_no_record():
 
 
 def test_an_input_that_changes_while_it_is_read_is_recorded_as_no_content():
-    with recorded([Path("model.json")], OUTPUTS):
+    with record_job([Path("model.json")], OUTPUTS):
         Path("model.json").write_text("another model")
         make()
     record = record_of(map(str, OUTPUTS))
@@ -117,25 +117,25 @@ def test_a_record_of_another_structure_is_none(content: object):
     assert record_of(map(str, OUTPUTS)) is None
 
 
-def test_a_result_that_is_not_as_it_was_made_is_not_read():
+def test_a_result_that_was_altered_is_not_read():
     flip("results/module.json")
     after = Path("results/after.json")
-    with pytest.raises(InputError, match="not as it was made"), recorded([OUTPUTS[0]], [after]):
+    with pytest.raises(InputError, match="altered: its content differs"), record_job([OUTPUTS[0]], [after]):
         after.touch()
     assert not after.exists()
     make()
-    with recorded([OUTPUTS[0]], [after]):
+    with record_job([OUTPUTS[0]], [after]):
         after.touch()
     assert record_of([str(after)])
 
 
-def test_an_input_that_is_no_file_is_refused_and_not_waited_for():
+def test_an_input_that_is_not_a_file_is_refused_and_not_waited_for():
     os.mkfifo("pipe")
-    with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"), recorded([Path("pipe")], []):
+    with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"), record_job([Path("pipe")], []):
         pass
 
 
-def test_what_is_no_file_has_no_content(tmp_path: Path):
+def test_what_is_not_a_file_has_no_content(tmp_path: Path):
     os.mkfifo("pipe")
     Path("circle").symlink_to("circle")
     assert not any(has_digest(Path(name), "") for name in ("pipe", "circle", "nothing", "/dev/zero"))
@@ -145,12 +145,12 @@ def test_what_is_no_file_has_no_content(tmp_path: Path):
 def test_writing_a_record_does_not_list_the_others(monkeypatch: pytest.MonkeyPatch):
     listed: list[str] = []
 
-    def list_and_note(place: Path) -> list[str]:
-        listed.append(str(place))
-        return LIST(place)
+    def list_and_note(directory: Path) -> list[str]:
+        listed.append(str(directory))
+        return LIST(directory)
 
     monkeypatch.setattr(os, "listdir", list_and_note)
-    with recorded([], [Path("result")]):
+    with record_job([], [Path("result")]):
         Path("result").write_text("made")
     assert record_of(["result"]) is not None
     assert listed and str(RECORDS) not in listed

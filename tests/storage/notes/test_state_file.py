@@ -1,4 +1,4 @@
-"""Notes with a digest: read as they were written, or not at all."""
+"""Notes with a digest: read unaltered, or not at all."""
 
 import os
 from pathlib import Path
@@ -35,10 +35,10 @@ def test_a_note_of_another_form_is_not_read(file: Path):
 def test_a_note_with_any_byte_changed_or_cut_off_is_not_read(file: Path):
     write_state(file, 1, {"files": ["results/mod.so"], "number": 12})
     written = file.read_bytes()
-    for place in range(len(written)):
-        file.write_bytes(written[:place] + bytes([written[place] ^ 1]) + written[place + 1 :])
+    for position in range(len(written)):
+        file.write_bytes(written[:position] + bytes([written[position] ^ 1]) + written[position + 1 :])
         assert read_state(file, 1) is None
-        file.write_bytes(written[:place])
+        file.write_bytes(written[:position])
         assert read_state(file, 1) is None
 
 
@@ -46,7 +46,7 @@ def test_no_note_is_none(file: Path):
     assert read_state(file, 1) is None
 
 
-def test_what_is_no_file_is_not_read_and_not_waited_for(file: Path):
+def test_what_is_not_a_file_is_not_read_and_not_waited_for(file: Path):
     write_state(file, 1, "written")
     file.unlink()
     makers = (os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(path))

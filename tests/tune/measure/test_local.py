@@ -166,8 +166,8 @@ def test_a_fork_server_removes_the_scratch_directory_of_a_job_that_is_gone_alone
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("[Errno 11] Resource temporarily unavailable", "starts no more processes"),
-        ("[Errno 24] Too many open files", "opens no more files"),
+        ("[Errno 11] Resource temporarily unavailable", "too many processes"),
+        ("[Errno 24] Too many open files", "too many open files"),
         ("/usr/bin/ld: final link failed: No space left on device", "no space left on the disk"),
     ],
 )

@@ -229,7 +229,7 @@ def test_something_else_at_the_trackers_port_is_one_clear_error():
 
         speaker = threading.Thread(target=say_something)
         speaker.start()
-        wrong = pytest.raises(DeviceError, match="what answers there is no tvm tracker")
+        wrong = pytest.raises(DeviceError, match="a program that is not a tvm tracker answers")
         with closing(RPCMeasurer(kernels.target(), QUICK, 1, Tracker(HOST, port, "phone"), wait_s=0)) as remote, wrong:
             list(remote.measure([kernels.add(0)]))
         speaker.join()

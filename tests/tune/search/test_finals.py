@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from tests.tune.search.test_search import Interrupted, MadeUp, search
-from tvmake.records.preference import last, preferred
+from tvmake.records.preference import latest_comparison, sort_by_preference
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.search.finals import CANDIDATES_EACH, FEWEST_CANDIDATES, TURNS, finalists
 from tvmake.tune.search.search import Search
@@ -49,8 +49,8 @@ def test_finalists_are_timed_in_turns_and_the_fastest_of_them_is_taken(tmp_path:
     again = measurer.seen[TRIALS:]
     assert again == again[:4] * TURNS, "each turn times the same, in the same order"
     assert Counter(again) == dict.fromkeys(again, TURNS)
-    lucky = preferred(stored)[0]
-    winner = preferred(stored, comparison)[0]
+    lucky = sort_by_preference(stored)[0]
+    winner = sort_by_preference(stored, comparison)[0]
     assert lucky.digest == stored[4].digest, "the best figure of the search is of the machine's fast moment"
     assert winner.digest != lucky.digest
     assert min(comparison.samples_s[winner.digest]) == min(min(one) for one in comparison.samples_s.values())
@@ -106,7 +106,7 @@ def test_the_schedule_of_the_rules_is_a_finalist_however_slow_it_seemed(tmp_path
     measurer.answer = lambda one: Measured(one.number, "ok", (1.0,)) if measurer.measured == 1 else fast(one)
     run = compared(tmp_path, measurer, 2)
     assert [one.record.strategy for one in finalists(run.store.load(run.context, run.workload.key), 2)][1] == "rule"
-    comparison = last(run.store.comparisons(run.context, run.workload.key))
+    comparison = latest_comparison(run.store.comparisons(run.context, run.workload.key))
     assert len(comparison.samples_s) == 2
 
 
@@ -127,7 +127,7 @@ def test_a_finalist_that_fails_in_the_comparison_comes_after_the_others(tmp_path
     comparison = run.store.comparisons(run.context, run.workload.key)[run.comparison]
     assert sorted(map(len, comparison.samples_s.values())) == [0, TURNS, TURNS, TURNS]
     worked = {digest for digest, samples in comparison.samples_s.items() if samples}
-    assert {one.digest for one in preferred(stored, comparison)[:3]} == worked
+    assert {one.digest for one in sort_by_preference(stored, comparison)[:3]} == worked
 
 
 def test_a_device_that_is_lost_meanwhile_compares_nothing(tmp_path: Path):

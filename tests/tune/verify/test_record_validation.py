@@ -13,7 +13,7 @@ from tests.patience import HANG_S
 from tests.tune.graphs import kernel_workload
 from tests.tune.replayed import record, traces
 from tests.tune.search.test_search import DEVICE, TARGET, MadeUp, matmul, search
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.record import Record
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.targets.backends import backend_of
@@ -150,7 +150,7 @@ def test_what_a_fork_runs_out_of_is_not_the_datas_fault():
             raise Refused("it is wrong")
         return kind.encode()
 
-    first, slow, wrong, last = each_isolated(["a", "slow", "wrong", "b"], work, "it fails", limit_s=5)
+    first, slow, wrong, last = map_isolated(["a", "slow", "wrong", "b"], work, "it fails", limit_s=5)
     assert (first, last) == (b"a", b"b")
     assert (str(slow), slow.is_final) == ("it fails: TVM does not end within 5 s", False)
     assert (str(wrong), wrong.is_final) == ("it is wrong", True)

@@ -1,1 +1,1 @@
-"""What ``import tvmake`` offers: models, and the results of a run. Packages are of :mod:`tvmake.running`."""
+"""The Python interface, ``import tvmake``: models, and the results of a run. :mod:`tvmake.running` has packages."""

@@ -1,6 +1,6 @@
 """A model in Python: ``tvmake.load("model.onnx").compile("native").run(…)``.
 
-The work is done by the workflow, as ``tvmake compile`` and ``tvmake make`` do it: the same results and records, and nothing twice.
+The workflow does the work, as for ``tvmake compile`` and ``tvmake make``: results and records are shared, and nothing runs twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IN_MEMORY = {
     "jax": "write it as StableHLO and load that file: `jax.export.export(function)(input).mlir_module()` (docs/guides/import-other.md)",
     "tensorflow.": "convert it to TFLite or ONNX, and load that file",
 }
-"""What to do with models of other frameworks, by how the names of their types begin."""
+"""Remedies for models of other frameworks, by the beginning of their types' names."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -48,14 +48,14 @@ class TunedKernel:
     trials: int
     """Candidates measured so far."""
     latency_ms: float | None
-    """Of the fastest candidate whose output is right; None where there is none, or nothing to tune."""
+    """The latency of the fastest correct candidate; None without one, or for kernels that are not tuned."""
     reason: str | None
     """Why there is none."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What tuning found, the heaviest kernel first."""
+    """The result of tuning, the most expensive kernel first."""
 
     kernels: tuple[TunedKernel, ...]
 
@@ -66,23 +66,28 @@ class Tuning:
 
     def _repr_html_(self) -> str:
         rows = [
-            (each.name, each.calls, each.trials, each.reason if each.latency_ms is None else f"{each.latency_ms:.4g}")
-            for each in self.kernels
+            (
+                kernel.name,
+                kernel.calls,
+                kernel.trials,
+                kernel.reason if kernel.latency_ms is None else f"{kernel.latency_ms:.4g}",
+            )
+            for kernel in self.kernels
         ]
         return html_table("tuning", ("kernel", "calls", "trials", "ms"), rows)
 
 
 class Model:
-    """A network to make packages of; :func:`tvmake.load` makes it.
+    """A network to build packages of; created by :func:`tvmake.load`.
 
     Args:
-        name: what it is called in results.
+        name: its name in results.
         source: its file, or ``zoo:<name>``; empty for a model of a config.
-        shapes: extents of inputs that the file leaves open.
-        trusted: whether loading the source may run code that it brings along.
-        config: the config that the model is named in.
+        shapes: sizes of the file's dynamic dimensions.
+        trusted: whether loading the source may run code of the source.
+        config: the config of the model.
 
-    What it makes goes where the process worked when it was loaded, however the process moves on.
+    Results go to the working directory at the time of loading, even if the process changes it later.
     """
 
     def __init__(
@@ -111,31 +116,31 @@ class Model:
         options: Mapping[str, Any] | None = None,
         shows_progress: bool = True,
     ) -> Package:
-        """Make a package; what was made before is not made again.
+        """Build a package; earlier results are reused.
 
         Args:
-            target: a name that ``tvmake targets`` lists, a target as TVM spells it, or its keys; ``native``, this machine's CPU, when left
-                out. For a model of a config: one of its targets, the model's first when left out.
-            precision: ``float32`` when left out, or the config's first.
-            tune: how many candidates to measure for fast kernels; when left out, as many as :meth:`tune` measured for
-                the target, or as the config says.
-            output: where to copy the package; it stays among the results, too.
-            options: further keys of a config: ``{"build": {"opt_level": 2}, "transform": {"layout": "NHWC"}}``, or
+            target: a name in ``tvmake targets``, a target in TVM's notation, or its keys; default: ``native``, this machine's CPU. For
+                a model of a config: one of its targets; default: the model's first.
+            precision: default: ``float32``, or the config's first.
+            tune: the number of candidates to measure for fast kernels; default: as many as :meth:`tune` measured for the target,
+                or the config's number.
+            output: a path to copy the package to; it stays in the results too.
+            options: additional config keys: ``{"build": {"opt_level": 2}, "transform": {"layout": "NHWC"}}``, or
                 ``{"build.opt_level": 2}``.
             shows_progress: print a line for each job to standard error.
 
         Returns:
-            The package, which runs here if it is for this machine.
+            The package, which runs here if it is built for this machine.
 
         Raises:
-            InputError: the model, or what is asked of it, is wrong.
-            MachineError: this machine lacks something.
+            InputError: the model or an argument is invalid.
+            MachineError: this machine lacks a program or library.
         """
         import shutil
 
         from tvmake.artifact.package import is_package
         from tvmake.config.benchmark import Count
-        from tvmake.running.arguments import checked, path_of
+        from tvmake.running.arguments import path_of, validate_argument
         from tvmake.running.package import Package
         from tvmake.storage.destinations import check_destination
         from tvmake.storage.files import atomic_path
@@ -143,8 +148,8 @@ class Model:
         if output is not None:
             output = path_of("output", "the package to write", output)
             check_destination(output, "package", is_package)
-        tune = checked("tune", Count | None, tune)
-        with self._made("package.tar", target, precision, tune, options, shows_progress) as made:
+        tune = validate_argument("tune", Count | None, tune)
+        with self._build("package.tar", target, precision, tune, options, shows_progress) as made:
             if output is not None:
                 with atomic_path(output) as temporary:
                     shutil.copyfile(made, temporary)
@@ -159,29 +164,29 @@ class Model:
         options: Mapping[str, Any] | None = None,
         shows_progress: bool = True,
     ) -> Tuning:
-        """Search for fast kernels on the target's device; ``compile`` for it uses them from then on.
+        """Search for fast kernels on the target's device; ``compile`` for this target uses them from then on.
 
-        What was measured before, by any run on this machine, counts.
+        Earlier measurements by any run on this machine count.
 
         Args:
-            trials: candidates to measure, over all kernels.
+            trials: the number of candidates to measure, over all kernels.
             target, precision, options, shows_progress: as for :meth:`compile`.
 
         Raises:
             InputError, MachineError: as :meth:`compile`.
-            MachineError: this machine lacks something, or a device is lost.
+            MachineError: this machine lacks a program or library, or a device was lost.
         """
         from tvmake.artifact import stage_json
         from tvmake.options import Positive
         from tvmake.records.best import BestSet
-        from tvmake.running.arguments import checked
+        from tvmake.running.arguments import validate_argument
 
-        trials = checked("trials", Positive, trials)
-        with self._made("best.json", target, precision, trials, options, shows_progress) as made:
+        trials = validate_argument("trials", Positive, trials)
+        with self._build("best.json", target, precision, trials, options, shows_progress) as made:
             best = stage_json.load(BestSet, made)
         self._trials[_spelt(target) or ""] = trials
         fields = ("name", "calls", "trials", "latency_ms", "reason")
-        return Tuning(tuple(TunedKernel(*(getattr(each, field) for field in fields)) for each in best.kernels))
+        return Tuning(tuple(TunedKernel(*(getattr(kernel, field) for field in fields)) for kernel in best.kernels))
 
     def import_options(self) -> ImportOptions:
         """How the model is read, in a config's words."""
@@ -192,12 +197,12 @@ class Model:
         return ImportOptions(source=str(self.source), **self._keys())
 
     def _keys(self) -> dict[str, Any]:
-        """The keys of the model in a config, besides its source."""
+        """The keys of the model in a config, except its source."""
         inputs = {"inputs": {name: {"shape": shape} for name, shape in self._shapes.items()}} if self._shapes else {}
         return {**inputs, **({"trusted": True} if self._trusted else {})}
 
     @contextmanager
-    def _made(
+    def _build(
         self,
         artifact: str,
         given_target: str | Mapping[str, Any] | None,
@@ -210,22 +215,22 @@ class Model:
         from tvmake.config.reading.load import load_layers
         from tvmake.process.command import run_tvmake
         from tvmake.quantize.precision import BasePrecision
-        from tvmake.running.arguments import checked
+        from tvmake.running.arguments import validate_argument
 
-        target: str | None = checked("target", str | None, _spelt(given_target))
+        target: str | None = validate_argument("target", str | None, _spelt(given_target))
         if target in get_args(BasePrecision):
             raise InputError("target", f"'{target}' is a precision", f"write precision='{target}'")
-        precision = checked("precision", str | None, precision)
-        layer = _nested(checked("options", dict[str, Any] | None, options) or {})
+        precision = validate_argument("precision", str | None, precision)
+        layer = _nested(validate_argument("options", dict[str, Any] | None, options) or {})
         trials = self._trials.get(target or "") if tune is None else tune
         if self.config_file:
-            made = self._of_config(self.config_file, artifact, target, precision)
+            results = self._of_config(self.config_file, artifact, target, precision)
             load_layers([self.config_file], layer, given_as=OPTIONS)
             layer = {**layer, **({"tuning.trials": trials} if trials is not None else {})}
             settings = [word for key, value in layer.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-            command = ["make", str(made), "--config", str(self.config_file), *settings]
+            command = ["make", str(results), "--config", str(self.config_file), *settings]
             run_tvmake(command, self.directory, shows_progress=shows_progress)
-            yield self.directory / made
+            yield self.directory / results
             return
         run = SingleRun(
             self.source,
@@ -251,8 +256,8 @@ class Model:
             if precision in (None, of_variant) and target in (None, on):
                 return Path(config.results) / self.name / of_variant / on / artifact
         known = ", ".join("/".join(names) for names in variants) or "none"
-        wanted = "/".join((self.name, precision or "*", target or "*"))
-        raise InputError(str(file), f"has no variant {wanted}", f"it has: {known}")
+        requested = "/".join((self.name, precision or "*", target or "*"))
+        raise InputError(str(file), f"has no variant {requested}", f"it has: {known}")
 
     def _config(self, file: Path) -> Config:
         from tvmake.config.reading.load import load
@@ -263,7 +268,7 @@ class Model:
         return f"<tvmake.Model {self.name}: {self._origin()}>"
 
     def _origin(self) -> str:
-        """Where the model comes from, from here where it is below."""
+        """The model's source, relative to the working directory if it is below it."""
         origin, here = Path(self.source or str(self.config_file)), Path.cwd()
         return str(origin.relative_to(here) if origin.is_relative_to(here) else origin)
 
@@ -280,28 +285,28 @@ def load(
     name: str = "",
     trusted: bool = False,
 ) -> Model:
-    """A model to compile, to tune, and to compare packages with.
+    """Load a model to compile, to tune, and to compare packages with.
 
     Args:
         model: the path of a file, ``zoo:<name>``, a PyTorch module, a ``torch.export.ExportedProgram``, an
             ``onnx.ModelProto``, or the name of a model in a config.
-        inputs: for a PyTorch module the example inputs, a tensor or a tuple of them; for a file the shapes of inputs that it leaves
-            open: ``{"image": (1, 3, 224, 224)}``.
-        config: the config that a name is in; ``tvmake.yaml`` here, when left out and there is no such file as ``model``.
-        name: what to call the model in results; by default after its file or class.
-        trusted: let loading the source run code that it brings along.
+        inputs: for a PyTorch module the example inputs, a tensor or a tuple of them; for a file the shapes of inputs with dynamic
+            dimensions: ``{"image": (1, 3, 224, 224)}``.
+        config: the config with the model's name; default: ``tvmake.yaml`` here, unless ``model`` is a file.
+        name: its name in results; default: from its file or class.
+        trusted: let loading the source run code of the source.
 
     Raises:
-        InputError: there is no such model, an argument is wrong, or PyTorch cannot export it.
+        InputError: the model does not exist, an argument is invalid, or PyTorch cannot export it.
     """
     from tvmake.api import sources
-    from tvmake.running.arguments import checked, path_of
+    from tvmake.running.arguments import path_of, validate_argument
 
-    name, trusted = checked("name", str, name), checked("trusted", bool, trusted)
-    config = checked("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
+    name, trusted = validate_argument("name", str, name), validate_argument("trusted", bool, trusted)
+    config = validate_argument("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
     if isinstance(model, str | os.PathLike):
         path_of("load", "a model's file", model)
-        return _named(os.fspath(model), inputs, Path(config) if config else None, name, trusted)
+        return _load_by_name(os.fspath(model), inputs, Path(config) if config else None, name, trusted)
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
     if "onnx.ModelProto" in kinds or hasattr(model, "SerializeToString"):
         file = sources.onnx_file(model, name)
@@ -313,12 +318,12 @@ def load(
         return Model(name or _without_digest(file), str(file), trusted=True)
     remedy = next(
         (remedy for start, remedy in IN_MEMORY.items() if any(kind.startswith(start) for kind in kinds)),
-        "give a file's path, a PyTorch module, an ONNX model, or a model's name in a config",
+        "use a file's path, a PyTorch module, an ONNX model, or a model's name in a config",
     )
-    raise InputError("load", f"a {type(model).__name__} is no model that tvmake reads", remedy)
+    raise InputError("load", f"a {type(model).__name__} is not a model that tvmake reads", remedy)
 
 
-def _named(text: str, inputs: Any, config: Path | None, name: str, trusted: bool) -> Model:
+def _load_by_name(text: str, inputs: Any, config: Path | None, name: str, trusted: bool) -> Model:
     is_file = text.startswith(ZOO) or Path(text).is_file()
     file = config or (DEFAULT_CONFIG if not is_file and DEFAULT_CONFIG.is_file() else None)
     if file is not None:
@@ -342,8 +347,8 @@ def _shapes(inputs: Any) -> Shapes:
 
 
 def _extents(shape: Any) -> Any:
-    """A shape as a list of plain numbers; what is none stays as it is, and is refused with the config."""
-    if hasattr(shape, "dtype") and hasattr(shape, "shape"):  # an array or tensor stands for its shape
+    """A shape as a list of plain numbers; other values are unchanged, and the config refuses them."""
+    if hasattr(shape, "dtype") and hasattr(shape, "shape"):  # an array or tensor represents its shape
         shape = tuple(shape.shape)
     if not isinstance(shape, Sequence) or isinstance(shape, str):
         return shape
@@ -363,14 +368,14 @@ def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spelt(target: Any) -> Any:
-    """A target's keys as TVM spells them in a text, TVM's own targets too; what is no mapping stays as it is."""
+    """A target's keys in TVM's notation, for TVM's own targets too; values other than mappings are unchanged."""
     if type(target).__module__.startswith("tvm.") and type(target).__name__ == "Target":
         target = _plain_target(json.loads(str(target)))
     return json.dumps(dict(target), default=str) if isinstance(target, Mapping) else target
 
 
 def _plain_target(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """A target's attributes without what TVM works out itself; a CPU is its own host."""
+    """A target's attributes without those that TVM derives; a CPU is its own host."""
     has_host = "host" in keys and keys.get("kind") not in ("llvm", "c")
     host = {"host": _plain_target(keys["host"])} if has_host else {}
     return {name: value for name, value in keys.items() if name not in ("keys", "tag", "host")} | host

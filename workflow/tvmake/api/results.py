@@ -18,18 +18,18 @@ SHOWN_NAMES = 8
 
 
 class Results:
-    """What a run made: one typed row a variant, in config order.
+    """The results of a run: one typed row per variant, in config order.
 
     Args:
-        place: a results directory, or a ``summary.json``.
+        path: a results directory, or a ``summary.json``.
 
     Raises:
-        InputError: there is no summary, or it is damaged.
+        InputError: the summary is missing or damaged.
     """
 
-    def __init__(self, place: Path | str = "results"):
-        self.place = path_of("Results", "a results directory or a summary.json", place)
-        self.summary = load_summary(self.place)
+    def __init__(self, path: Path | str = "results"):
+        self.path = path_of("Results", "a results directory or a summary.json", path)
+        self.summary = load_summary(self.path)
 
     @property
     def rows(self) -> list[SummaryRow]:
@@ -49,40 +49,40 @@ class Results:
     @overload
     def __getitem__(self, key: slice) -> list[SummaryRow]: ...
     def __getitem__(self, key: int | str | slice) -> SummaryRow | list[SummaryRow]:
-        """A row by its place, or by ``model/precision/target``; several by a slice."""
+        """A row by its index, or by ``model/precision/target``; several by a slice."""
         if isinstance(key, int | slice):
             return self.rows[key]
         for row in self.rows:
             if row.variant == key:
                 return row
         known = ", ".join(row.variant for row in self.rows[:SHOWN_NAMES])
-        raise KeyError(f"{key}: no such variant; there are {known}{' …' if len(self) > SHOWN_NAMES else ''}")
+        raise KeyError(f"{key}: no such variant; the variants are {known}{' …' if len(self) > SHOWN_NAMES else ''}")
 
     def best(self, model: str, target: str | None = None) -> SummaryRow:
         """The fastest variant of a model that meets its goals.
 
         Args:
-            target: among those for this target alone.
+            target: consider only variants for this target.
 
         Raises:
-            InputError: the model has none.
+            InputError: the model has no such variant.
         """
         rows = [row for row in self.rows if row.model == model and target in (None, row.target)]
         found = [row for row in rows if row.verdict == "pass" and row.latency_ms is not None]
         if not found:
-            known = ", ".join(f"{row.variant}: {row.verdict}" for row in rows) or "there is no such variant"
-            raise InputError(str(self.place), f"no variant of '{model}' meets its goals and was timed", known)
+            known = ", ".join(f"{row.variant}: {row.verdict}" for row in rows) or "no such variant"
+            raise InputError(str(self.path), f"no variant of '{model}' meets its goals and was timed", known)
         return min(found, key=lambda row: (row.latency_ms, row.variant))
 
     def package(self, row: SummaryRow) -> Path:
-        """Where the package of a row lies.
+        """The path of a row's package.
 
         Raises:
-            InputError: it was not made.
+            InputError: it was not built.
         """
         if row.package is None:
             raise InputError(row.variant, f"has no package: {row.verdict}", row.remedy)
-        root = self.place if self.place.is_dir() else self.place.parent
+        root = self.path if self.path.is_dir() else self.path.parent
         return root / row.package
 
     def records(self) -> list[dict[str, Any]]:
@@ -102,13 +102,13 @@ class Results:
         return pandas.DataFrame.from_records(self.records(), columns=list(SummaryRow.model_fields))
 
     def __repr__(self) -> str:
-        return f"<tvmake.Results {self.place / SUMMARY if self.place.is_dir() else self.place}: {counted(len(self), 'variant')}>"
+        return f"<tvmake.Results {self.path / SUMMARY if self.path.is_dir() else self.path}: {counted(len(self), 'variant')}>"
 
     def _repr_html_(self) -> str:
         rows = [
             [*(_figure(getattr(row, name)) for name in SHOWN), tuned_text(row), row.cause or ""] for row in self.rows
         ]
-        return html_table(str(self.place), (*SHOWN, "tuned", ""), rows)
+        return html_table(str(self.path), (*SHOWN, "tuned", ""), rows)
 
 
 def _figure(value: object) -> object:

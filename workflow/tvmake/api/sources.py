@@ -10,25 +10,25 @@ from tvmake.plan.single import WORK, name_of
 from tvmake.storage.files import atomic_path
 
 MODELS = WORK / "models"
-"""Where they are kept, by their content."""
+"""The directory of exported models, by content."""
 
 
 def onnx_file(model: Any, name: str) -> Path:
     """An ``onnx.ModelProto`` as a file.
 
     Raises:
-        InputError: it is larger than ONNX can hold in one file.
+        InputError: it exceeds ONNX's size limit of one file.
     """
     try:
         data = model.SerializeToString(deterministic=True)
     except ValueError as error:
         remedy = "write it with onnx.save(…, save_as_external_data=True), and load the file"
         raise InputError("the ONNX model", f"cannot be written: {error}", remedy) from None
-    place = _place(name or model.graph.name, hashlib.sha256(data).hexdigest(), ".onnx")
-    if not place.is_file():
-        with atomic_path(place) as temporary:
+    path = _place(name or model.graph.name, hashlib.sha256(data).hexdigest(), ".onnx")
+    if not path.is_file():
+        with atomic_path(path) as temporary:
             temporary.write_bytes(data)
-    return place
+    return path
 
 
 def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
@@ -50,23 +50,23 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
     program = module
     if isinstance(module, torch.nn.Module):
         if not examples:
-            remedy = "give what forward() takes: tvmake.load(module, inputs=(torch.zeros(1, 3, 224, 224),))"
+            remedy = "pass the arguments of forward(): tvmake.load(module, inputs=(torch.zeros(1, 3, 224, 224),))"
             raise InputError(called, "a PyTorch module needs example inputs", remedy)
         program = exported_program(called, module, examples)
     refuse_unreadable_state(called, program)
     signature(called, program)  # or a file would be written that PyTorch cannot read
-    place = _place(called, _program_digest(program), ".pt2")
-    if not place.is_file():
-        with atomic_path(place) as temporary:
+    path = _place(called, _program_digest(program), ".pt2")
+    if not path.is_file():
+        with atomic_path(path) as temporary:
             # PyTorch goes by the name's end.
-            written = temporary.with_name(f"{temporary.name}.pt2")
+            exported = temporary.with_name(f"{temporary.name}.pt2")
             try:
-                torch.export.save(program, written)
+                torch.export.save(program, exported)
             except NotImplementedError as error:  # of a type that it has no name for in files
                 remedy = "return tensors, tuples and dicts, and export it again"
                 raise InputError(called, f"PyTorch cannot write the program: {error}", remedy) from error
-            written.replace(temporary)
-    return place
+            exported.replace(temporary)
+    return path
 
 
 def _program_digest(program: Any) -> str:

@@ -1,4 +1,4 @@
-"""What calibration found: the range of every tensor that is to be quantised, and what stays in float."""
+"""The result of calibration: the range of every tensor to quantise, and the layers that stay in float."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from tvmake.storage.documents import FailsFast
 
 
 class TensorRange(FailsFast, BaseModel):
-    """The numbers that a tensor's 8 bits have to stand for."""
+    """The range of values that a tensor's 8 bits represent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -22,7 +22,7 @@ class TensorRange(FailsFast, BaseModel):
 
 
 class Kept(FailsFast, BaseModel):
-    """A convolution or product of matrices that stays in float32."""
+    """A convolution or matmul that stays in float32."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,33 +42,31 @@ class Calibration(FailsFast, BaseModel):
     ranges: list[TensorRange]
     """In the order in which the network computes the tensors."""
     products: int = 0
-    """How many convolutions and products of matrices are computed in integers."""
+    """The number of convolutions and matmuls that are computed in integers."""
     tables: int = 0
     """How many tables have rows in 8 bits."""
     shifts: list[list[float]] = Field(default_factory=list)
-    """What is taken off each channel of each product, in the network's order; empty where biases are not corrected."""
+    """The bias correction of each channel of each convolution or matmul, in the network's order; empty without correction."""
     kept: list[Kept] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 
     def coverage(self, most: int | None = None) -> str:
-        """What is computed in integers and what is not, in one line that names at most so many of the latter."""
+        """The integer and float layers in one line, which names at most this many of the latter."""
         total = self.products + len(self.kept)
         tables = (
-            f"; rows of {self.tables} {'tables' if self.tables > 1 else 'table'} are held in 8 bits"
+            f"; rows of {self.tables} {'tables' if self.tables > 1 else 'table'} are stored in 8 bits"
             if self.tables
             else ""
         )
         if not total:
-            return f"int8: there are no convolutions or products to quantise{tables}"
+            return f"int8: no convolutions or matmuls to quantise{tables}"
         if not self.kept:
-            return f"int8: all convolutions and products are integers ({total}){tables}"
+            return f"int8: all convolutions and matmuls use integers ({total}){tables}"
         reasons: dict[str, list[str]] = {}
-        for one in self.kept:
-            reasons.setdefault(one.reason, []).append(f"{one.operator} '{one.name}'")
+        for layer in self.kept:
+            reasons.setdefault(layer.reason, []).append(f"{layer.operator} '{layer.name}'")
         named = [
             f"{', '.join(names[:most])}{f' and {len(names) - most} more (calibration.json)' if most and len(names) > most else ''} because {reason}"
             for reason, names in reasons.items()
         ]
-        return (
-            f"int8: {self.products} of {total} convolutions and products are integers; kept: {'; '.join(named)}{tables}"
-        )
+        return f"int8: {self.products} of {total} convolutions and matmuls use integers; in float32: {'; '.join(named)}{tables}"

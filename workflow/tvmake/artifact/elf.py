@@ -35,27 +35,27 @@ class Library:
     versions: tuple[str, ...]
     """Symbol versions that those must have (``GLIBC_2.17``)."""
     android_api: int | None = None
-    """The Android API level it was linked for; None for what is not for Android."""
+    """The Android API level it was linked for; None if it is not for Android."""
     imports: tuple[str, ...] = ()
     """Symbols that others must define, but for weak ones."""
 
     @property
     def glibc(self) -> tuple[int, int] | None:
-        """The oldest glibc it loads with; None where it needs none."""
+        """The oldest glibc it loads with; None if it needs none."""
         found = [_version(name) for name in self.versions if name.startswith("GLIBC_2.")]
         return max(found, default=None)
 
 
 def machine_of(path: Path) -> str | None:
-    """The processor that a library or program is for, as in a triple; None for what is no ELF file."""
+    """The processor that a library or program is compiled for, as in a triple; None if it is not an ELF file."""
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
     return _machine(header) if len(header) == HEADER_BYTES and header[:4] == MAGIC else None
 
 
 def loaded_bytes(path: Path) -> int:
-    """The size that a library's file has at least: up to the end of what its loader maps, which kills a process that reads beyond
-    the file's end. 0 for what is no ELF file."""
+    """The minimum size of a library's file: the end of its mapped segments. A process that reads mapped memory beyond the file's end is
+    killed. 0 if it is not an ELF file."""
     with path.open("rb") as file:
         header = file.read(WIDE_HEADER_BYTES)
         if header[:4] != MAGIC:
@@ -69,8 +69,8 @@ def loaded_bytes(path: Path) -> int:
         segments = file.read(size * count)
     form = f"{order}IIQQQQ" if is_wide else f"{order}IIIII"
     most = table + size * count
-    for place in range(0, len(segments) - struct.calcsize(form) + 1, max(size, 1)):
-        kind, *fields = struct.unpack_from(form, segments, place)
+    for offset in range(0, len(segments) - struct.calcsize(form) + 1, max(size, 1)):
+        kind, *fields = struct.unpack_from(form, segments, offset)
         if kind == PT_LOAD:
             offset, length = (fields[1], fields[4]) if is_wide else (fields[0], fields[3])
             most = max(most, offset + length)
@@ -81,7 +81,7 @@ def read_library(path: Path) -> Library:
     """Read a shared library's header, dynamic section, version needs and Android note.
 
     Raises:
-        ValueError: it is no ELF file, or a damaged one.
+        ValueError: it is not an ELF file, or is damaged.
     """
     data = path.read_bytes()
     try:
@@ -92,7 +92,7 @@ def read_library(path: Path) -> Library:
 
 def _read(data: bytes) -> Library:
     if data[:4] != MAGIC:
-        raise ValueError("it is no ELF file")
+        raise ValueError("it is not an ELF file")
     is_wide, order = data[4] == 2, _order(data)
     machine = _machine(data)
     sections = _sections(data, is_wide, order)
@@ -104,8 +104,8 @@ def _read(data: bytes) -> Library:
         if section.kind == SHT_DYNAMIC:
             names = sections[section.link].offset
             form, step = (f"{order}qQ", 16) if is_wide else (f"{order}iI", 8)
-            for place in range(section.offset, section.offset + section.size, step):
-                tag, value = struct.unpack_from(form, data, place)
+            for offset in range(section.offset, section.offset + section.size, step):
+                tag, value = struct.unpack_from(form, data, offset)
                 if tag == DT_NEEDED:
                     needed.append(_text(data, names + value))
                     _check_count(needed)
@@ -150,16 +150,16 @@ def _sections(data: bytes, is_wide: bool, order: str) -> list[_Section]:
 def _versions(data: bytes, section: _Section, names: int, order: str) -> list[str]:
     """Elfxx_Verneed: a list of libraries, each with a list of versions."""
     found = []
-    place = section.offset
+    offset = section.offset
     for _ in range(section.entries):
-        _, count, _, first, following = struct.unpack_from(f"{order}HHIII", data, place)
-        inner = place + first
+        _, count, _, first, following = struct.unpack_from(f"{order}HHIII", data, offset)
+        inner = offset + first
         for _ in range(count):
             _, _, _, name, next_one = struct.unpack_from(f"{order}IHHII", data, inner)
             found.append(_text(data, names + name))
             _check_count(found)
             inner += next_one
-        place += following
+        offset += following
     return found
 
 
@@ -167,8 +167,8 @@ def _imports(data: bytes, section: _Section, names: int, is_wide: bool, order: s
     """Elfxx_Sym: undefined symbols that are not weak. The first entry of a table is none."""
     form, step = (f"{order}IBBHQQ", 24) if is_wide else (f"{order}IIIBBH", 16)
     found = []
-    for place in range(section.offset + step, section.offset + section.size, step):
-        fields = struct.unpack_from(form, data, place)
+    for offset in range(section.offset + step, section.offset + section.size, step):
+        fields = struct.unpack_from(form, data, offset)
         name, binding, defined_in = (
             (fields[0], fields[1] >> 4, fields[3]) if is_wide else (fields[0], fields[3] >> 4, fields[5])
         )

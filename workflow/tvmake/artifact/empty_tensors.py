@@ -1,4 +1,4 @@
-"""Constants without elements as calls that make them.
+"""Represent constants without elements by calls that create them.
 
 Repair: `empty-tensors`.
 """
@@ -15,8 +15,8 @@ from tvm import relax  # isort: skip
 
 
 def spell_out_empty(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module with a call in the place of each constant without elements."""
-    return _replaced(module, relax.op.zeros)
+    """Replace each constant without elements by a call."""
+    return _replace(module, relax.op.zeros)
 
 
 @tvm.transform.module_pass(opt_level=0, name="AllocateEmpty")
@@ -24,8 +24,8 @@ class AllocateEmpty:
     """Constants without elements as tensors that are allocated. Between RemovePurityChecking and CallTIRRewrite."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module without such constants."""
-        return _replaced(module, lambda shape, dtype: relax.op.builtin.alloc_tensor(shape, dtype, 0))
+        """The module with these calls replaced by constants."""
+        return _replace(module, lambda shape, dtype: relax.op.builtin.alloc_tensor(shape, dtype, 0))
 
 
 def bind_empty(module: "tvm.IRModule", params: Mapping[str, Any]) -> tuple["tvm.IRModule", dict[str, Any]]:
@@ -37,7 +37,7 @@ def bind_empty(module: "tvm.IRModule", params: Mapping[str, Any]) -> tuple["tvm.
     return relax.transform.BindParams("main", empty)(module), others
 
 
-def _replaced(module: "tvm.IRModule", make: Callable[[Any, str], Any]) -> "tvm.IRModule":
+def _replace(module: "tvm.IRModule", make: Callable[[Any, str], Any]) -> "tvm.IRModule":
     def written(constant: Any) -> Any:
         if not _is_empty(constant):
             return constant

@@ -25,17 +25,17 @@ def describe_bounds(bounds: Bounds) -> str:
 
 
 def has_size(bounds: Bounds, size: int) -> bool:
-    """Whether a size lies within bounds."""
+    """Whether a size is within bounds."""
     least, most = bounds
     return least <= size and (most is None or size <= most)
 
 
 def narrow_bounds(where: str, size: int | DimBounds, declared: Bounds | None) -> Bounds:
-    """The bounds of a dimension for which a config asks for a size, or for bounds.
+    """The bounds of a dimension with a size or bounds in the config.
 
     Args:
-        where: what errors begin with.
-        declared: what the model's file says.
+        where: the beginning of errors.
+        declared: the bounds in the model's file.
 
     Raises:
         InputError: the file contradicts it.
@@ -48,10 +48,10 @@ def narrow_bounds(where: str, size: int | DimBounds, declared: Bounds | None) ->
     if declared is not None:
         ends = [end for end in bounds if end is not None]
         if not all(has_size(declared, end) for end in ends) or ends != sorted(ends):
-            wanted = (
+            requested = (
                 describe_bounds(bounds) if isinstance(size, int) or None not in (size.min, size.max) else _spell(size)
             )
-            problem = f"is to be {wanted}, and the model's file says {describe_bounds(declared)}"
+            problem = f"should be {requested}, but the model's file says {describe_bounds(declared)}"
             raise InputError(where, problem, "stay within that, or export the model with other bounds")
     return bounds
 
@@ -70,39 +70,39 @@ def check_extents(signature: Signature, shapes: Mapping[str, Sequence[int]]) -> 
         InputError: naming the dimension, its size and the inputs.
     """
     sizes: dict[str, tuple[int, str]] = {}
-    given = [
+    sizes_given = [
         (spec, shapes[spec.name]) for spec in signature.inputs if len(shapes.get(spec.name, ())) == len(spec.shape)
     ]
     extents = [
         (extent, size, spec.name)
-        for spec, shape in given
+        for spec, shape in sizes_given
         for extent, size in zip(spec.shape, shape, strict=True)
         if isinstance(extent, str)
     ]
     for name, size, where in extents:
         known, elsewhere = sizes.setdefault(name, (size, where))
         if size != known:
-            raise InputError(
-                "inputs", f"{name} is {size} in '{where}' and {known} in '{elsewhere}'", "give it one size"
-            )
+            raise InputError("inputs", f"{name} is {size} in '{where}' and {known} in '{elsewhere}'", "use one size")
         if (bounds := signature.bounds.get(name)) is not None and not has_size(bounds, size):
             raise InputError("inputs", f"{name} is {size} in '{where}'; this package takes {describe_bounds(bounds)}")
     for expression, size, where in extents:
         if not is_arithmetic(expression):
             continue
         try:
-            wanted = evaluate_extent(expression, lambda name: sizes[name][0])
-        except (KeyError, ValueError):  # of an input that is not given, or arithmetic unknown here
+            expected = evaluate_extent(expression, lambda name: sizes[name][0])
+        except (KeyError, ValueError):  # a missing input, or unsupported arithmetic
             continue
-        if size != wanted:
-            raise InputError("inputs", f"{expression} is {size} in '{where}' and {wanted} by the other inputs")
+        if size != expected:
+            raise InputError(
+                "inputs", f"{expression} is {size} in '{where}' but should be {expected} for the other inputs"
+            )
 
 
 def evaluate_extent(expression: str, size_of: Callable[[str], int]) -> int:
-    """The value of an extent that follows from others.
+    """Evaluate a dimension that depends on others.
 
     Args:
-        size_of: the size of a dimension, by its name.
+        size_of: returns the size of a dimension by its name.
 
     Raises:
         ValueError: it is not a sum, difference, product or quotient of names and numbers.

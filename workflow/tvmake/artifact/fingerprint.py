@@ -22,4 +22,4 @@ class Fingerprint(FailsFast, BaseModel):
     runtime: str
     """TVM runtime version."""
     details: dict[str, str] = Field(default_factory=dict)
-    """GPU, driver, governor … where there are such."""
+    """GPU, driver, governor and others, if known."""

@@ -1,4 +1,4 @@
-"""mod.json: what a package is, what it was made from, and how to call it."""
+"""mod.json: a package's contents, origin and interface."""
 
 from typing import Any, Final, Literal
 
@@ -41,7 +41,7 @@ class Kernel(_Part):
     calls: int
     is_tuned: bool = False
     scheduled: Literal["record", "rule", "default"] = "default"
-    """What its schedule comes from: a tuning record, a rule for the target, or nothing, which means plain loops."""
+    """The source of its schedule: a tuning record, a rule for the target, or None for plain loops."""
     record_sha256: str | None = None
     """Digest of the tuning record that scheduled it."""
 
@@ -54,11 +54,11 @@ class Coverage(_Part):
     time_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the tunable kernels' estimated time that tuned ones have."""
     basis: Literal["latency", "operations"] = "operations"
-    """What times are estimated by: measured latencies, or operations where nothing was measured."""
+    """The basis of estimated times: measured latencies, or operation counts without measurements."""
     misses: dict[str, str]
     """Tunable kernels without a record, the slowest first, and why."""
     not_tunable: dict[str, str] = Field(default_factory=dict)
-    """Kernels that tuning leaves alone, and why."""
+    """Kernels that are not tuned, and why."""
 
 
 class UnscheduledKernel(_Part):
@@ -66,67 +66,67 @@ class UnscheduledKernel(_Part):
 
     name: str
     time_share: float = Field(ge=0, le=1)
-    """Share of the package's estimated time that these blocks take, all calls together."""
+    """The share of the package's estimated time in these blocks, over all calls."""
     blocks: list[str] = Field(default_factory=list)
-    """Its blocks without a schedule; empty where none has one."""
+    """Its blocks without a schedule; empty if no block has one."""
     reason: str
     dims: list[str] = Field(default_factory=list)
-    """The dynamic dimensions that keep it from a schedule: it gets one where they are fixed."""
+    """The dynamic dimensions that prevent a schedule: with fixed sizes there would be one."""
     is_tunable: bool = False
     """Whether tuning would look for a schedule."""
 
 
 class Unscheduled(_Part):
-    """What no schedule covers: plain loops on one core of a CPU; on a GPU, reductions that only TVM's general rule takes."""
+    """Code without a schedule: plain loops on one core of a CPU; on a GPU, reductions with only TVM's general rule."""
 
     time_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the package's estimated time; by operations, weighted on CPUs by how long each takes with and without a schedule."""
     kernels: list[UnscheduledKernel] = Field(default_factory=list)
-    """Those that take at least 1 % of the time, the slowest first."""
+    """Kernels with at least 1 % of the time, the slowest first."""
     layout_failure: str = ""
-    """Why convolutions keep a layout that suits the target less; empty where none had to."""
+    """Why convolutions keep a layout that is slower on the target; empty if none does."""
 
 
 class Placement(_Part):
-    """Which kernels and values of a package for textures are in images; the bytes count arguments and what is computed."""
+    """The kernels and values of a texture package that are in images; the bytes count arguments and computed values."""
 
     image_kernels: int
     buffer_kernels: int
     image_bytes: int
     buffer_bytes: int
     largest_image: tuple[int, int, int]
-    """Width and height in pixels, and layers, that hold each of its images."""
+    """Width and height in pixels, and layers, that suffice for each of its images."""
     in_buffers: dict[str, str]
     """The kernels without an image, and why."""
 
 
 class ClmlPart(_Part):
-    """A function of the package that Qualcomm's CLML library computes where there is one, and kernels elsewhere."""
+    """A function of the package that Qualcomm's CLML library computes if available, else kernels."""
 
     name: str
     layers: list[str]
-    """What it computes, by the names of patterns (``relu.bias.nn.conv2d``)."""
+    """The computation, as names of patterns (``relu.bias.nn.conv2d``)."""
     weights: list[str]
-    """The parameters that it takes."""
+    """The parameters that it uses."""
     weight_bytes: int
     """Of these, and of constants of the network."""
 
 
 class SelfTest(_Part):
-    """What the package tests itself by: inputs and expected outputs in self_test.npz (:mod:`tvmake.artifact.tensor_file`)."""
+    """A package's self-test: inputs and expected outputs in self_test.npz (:mod:`tvmake.artifact.tensor_file`)."""
 
     samples: int = 0
     inputs: Literal["random", "dataset"] = "random"
     reference: str = ""
-    """The framework that gave the expected outputs."""
+    """The framework that computed the expected outputs."""
     goals: dict[str, float] = Field(default_factory=dict)
-    """What each sample's outputs have to reach, by the keys of ``validation.goals``."""
+    """The goals for each sample's outputs, by the keys of ``validation.goals``."""
     why_not: str = ""
-    """Why there are fewer samples than were wanted, or none."""
+    """Why there are fewer samples than requested, or none."""
 
 
 class GraphNode(_Part):
-    """One binding of the lowered graph: what is called, on which values, giving what."""
+    """One binding of the lowered graph: the callee, its arguments, and its result."""
 
     name: str
     call: str
@@ -150,10 +150,10 @@ class Manifest(_Part):
     precision: str
     target_name: str
     network: dict[str, str]
-    """sha256 of the files of the network that it was built from: module.json, module.params, signature.json.
+    """sha256 of the network's files: module.json, module.params, signature.json.
 
-    The model file that it came from is named in a file beside the package (``tvmake.provenance.origin``): two files that hold the same
-    network, with other comments say, give the same package.
+    A file beside the package names the model file (``tvmake.provenance.origin``): two files with the same network, but for example
+    with other comments, give the same package.
     """
     signature: Signature
     parameters: list[Parameter]
@@ -169,9 +169,9 @@ class Manifest(_Part):
     unscheduled: Unscheduled | None = Field(default=None, exclude_if=lambda value: value is None)
     """None in packages of versions that did not estimate it."""
     placement: Placement | None = None
-    """For targets with textures alone."""
+    """Only for targets with textures."""
     clml: list[ClmlPart] | None = Field(default=None, exclude_if=lambda value: value is None)
-    """For targets with CLML alone."""
+    """Only for targets with CLML."""
     kernels: list[Kernel]
     graph: list[GraphNode]
     files: dict[str, FileEntry]
@@ -179,11 +179,11 @@ class Manifest(_Part):
     provenance: dict[str, Any] = Field(default_factory=dict)
     """An in-toto statement (v1) with an SLSA provenance predicate, unsigned."""
     self_test: SelfTest | None = Field(default=None, exclude_if=lambda value: value is None)
-    """None in packages of versions before there were any, and where none is wanted."""
+    """None in packages of older versions, and without a self-test."""
     is_source_quantized: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether the model that it was made from rounds activations itself, to integers or to bfloat16."""
+    """Whether the source model itself rounds activations, to integers or to bfloat16."""
     own_sha256: str = ""
-    """sha256 of this manifest without this field, as canonical JSON: tells a copying error or an edit, not a forger."""
+    """sha256 of this manifest without this field, as canonical JSON: it detects copying errors and edits, not forgery."""
 
     def sealed(self) -> "Manifest":
         """This manifest with its own digest filled in."""
@@ -197,7 +197,7 @@ class Manifest(_Part):
 
     @property
     def is_intact(self) -> bool:
-        """Whether the content is what it was when it was sealed."""
+        """Whether the content is unchanged since it was sealed."""
         return self.own_sha256 == self._digest()
 
     def _digest(self) -> str:

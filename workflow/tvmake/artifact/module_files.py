@@ -32,10 +32,10 @@ def load_module(source: Path) -> "tvm.IRModule":
         module = tvm.ir.load_json(source.read_text())
     except FileNotFoundError:
         raise InputError(str(source), "no such module file", GONE) from None
-    except Exception:  # noqa: BLE001  # TVM goes through what it says unchecked, and fails in any way
+    except Exception:  # noqa: BLE001  # TVM does not validate files, and may fail in any way
         raise InputError(str(source), "not a module file, or damaged", "delete it and run again") from None
     if not isinstance(module, tvm.IRModule):
-        raise InputError(str(source), f"holds a {type(module).__name__}, not a module", "delete it and run again")
+        raise InputError(str(source), f"contains a {type(module).__name__}, not a module", "delete it and run again")
     return module
 
 
@@ -58,5 +58,5 @@ def load_params(source: Path) -> dict[str, Any]:
         raise InputError(str(source), "no such parameter file", GONE)
     try:
         return dict(tvm.runtime.load_param_dict_from_file(str(source)))
-    except Exception:  # noqa: BLE001  # likewise
+    except Exception:  # noqa: BLE001  # as above
         raise InputError(str(source), "not a parameter file, or damaged", "delete it and run again") from None

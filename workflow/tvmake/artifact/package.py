@@ -21,20 +21,24 @@ REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
 MOST_MANIFEST_BYTES = 16 << 20
 """mod.json is read as a whole; that of a large network has a few MB."""
 
-AGAIN = "make the package again with `tvmake make`, or copy it again from where it came"
+AGAIN = "rebuild the package with `tvmake make`, or copy it again from its source"
 
 
 def check_is_package_file(file: Path) -> None:
-    """Refuse what cannot be a package's file, before anything of it is read.
+    """Refuse a file that cannot be a package, before reading it.
 
     Raises:
-        InputError: there is none, or it is a directory, a pipe, a device, a file out of a package.
+        InputError: the file is missing, or is a directory, a pipe, a device, or a file of an unpacked package.
     """
     if problem := broken_link(file):
         raise InputError(str(file), problem, "correct it, or name the package itself")
     if not file.exists():
         variant = next(Path().glob(f"*/{file}/{PACKAGE}"), None) if file.parts and not file.is_absolute() else None
-        remedy = f"name {variant}" if variant else "`tvmake make` makes packages, `tvmake compile MODEL` one of a model"
+        remedy = (
+            f"name {variant}"
+            if variant
+            else "`tvmake make` builds packages, `tvmake compile MODEL` a package of one model"
+        )
         raise InputError(str(file), "no such package", remedy)
     if file.is_dir():
         inside = file / PACKAGE
@@ -59,7 +63,7 @@ def pack(files: Mapping[str, Path], destination: Path) -> None:
     """Write ``files`` (member name → file) as a USTAR archive: sorted members, fixed owner, mode and time.
 
     Raises:
-        InputError: a file is missing, or differs from the digest the manifest gives.
+        InputError: a file is missing, or differs from its digest in the manifest.
     """
     manifest = read_manifest(files[MANIFEST].read_bytes(), str(files[MANIFEST]))
     for name, file in files.items():
@@ -79,9 +83,9 @@ def read_manifest(data: bytes, where: str) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
-            given = first["input"]
-            problem = f"mod.json is of schema version {given}, expected {SCHEMA_VERSION}"
-            is_newer = isinstance(given, int) and given > SCHEMA_VERSION
+            version = first["input"]
+            problem = f"mod.json has schema version {version}, expected {SCHEMA_VERSION}"
+            is_newer = isinstance(version, int) and version > SCHEMA_VERSION
             raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else AGAIN) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"
         raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", AGAIN) from None
@@ -91,10 +95,10 @@ def read_manifest(data: bytes, where: str) -> Manifest:
 
 
 def load_manifest(file: Path, where: str) -> Manifest:
-    """Read a mod.json that lies by itself.
+    """Read a mod.json outside a package.
 
     Raises:
-        InputError: missing, no plain file, damaged, or of another schema version.
+        InputError: missing, not a plain file, damaged, or another schema version.
     """
     try:
         return read_manifest(read_plain(file, MOST_MANIFEST_BYTES, "manifest", AGAIN), where)
@@ -112,7 +116,7 @@ def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:
         raise InputError(where, f"{name} is missing", AGAIN)
     size = file.stat().st_size
     entry = manifest.files.get(name)
-    # A size that differs says enough; large files are not read for nothing.
+    # A different size is enough evidence; large files are not read then.
     found = digest_file(file) if entry is None or size == entry.size else ""
     _check_entry(FileEntry(sha256=found, size=size), name, manifest, where)
 
@@ -219,4 +223,4 @@ def _check_names(names: set[str], package: Path) -> None:
 def _check_known(names: set[str], manifest: Manifest, package: Path) -> None:
     unknown = sorted(names - set(manifest.files) - {MANIFEST})
     if unknown:
-        raise InputError(str(package), f"holds files its manifest does not name: {', '.join(unknown)}", AGAIN)
+        raise InputError(str(package), f"has files that are not in its manifest: {', '.join(unknown)}", AGAIN)

@@ -1,4 +1,4 @@
-"""The directories of a run, as patterns. Which files lie in them, the stages declare."""
+"""The directories of a run, as patterns; the stages declare their files."""
 
 RUN = "{results}"
 MODEL = RUN + "/{model}"
@@ -9,4 +9,4 @@ ASSIGNED = VARIANT + "/assigned"
 ROUND = RUN + "/tuning/{target}/round{number}"
 
 HISTORY = "history"
-"""The directory in the results with the summaries of earlier runs, which cannot be made again."""
+"""The directory in the results for summaries of earlier runs, which cannot be rebuilt."""

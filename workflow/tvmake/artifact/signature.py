@@ -1,4 +1,4 @@
-"""What goes into a network and what comes out: names, shapes and dtypes, in order."""
+"""A network's inputs and outputs: names, shapes and dtypes, in order."""
 
 from typing import Annotated
 
@@ -10,16 +10,16 @@ Dim = Annotated[int, Field(ge=0)] | str
 """A fixed extent, or the name of a dynamic dimension."""
 
 Bounds = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)] | None]
-"""The smallest and the largest size of a dynamic dimension; None where there is no largest."""
+"""The minimum and the maximum size of a dynamic dimension; None without a maximum."""
 
 
 class TensorSpec(FailsFast, BaseModel):
     """One input or output.
 
     ``name`` is the name in the source model, ``relax_name`` the one in the Relax function (``input.1`` becomes
-    ``input_1``). ``shape`` holds ints for fixed extents and names for dynamic ones; ``dtype`` is TVM's spelling.
-    ``range`` is an inclusive (low, high) bound of sensible values where the source tells one (an embedding's row
-    count, an image scaled to 0..1); random inputs stay inside it.
+    ``input_1``). ``shape`` has ints for fixed dimensions and names for dynamic ones; ``dtype`` is TVM's notation.
+    ``range`` is an inclusive (low, high) bound of sensible values if the source has one (an embedding's row count, an image
+    scaled to 0..1); random inputs stay within it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,7 +39,7 @@ class Signature(FailsFast, BaseModel):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     bounds: dict[str, Bounds] = Field(default_factory=dict, exclude_if=lambda bounds: not bounds)
-    """Of dynamic dimensions, by name; those that it lacks take any size."""
+    """Bounds of dynamic dimensions, by name; a missing one may have any size."""
 
     @property
     def dynamic_dimensions(self) -> dict[str, list[str]]:

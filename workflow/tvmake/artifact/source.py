@@ -1,4 +1,4 @@
-"""Where a model came from."""
+"""The source of a model."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,9 +8,9 @@ from tvmake.storage.notes.known_digests import has_digest
 
 
 class SourceRecord(FailsFast, BaseModel):
-    """What the import stage read: the source as configured, its files' digests, and what the frontend noted.
+    """The input of the import stage: the configured source, its files' digests, and the frontend's notes.
 
-    Nothing of it is in a package; it is named beside one.
+    No part of it is in a package; a file beside the package names it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -20,18 +20,18 @@ class SourceRecord(FailsFast, BaseModel):
     files: dict[str, str]
     """sha256 by path as configured."""
     notes: dict[str, str | int | list[str]]
-    """``weights`` is the sha256 of what a PyTorch source was loaded or drawn as."""
+    """``weights`` is the sha256 of a PyTorch source's loaded or random weights."""
 
     def check_files(self) -> None:
-        """Refuse files that are others than those that were imported.
+        """Refuse source files that changed since the import.
 
         Raises:
-            InputError: a file has changed since the import, or is gone.
+            InputError: a file has changed since the import, or was deleted.
         """
         for name, digest in self.files.items():
             if not has_digest(name, digest):
                 problem = f"has changed since it was imported, from sha256 {digest[:12]}…"
-                raise InputError(name, problem, "`tvmake make` again imports it as it is now")
+                raise InputError(name, problem, "`tvmake make` imports the current file")
 
     def summary(self) -> str:
         """Format and files with their sha256 in full, in one line; of a network that tvmake draws itself its name."""

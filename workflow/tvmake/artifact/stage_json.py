@@ -14,8 +14,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MOST_BYTES = 256 << 20
 
-GONE = "`tvmake make` makes it again; where it was there before, something deletes or moves files while this runs"
-"""What to do about a file of an earlier stage that is missing."""
+GONE = "`tvmake make` rebuilds it; if it existed before, another program deletes or moves files"
+"""The remedy for a missing file of an earlier stage."""
 
 LONGEST_KEY = 80
 """Characters of a key that a message names."""

@@ -1,11 +1,11 @@
-"""The files that say what is to be tuned: a variant's kernels, and what each kernel of a target may spend."""
+"""The files of tuning tasks: a variant's kernels, and the trials for each kernel of a target."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.storage.documents import FailsFast
 
 DYNAMIC = "its shapes are dynamic"
-"""Why a kernel of open extents is not tuned."""
+"""Why a kernel with dynamic dimensions is not tuned."""
 
 
 class _File(FailsFast, BaseModel):
@@ -28,7 +28,7 @@ class Task(_File):
 
 
 class TaskList(_File):
-    """What extract writes."""
+    """The output of the extract stage."""
 
     schema_version: int = 1
     target: str
@@ -42,13 +42,13 @@ class KernelBudget(_File):
 
     name: str
     trials: int = Field(ge=0)
-    """Candidates to have measured by the end of this round, those of earlier runs included."""
+    """The number of measured candidates at the end of this round, including earlier runs."""
     users: list[str]
     """The variants that contain it, as ``model/precision``."""
 
 
 class Budget(_File):
-    """What budget writes: every kernel of a target that is to be tuned, heaviest first."""
+    """The output of the budget stage: every kernel to tune for a target, most expensive first."""
 
     schema_version: int = 1
     target_name: str

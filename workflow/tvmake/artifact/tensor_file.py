@@ -1,4 +1,4 @@
-"""Tensors in one ``.npz``, with fixed bytes: how inputs and outputs travel between stages and devices.
+"""Tensors in one ``.npz`` with reproducible bytes: inputs and outputs between stages and devices.
 
 Members are ``<kind>/<name>/<number>.npy`` (names percent-encoded, numbers from 00000), stored uncompressed with fixed
 time stamps: equal content is equal bytes, whatever zlib is installed. ``numpy.load`` opens such a file.
@@ -19,14 +19,14 @@ DAMAGE = (
     ValueError, TypeError, LookupError, OverflowError, OSError, EOFError, MemoryError, RuntimeError, SyntaxError,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What numpy and zipfile raise over arrays that are damaged: numpy reads an array's header as a Python literal."""
+"""Exceptions of numpy and zipfile for damaged arrays: numpy parses an array's header as a Python literal."""
 
 
 def reason(error: Exception) -> str:
-    """What one of DAMAGE says, in a line."""
+    """The message of one of DAMAGE, in a line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if text.startswith("Object arrays"):
-        return "it holds Python objects, not numbers"
+        return "it has Python objects instead of numbers"
     return next(iter(text.strip().splitlines()), type(error).__name__)
 
 
@@ -51,10 +51,10 @@ def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
 
 
 def check_stored(archive: zipfile.ZipFile) -> None:
-    """Refuse an archive from elsewhere that is not as :func:`write_array` makes them: what is compressed may unpack to anything.
+    """Refuse an archive from outside that :func:`write_array` would not write: compressed members may unpack to any size.
 
     Raises:
-        ValueError: a member is compressed, or there are two of one name.
+        ValueError: a member is compressed, or two have the same name.
     """
     names = archive.namelist()
     if len(set(names)) < len(names) or any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
@@ -62,14 +62,14 @@ def check_stored(archive: zipfile.ZipFile) -> None:
 
 
 def read_array(archive: zipfile.ZipFile, name: str, dtype: str | None = None) -> np.ndarray:
-    """Read a member; zipfile checks its CRC on the way.
+    """Read a member; zipfile checks its CRC.
 
     Args:
-        dtype: the element type to see in raw bytes; numpy's format keeps the bytes of bfloat16 and 8-bit floats but
-            not their type.
+        dtype: the element type for raw bytes; numpy's format stores the bytes of bfloat16 and 8-bit floats without their
+            type.
 
     Raises:
-        KeyError: there is no such member.
+        KeyError: the member is missing.
         One of DAMAGE: it is damaged.
     """
     array = np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)

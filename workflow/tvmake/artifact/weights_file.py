@@ -12,10 +12,10 @@ MOST_NAMES, LONGEST_NAME, MOST_AXES = 1 << 20, 1 << 16, 64
 
 
 def parameter_names(file: Path) -> set[str]:
-    """The parameters that a file has, with all that they hold.
+    """The parameters of a file, with their values.
 
     Raises:
-        ValueError: it is no such file, or cut short.
+        ValueError: it is not such a file, or is truncated.
     """
     with file.open("rb") as opened:
         try:

@@ -1,9 +1,9 @@
-"""The assignments of precisions to layers between which there is only to choose: each the fastest at its noise.
+"""Pareto-optimal assignments of precisions to layers: each is the fastest at its noise.
 
-What a layer gains and what noise it adds are taken to add up: latencies because kernels run one after the other, but for what a cast
-costs between neighbours of different precisions; noise powers because errors of independent roundings are uncorrelated, so that to
-first order their powers at the output add (Widrow and Kollar, "Quantization Noise", 2008; for networks: Zhou et al., "Adaptive
-Quantization for Deep Neural Networks", AAAI 2018). Whoever uses a prediction measures it.
+Gains and noise of layers are assumed to add up: latencies because kernels run in sequence, except for casts between neighbours of
+different precisions; noise powers because independent rounding errors are uncorrelated, so to first order their powers at
+the output add (Widrow and Kollar, "Quantization Noise", 2008; for networks: Zhou et al., "Adaptive Quantization for Deep
+Neural Networks", AAAI 2018). Users of a prediction measure it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from tvmake.quantize.precision import LayerPrecision
 
 MOST_LABELS = 200
-"""Partial assignments kept for each state of the layers that are still read; where there are more, of those within a step of latency
-the most accurate one."""
+"""Maximum number of partial assignments per state of the layers that are still read; beyond it, only the most accurate in each
+interval of latency is kept."""
 
 MOST_SPAN = 5
-"""Of a tensor that is read more than so many parts after the one that makes it, the cost of a cast is not predicted."""
+"""Casts of a tensor that is read by more than this number of later parts are not predicted."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Option:
     """A part of the network in one precision."""
 
     latency_ms: float
-    """Against the part as it is in the base: negative where it is faster."""
+    """Relative to the part in the base's precision: negative if it is faster."""
     noise: float
     """Power at the output, as a share of the output's."""
 
@@ -36,16 +36,16 @@ class Edge:
     source: int
     target: int
     cost_ms: Mapping[LayerPrecision, float]
-    """What it takes to cast it from or to the base's precision, by the other one."""
+    """The cost of a cast from or to the base's precision, by the other precision."""
 
     def between(self, first: LayerPrecision, second: LayerPrecision) -> float:
-        """What casting takes; nothing where both ends have the same precision."""
+        """The cost of a cast; 0 if both ends have the same precision."""
         return 0.0 if first == second else max(self.cost_ms.get(first, 0.0), self.cost_ms.get(second, 0.0))
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """An assignment, and what is expected of it."""
+    """An assignment with its predicted latency and noise."""
 
     precisions: tuple[LayerPrecision, ...]
     """Of each part."""
@@ -59,7 +59,7 @@ def predict(
     base_ms: float,
     precisions: Sequence[LayerPrecision],
 ) -> Predicted:
-    """What is expected of one assignment."""
+    """The prediction for one assignment."""
     chosen = [of_part[one] for of_part, one in zip(options, precisions, strict=True)]
     casts = sum(edge.between(precisions[edge.source], precisions[edge.target]) for edge in _near(edges))
     return Predicted(
@@ -70,15 +70,15 @@ def predict(
 def pareto_front(
     options: Sequence[Mapping[LayerPrecision, Option]], edges: Sequence[Edge], base_ms: float
 ) -> list[Predicted]:
-    """Every assignment that no other one is both faster and more accurate than, the fastest first.
+    """All Pareto-optimal assignments, the fastest first.
 
-    Dynamic programming over the parts in their order. A state is the precisions of the parts that later ones read; of each, the
-    partial assignments that nothing dominates are kept. Exact as long as there are no more than MOST_LABELS of them.
+    Dynamic programming over the parts in order. A state is the precisions of the parts that later ones read; for each state, the
+    partial assignments that are not dominated are kept. The result is exact unless there are more than MOST_LABELS of them.
 
     Args:
-        options: of each part, by precision.
-        edges: between the parts, from an earlier one to a later one.
-        base_ms: the latency of the network whose parts are all in the base.
+        options: the options of each part, by precision.
+        edges: between parts, from an earlier one to a later one.
+        base_ms: the latency of the network with all parts in the base's precision.
     """
     into: dict[int, list[Edge]] = {}
     last_read: dict[int, int] = {}
@@ -106,7 +106,7 @@ def pareto_front(
 
 
 def undominated(labels: Sequence[Predicted], most: int | None = None) -> list[Predicted]:
-    """Those that no other one is both faster and more accurate than, the fastest first; about ``most`` of them."""
+    """The Pareto-optimal labels, the fastest first; about ``most`` of them."""
     kept: list[Predicted] = []
     for label in sorted(labels, key=lambda one: (one.latency_ms, one.noise, one.precisions)):
         if not kept or label.noise < kept[-1].noise:

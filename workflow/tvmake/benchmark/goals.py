@@ -1,4 +1,4 @@
-"""Goals of latency, memory and size against what was measured."""
+"""Goals of latency, memory and size, compared with measurements."""
 
 from collections.abc import Iterator
 
@@ -16,9 +16,9 @@ def missed_performance(goals: Goals, package_bytes: int, latency: Latency | None
     """The goals of latency, memory and size that a package misses.
 
     Args:
-        goals: those of the variant; numeric ones do not matter.
+        goals: the variant's; numeric ones are ignored.
         package_bytes: the size of package.tar.
-        latency: what was measured; None for a package that runs nowhere, of which only the size is judged.
+        latency: the measurement; None for a package that does not run, whose size alone is judged.
     """
     return [*_of_package(goals, package_bytes), *(_of_run(goals, latency) if latency else ())]
 
@@ -48,7 +48,7 @@ def _of_run(goals: Goals, latency: Latency) -> Iterator[MissedGoal]:
     )
     for name, limit, measured, unit in limits:
         if limit is not None and (measured is None or measured > limit):
-            reason = "the device does not tell" if measured is None else f"{measured:.4g} {unit}"
+            reason = "unknown on this device" if measured is None else f"{measured:.4g} {unit}"
             yield _missed(name, limit, measured, reason)
 
 

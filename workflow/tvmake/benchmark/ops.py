@@ -18,10 +18,10 @@ class KernelCall(FailsFast, BaseModel):
 
 
 class KernelRow(FailsFast, BaseModel):
-    """One kernel in one run of the model.
+    """The time of one kernel in a run of the model.
 
-    ``calls`` is the mean over the profiled runs, ``median_ms`` is of all their calls, ``total_ms`` the product of the two, ``share`` is of
-    the sum over all kernels. That sum leaves out what happens between kernels, and profiling slows kernels down: shares are
+    ``calls`` is the mean over the profiled runs, ``median_ms`` the median of all calls, ``total_ms`` their product, and ``share`` relative
+    to the sum over all kernels. The sum excludes time between kernels, and profiling slows kernels down: shares are
     meaningful, the sum is not the model's latency.
     """
 

@@ -13,7 +13,7 @@ from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 
 TIE = 0.02
-"""Latencies within this share of the fastest cannot be told from it; of those the most accurate is chosen."""
+"""Latencies within this share of the fastest count as equal; the most accurate of them is chosen."""
 
 
 class _File(FailsFast, BaseModel):
@@ -21,30 +21,30 @@ class _File(FailsFast, BaseModel):
 
 
 class ChosenLayer(_File):
-    """A convolution or product of matrices, with the element-wise work that follows it."""
+    """A convolution or matmul, with the element-wise operators after it."""
 
     name: str
-    """The variable that holds its result."""
+    """The variable of its result."""
     operator: str
     part: int
     """Layers of the same part have the same precision, as far as they can."""
     able: list[LayerPrecision]
-    """What it can be computed in."""
+    """The precisions that it supports."""
     why_not: str = ""
     """Why it has fewer precisions than are chosen among."""
 
 
 class Effect(_File):
-    """What it does to have one part of the network alone in a precision."""
+    """The effect of one part of the network in a precision."""
 
     part: int
     precision: LayerPrecision
     noise: float | None
-    """Power of what it changes at the output, as a share of the output's power."""
+    """Power of the change at the output, as a share of the output's power."""
     gain_ms: float | None
     """How much faster the network is, conversions to and from the part included."""
     problem: str = ""
-    """Why there are no figures."""
+    """The reason without figures."""
 
 
 class MeasuredAssignment(_File):
@@ -53,9 +53,9 @@ class MeasuredAssignment(_File):
     name: str
     assignment: LayerAssignment
     latency_ms: float | None = None
-    """The smallest of all samples; None where it was not measured."""
+    """The minimum of all samples; None without a measurement."""
     rounds_ms: list[float] = []
-    """The smallest sample of each round, by turns with the other candidates."""
+    """The minimum sample of each round, interleaved with the other candidates."""
     noise: float | None = None
     """Power of the error at the output, as a share of the output's power, over all samples."""
     sqnr_db: float | None = None
@@ -82,11 +82,11 @@ class MeasuredAssignment(_File):
 
 
 class PrecisionChoice(_File):
-    """The choice, and what it rests on."""
+    """The choice, and its basis."""
 
     schema_version: Literal[1] = 1
     assignment: LayerAssignment
-    """What was chosen."""
+    """The name of the chosen candidate."""
     chosen: str
     """The name of the candidate."""
     because: str
@@ -97,13 +97,13 @@ class PrecisionChoice(_File):
     candidates: list[MeasuredAssignment] = []
     """The fastest first; those without figures last."""
     data: Literal["dataset", "random", ""] = ""
-    """What noise and goals were measured on."""
+    """The data for noise and goals."""
     samples: int = 0
     missed: list[MissedGoal] = []
     """The goals that even the chosen one misses."""
     warnings: list[str] = []
     fingerprint: Fingerprint | None = None
-    """The device that latencies are of; None where nothing was measured."""
+    """The device of the latencies; None without measurements."""
 
     @property
     def mix(self) -> str:
@@ -113,7 +113,7 @@ class PrecisionChoice(_File):
     @property
     def summary(self) -> str:
         """The choice in one line: ``3 int8, 1 float32: 0.31 ms, 38.2 dB; fastest that meets the goals``."""
-        found = next((one for one in self.candidates if one.name == self.chosen), None)
+        found = next((candidate for candidate in self.candidates if candidate.name == self.chosen), None)
         figures = ""
         if found is not None and found.latency_ms is not None and found.sqnr_db is not None:
             figures = f": {found.latency_ms:.3g} ms, {found.sqnr_db:.1f} dB"
@@ -129,13 +129,13 @@ def mix(assignment: LayerAssignment, layers: int) -> str:
 
 
 def choose(candidates: Sequence[MeasuredAssignment]) -> tuple[int, str]:
-    """The place of the best candidate, and why it is: the fastest that meets the goals, of those as fast the most accurate; where none
-    meets them, the nearest.
+    """The index of the best candidate, and the reason: the fastest that meets the goals, and the most accurate of equally fast ones; if
+    none meets them, the nearest.
 
     Raises:
-        ValueError: none was measured.
+        ValueError: no candidate was measured.
     """
-    able = [number for number, one in enumerate(candidates) if one.is_measured]
+    able = [number for number, candidate in enumerate(candidates) if candidate.is_measured]
     meeting = [number for number in able if not candidates[number].missed]
     if not able:
         raise ValueError("no candidate was measured")
@@ -157,27 +157,29 @@ def choose(candidates: Sequence[MeasuredAssignment]) -> tuple[int, str]:
     )
 
 
-def explained(candidates: Sequence[MeasuredAssignment], chosen: int, because: str) -> list[MeasuredAssignment]:
-    """The candidates with their place on the front and the reason of each, the fastest first."""
+def explain_choices(candidates: Sequence[MeasuredAssignment], chosen: int, because: str) -> list[MeasuredAssignment]:
+    """The candidates with their membership in the front and their reasons, the fastest first."""
     best = candidates[chosen]
     found = []
-    for number, one in enumerate(candidates):
-        better = _dominating(one, candidates)
+    for number, candidate in enumerate(candidates):
+        better = _dominating(candidate, candidates)
         if number == chosen:
             reason = because
-        elif not one.is_measured:
-            reason = one.problem or "not measured"
-        elif one.missed:
-            reason = f"misses {'; '.join(missed_goal_text(goal) for goal in one.missed)}"
+        elif not candidate.is_measured:
+            reason = candidate.problem or "not measured"
+        elif candidate.missed:
+            reason = f"misses {'; '.join(missed_goal_text(goal) for goal in candidate.missed)}"
         else:
-            times = (one.latency_ms or 0.0) / (best.latency_ms or 1.0)
+            times = (candidate.latency_ms or 0.0) / (best.latency_ms or 1.0)
             if times > 1 + TIE:
-                reason = f"takes {times:.2f} × as long as the chosen one"
+                reason = f"takes {times:.2f} × as long as the chosen candidate"
             else:
                 reason = "as fast as the chosen one, and less accurate"
             if better is not None:
                 reason += f"; '{better.name}' is faster and more accurate"
-        found.append(one.model_copy(update={"is_on_front": one.is_measured and better is None, "reason": reason}))
+        found.append(
+            candidate.model_copy(update={"is_on_front": candidate.is_measured and better is None, "reason": reason})
+        )
     return sorted(found, key=lambda one: (not one.is_measured, one.latency_ms or math.inf, one.name))
 
 
@@ -197,12 +199,12 @@ def _dominating(one: MeasuredAssignment, candidates: Sequence[MeasuredAssignment
         return None
     mine = (one.latency_ms or 0.0, one.noise or 0.0)
     better = [
-        other
-        for other in candidates
-        if other.is_measured
-        and (other.latency_ms or 0.0) <= mine[0]
-        and (other.noise or 0.0) <= mine[1]
-        and ((other.latency_ms or 0.0), (other.noise or 0.0)) != mine
+        candidate
+        for candidate in candidates
+        if candidate.is_measured
+        and (candidate.latency_ms or 0.0) <= mine[0]
+        and (candidate.noise or 0.0) <= mine[1]
+        and ((candidate.latency_ms or 0.0), (candidate.noise or 0.0)) != mine
     ]
     return min(better, key=lambda other: other.latency_ms or 0.0, default=None)
 

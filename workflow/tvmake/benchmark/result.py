@@ -1,4 +1,4 @@
-"""What a benchmark writes: the raw samples first, everything else follows from them."""
+"""The output of the benchmark stage: raw samples, and figures computed from them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -22,12 +22,11 @@ Condition = str | int | float | bool | None
 
 
 class LatencyReport(FailsFast, BaseModel):
-    """One package measured on one device.
+    """The measurement of one package on one device.
 
-    ``samples_ms`` are in the order they were taken, each the mean of ``number`` runs; ``number`` is what was used,
-    which ``min_repeat_ms`` may have raised above the measurement's. ``load_ms`` is from opening the package to being
-    ready to run, ``first_run_ms`` the first run, which pays for what is built or uploaded on demand.
-    ``conditions`` is what could explain a difference: governor, temperature, threads, load of the machine.
+    ``samples_ms`` are in order of measurement, means of ``number`` runs each; ``min_repeat_ms`` may have raised ``number`` above
+    the measurement's. ``load_ms`` is the time from opening the package until it can run, ``first_run_ms`` the first run, which includes
+    lazy compilation and uploads. ``conditions`` may explain differences: governor, temperature, threads, load of the machine.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -51,7 +50,7 @@ class LatencyReport(FailsFast, BaseModel):
 
 
 class Latency(FailsFast, BaseModel):
-    """latency.json: raw samples and statistics, of which package, on which device; and of the baseline, if one was wanted."""
+    """latency.json: raw samples and statistics of a package on a device, and of the baseline if requested."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -61,12 +60,12 @@ class Latency(FailsFast, BaseModel):
     """The runtime's own memory, before the package was loaded."""
     fingerprint: Fingerprint
     baseline: Baseline | NoBaseline | None = None
-    """The source model in its own framework, or why there is no figure of it; None where none was asked for."""
+    """The source model in its own framework, or the reason without figures; None if it was not requested."""
 
     @property
     def speedup(self) -> LatencyComparison | None:
-        """The package against the baseline, by the measurement's percentile: ``ratio`` is the baseline's latency over the
-        package's, above 1 where the package is faster. None without a baseline."""
+        """The package relative to the baseline, by the measurement's percentile: ``ratio`` is the baseline's latency over the
+        package's, above 1 if the package is faster. None without a baseline."""
         if not isinstance(self.baseline, Baseline):
             return None
         measured = self.report

@@ -17,17 +17,17 @@ OUTLIER_SCORE = 3.5
 """Modified z-score beyond which a sample is an outlier (Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993)."""
 
 DRIFT_SAMPLES = 8
-"""With fewer samples than this, nothing is said about drift."""
+"""With fewer samples than this, drift is not judged."""
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 """Of the interval of a ratio."""
 
 THRESHOLD = 0.05
-"""Relative change to ignore whatever its significance."""
+"""The relative change that is ignored, regardless of its significance."""
 
 CHUNK = 2_000_000
-"""Resampled values to hold at once."""
+"""Resampled values in memory at once."""
 
 Percentile = Literal["p50", "p90", "p99"]
 
@@ -37,12 +37,12 @@ SampleMs = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
 class LatencyStatistics(FailsFast, BaseModel):
-    """Statistics of one measurement, in ms unless a name says otherwise.
+    """Statistics of one measurement, in ms unless the name has another unit.
 
     ``cv`` is the standard deviation over the mean. ``mad_ms`` is the median absolute deviation from the median.
     ``drift`` is the median of the last quarter of the samples over that of the first quarter, minus 1: above 0 the
-    device got slower while it was measured. ``noise`` lists why the figures should not be trusted to better than
-    ``noise_cv``; it is empty for a quiet measurement.
+    device became slower. ``noise`` has the reasons why the figures are less precise than ``noise_cv``; it is empty for a
+    quiet measurement.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -72,10 +72,10 @@ class LatencyStatistics(FailsFast, BaseModel):
 
 
 def latency_statistics(samples_ms: Sequence[float], noise_cv: float = 0.05) -> LatencyStatistics:
-    """Statistics of raw samples in the order they were taken.
+    """Statistics of raw samples in order of measurement.
 
     Args:
-        noise_cv: coefficient of variation, and drift, from which the measurement counts as noisy.
+        noise_cv: a measurement with a larger coefficient of variation or drift is noisy.
 
     Raises:
         ValueError: there are no samples, or one is negative or not finite.
@@ -114,8 +114,8 @@ def latency_statistics(samples_ms: Sequence[float], noise_cv: float = 0.05) -> L
 def count_outliers(samples_ms: Sequence[float]) -> int:
     """Samples whose modified z-score 0.6745·|x − median| / MAD is beyond 3.5.
 
-    Where more than half of the samples are equal, the MAD is 0; the mean absolute deviation times 1.2533 / 1.4826
-    takes its place, as Iglewicz and Hoaglin advise.
+    If more than half of the samples are equal, the MAD is 0; the mean absolute deviation times 1.2533 / 1.4826 replaces
+    it, as Iglewicz and Hoaglin advise.
     """
     samples = _checked(samples_ms)
     deviations = np.abs(samples - np.median(samples))
@@ -124,11 +124,11 @@ def count_outliers(samples_ms: Sequence[float]) -> int:
 
 
 class LatencyComparison(FailsFast, BaseModel):
-    """Two measurements of the same thing.
+    """The comparison of two measurements.
 
     ``ratio`` is the candidate's statistic over the baseline's; below 1 the candidate is faster. ``low`` and ``high``
     bound it with 95 % confidence. ``verdict`` is "same" unless the interval excludes 1 *and* the change exceeds
-    ``threshold``: repeating a run on another day moves latency by more than its samples' spread tells.
+    ``threshold``: latencies differ between days by more than the spread of their samples.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -152,12 +152,12 @@ def compare_latency(
     """Compare two sets of samples by a percentile, with a bootstrap confidence interval of the ratio.
 
     The percentile bootstrap (Efron & Tibshirani, 1993, chapter 13) resamples both sides 2,000 times with a fixed
-    seed, so equal samples give an equal verdict. Neighbouring samples share the machine's state and are not independent:
+    seed, so equal samples give an equal verdict. Neighbouring samples are not independent, because they share the machine's state:
     blocks of n^(1/3) of them are drawn together, in a circle (Politis & Romano, "A circular block-resampling procedure
     for stationary data", 1992).
 
     Args:
-        threshold: relative change to ignore whatever its significance.
+        threshold: the relative change that is ignored, regardless of its significance.
 
     Raises:
         ValueError: a side has no samples, or one is negative or not finite.
@@ -196,13 +196,13 @@ class Speedup(NamedTuple):
 
 
 def relative_change(old: Speedup, new: Speedup) -> Speedup:
-    """How many times as slow a package got against its baseline, which was measured in the same minutes in both runs.
+    """The slowdown of a package relative to its baseline, which was measured in the same minutes in both runs.
 
-    What slows a whole machine down slows both, and is not in this figure. The bounds take the logarithms of both speedups for normal
-    and independent.
+    Slowdowns of the whole machine affect both and cancel out. The bounds assume normal, independent logarithms of both
+    speedups.
     """
     change = old.ratio / new.ratio
-    spread = math.hypot(*(math.log(each.high / each.low) / 2 for each in (old, new)))
+    spread = math.hypot(*(math.log(speedup.high / speedup.low) / 2 for speedup in (old, new)))
     return Speedup(change, change / math.exp(spread), change * math.exp(spread))
 
 

@@ -1,1 +1,1 @@
-"""A run for another site: config, lock, records and packages in one file, and how it is taken in."""
+"""A run for another site: config, lock, records and packages in one file, and its import."""

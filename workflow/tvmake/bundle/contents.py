@@ -1,4 +1,4 @@
-"""What a bundle holds: bundle.json names every file with size and digest."""
+"""The contents of a bundle: bundle.json lists every file with size and digest."""
 
 from pathlib import Path
 from typing import Final, Literal
@@ -20,12 +20,12 @@ CONFIG = "tvmake.yaml"
 RECORDS = "records.jsonl.gz"
 PACKAGES = "packages/"
 INPUTS = "inputs/"
-"""The members of a bundle; packages lie in ``packages/<model>/<precision>/<target>/``, inputs as the config names them."""
+"""The members of a bundle; packages are in ``packages/<model>/<precision>/<target>/``, inputs have the names in the config."""
 
 MOST_CONTENTS_BYTES = 64 << 20
 """bundle.json is read as a whole."""
 
-AGAIN = "copy the bundle again from where it came"
+AGAIN = "copy the bundle again from its source"
 
 
 class Contents(FailsFast, BaseModel):
@@ -63,7 +63,7 @@ def parse_contents(data: bytes, bundle: Path) -> Contents:
     if version != SCHEMA_VERSION or isinstance(version, bool):
         shown = canonical_json(version)[:20]
         raise InputError(
-            str(bundle), f"is of schema version {shown}, expected {SCHEMA_VERSION}", "use the tvmake that wrote it"
+            str(bundle), f"has schema version {shown}, expected {SCHEMA_VERSION}", "use the tvmake that wrote it"
         )
     try:
         return parse(Contents, data)

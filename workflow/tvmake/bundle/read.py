@@ -1,4 +1,4 @@
-"""From a bundle to files and records: everything is checked before anything is placed."""
+"""Import a bundle's files and records: everything is checked before anything is written."""
 
 import gzip
 import shutil
@@ -24,63 +24,63 @@ from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
 from tvmake.provenance.check import beside, check_package
 from tvmake.records.sharing.exchange import import_records
-from tvmake.records.sharing.ingest import Ingested
+from tvmake.records.sharing.ingest import IngestReport
 from tvmake.records.sharing.portable import FREE_BYTES, MOST_RATIO
 from tvmake.records.store import RecordStore
 from tvmake.storage.files import atomic_path, digest_file, scratch_directory, writing
 from tvmake.storage.tar import extract, read_tar
 
 NO_INPUTS = {LOCK, CONFIG, RECORDS, CONTENTS, PACKAGES.rstrip("/"), "profiles", "rules", "snakefile", "workflow"}
-"""What no input is called: it would be a part of the bundle, or of a workflow, which runs."""
+"""Names that inputs may not have: parts of a bundle, or of a workflow, which would run."""
 
 
 @dataclass
 class Imported:
-    """What became of a bundle."""
+    """The result of an import."""
 
     contents: Contents
     placed: list[Path] = field(default_factory=list)
     unchanged: list[Path] = field(default_factory=list)
     """Files that were there already, byte for byte."""
     replaced: list[Path] = field(default_factory=list)
-    records: Ingested | None = None
+    records: IngestReport | None = None
 
 
 def read_bundle(bundle: Path, into: Path, store: RecordStore, *, replace: bool = False) -> Imported:
-    """Check a bundle, add its records to the store, and place its files; doing so again changes nothing.
+    """Check a bundle, add its records to the store, and write its files; doing so again changes nothing.
 
     Args:
-        into: the directory for config, lock, packages and inputs; made if it is not there.
-        replace: put the bundle's files over others of the same name.
+        into: the directory for config, lock, packages and inputs; created if necessary.
+        replace: overwrite files of the same name.
 
     Raises:
-        InputError: the bundle is truncated, altered, unsafe, of another version, or files of the same name are there
-            that differ. Nothing is placed then.
+        InputError: the bundle is truncated, altered, unsafe or of another version, or differs from existing files. Nothing is
+            written then.
         MachineError: the directory or the store cannot be written.
     """
     if into.exists() and not into.is_dir():
-        raise InputError(str(into), "is no directory", "name one with --into")
+        raise InputError(str(into), "is not a directory", "name one with --into")
     nearest = next(parent for parent in (into, *into.absolute().parents) if parent.is_dir())
     with writing(into), scratch_directory(nearest) as unpacked:
         contents = _unpack(bundle, unpacked)
         _check(bundle, unpacked, contents)
         imported = Imported(contents)
-        places = {member: into / _place(member) for member in contents.files if member != RECORDS}
-        differing = _sort(unpacked, places, imported)
+        destinations = {member: into / _destination(member) for member in contents.files if member != RECORDS}
+        differing = _sort(unpacked, destinations, imported)
         if differing and not replace:
             more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
             raise InputError(
-                str(into / _place(differing[0])),
-                f"is there and differs from the bundle's{more}; nothing was placed",
+                str(into / _destination(differing[0])),
+                f"exists and differs from the bundle's{more}; nothing was written",
                 "import into another directory with --into, or put the bundle's over it with --replace",
             )
         if RECORDS in contents.files:
             imported.records = import_records(store, unpacked / RECORDS)
-        for member, place in places.items():
-            if place in imported.unchanged:
+        for member, path in destinations.items():
+            if path in imported.unchanged:
                 continue
-            (imported.replaced if member in differing else imported.placed).append(place)
-            with atomic_path(place) as temporary:
+            (imported.replaced if member in differing else imported.placed).append(path)
+            with atomic_path(path) as temporary:
                 shutil.copyfile(unpacked / member, temporary)
     return imported
 
@@ -94,7 +94,7 @@ def is_bundle(file: Path) -> bool:
 
 
 def _unpack(bundle: Path, directory: Path) -> Contents:
-    """Extract into an empty directory, member by member, each checked as soon as it is there."""
+    """Extract into an empty directory, checking each member at once."""
     contents: Contents | None = None
     extracted: dict[str, FileEntry] = {}
     for member in read_tar(bundle, "bundle", AGAIN, nested=True):
@@ -103,15 +103,15 @@ def _unpack(bundle: Path, directory: Path) -> Contents:
                 raise InputError(str(bundle), f"{CONTENTS} has {member.size} bytes", AGAIN)
             contents = parse_contents(member.read(member.size), bundle)
             continue
-        _place(member.name, bundle)
+        _destination(member.name, bundle)
         if contents is None:
-            # Sorted as they are written, bundle.json is the first.
+            # Members are sorted, so bundle.json is the first.
             raise InputError(
                 str(bundle), f"does not begin with {CONTENTS}: no bundle, or not as tvmake wrote it", AGAIN
             )
         entry = contents.files.get(member.name)
         if entry is None:
-            raise InputError(str(bundle), f"holds {member.name!r}, which {CONTENTS} does not name", AGAIN)
+            raise InputError(str(bundle), f"has {member.name!r}, which {CONTENTS} does not list", AGAIN)
         if member.size != entry.size:
             raise InputError(str(bundle), f"{member.name} has {member.size} bytes, expected {entry.size}", AGAIN)
         path = directory / member.name
@@ -129,33 +129,33 @@ def _unpack(bundle: Path, directory: Path) -> Contents:
     return contents
 
 
-def _place(member: str, bundle: Path | None = None) -> str:
-    """Where a member goes, below the directory of the import.
+def _destination(member: str, bundle: Path | None = None) -> str:
+    """A member's path, relative to the directory of the import.
 
     Raises:
-        InputError: a bundle has no such member.
+        InputError: it is not a valid member of a bundle.
     """
     if member in (LOCK, CONFIG, RECORDS):
         return member
-    # A hidden file may be one that other programs obey.
+    # Other programs may obey hidden files.
     is_hidden = any(part.startswith(".") for part in member.split("/"))
     if member.startswith(PACKAGES) and not is_hidden:
         return member
     name = member.removeprefix(INPUTS)
     if name == member or is_hidden or name.split("/")[0].casefold() in NO_INPUTS:
-        raise InputError(str(bundle or member), f"holds {member!r}, which is no part of a bundle", AGAIN)
+        raise InputError(str(bundle or member), f"has {member!r}, which is not a valid member", AGAIN)
     return name
 
 
 def _check(bundle: Path, directory: Path, contents: Contents) -> None:
-    """The lock, and that packages and inputs are those that it names.
+    """Read the lock, and check that packages and inputs match it.
 
     Raises:
-        InputError: something is missing, damaged, or not the lock's.
+        InputError: a file is missing, damaged, or differs from the lock.
     """
     for name in (LOCK, CONFIG):
         if name not in contents.files:
-            raise InputError(str(bundle), f"holds no {name}", AGAIN)
+            raise InputError(str(bundle), f"has no {name}", AGAIN)
     try:
         locked = read_lock(directory / LOCK)
     except InputError as error:
@@ -164,7 +164,7 @@ def _check(bundle: Path, directory: Path, contents: Contents) -> None:
         raise InputError(str(bundle), f"{CONFIG} is not the config that its lock names", AGAIN)
     named = {PACKAGES + entry.path for entry in locked.artifacts if entry.path.endswith("/package.tar")}
     if missing := sorted(named - set(contents.files)):
-        raise InputError(str(bundle), f"holds no {missing[0]}, which its lock names", AGAIN)
+        raise InputError(str(bundle), f"has no {missing[0]}, which its lock lists", AGAIN)
     for name, entry in contents.files.items():
         _check_member(bundle, directory, name, entry, locked)
     if RECORDS in contents.files:
@@ -181,9 +181,9 @@ def _check_member(bundle: Path, directory: Path, name: str, entry: FileEntry, lo
     package = directory / PACKAGES / folder / "package.tar"
     if file != package.name:
         if not package.is_file() or directory / name not in beside(package):
-            raise InputError(str(bundle), f"holds {name!r}, which belongs to no package", AGAIN)
+            raise InputError(str(bundle), f"has {name!r}, which belongs to no package", AGAIN)
         return
-    if entry.sha256 not in {one.sha256 for one in locked.artifacts if one.path == path}:
+    if entry.sha256 not in {artifact.sha256 for artifact in locked.artifacts if artifact.path == path}:
         raise InputError(str(bundle), f"{name} is not the package that its lock names", AGAIN)
     try:
         check_package(directory / name)
@@ -201,27 +201,27 @@ def _refuse_bomb(bundle: Path, records: Path) -> None:
                 if found > allowed:
                     raise InputError(
                         str(bundle),
-                        f"{RECORDS} unpacks to more than {allowed >> 20} MiB: it is made to fill disks",
+                        f"{RECORDS} unpacks to more than {allowed >> 20} MiB: it would fill the disk",
                         AGAIN,
                     )
     except (OSError, EOFError, zlib.error):
-        raise InputError(str(bundle), f"{RECORDS} is no file of records, or damaged", AGAIN) from None
+        raise InputError(str(bundle), f"{RECORDS} is not a file of records, or is damaged", AGAIN) from None
 
 
-def _sort(directory: Path, places: dict[str, Path], imported: Imported) -> list[str]:
-    """Notes what is there already; gives the members whose place another file has.
+def _sort(directory: Path, destinations: dict[str, Path], imported: Imported) -> list[str]:
+    """Record the unchanged files; returns the members whose files exist with other content.
 
     Raises:
-        InputError: something else than a file is in a place, or above it something else than a directory.
+        InputError: a path has a link or directory, or a parent that is not a directory.
     """
     differing = []
-    for member, place in places.items():
-        above = next(parent for parent in place.absolute().parents if parent.exists())
-        if not above.is_dir() or place.is_symlink() or (place.exists() and not place.is_file()):
-            raise InputError(str(place), "is there, and is no plain file", "move it away, or import --into elsewhere")
-        if place.is_file():
-            if digest_file(place) == digest_file(directory / member):
-                imported.unchanged.append(place)
+    for member, path in destinations.items():
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+        if not above.is_dir() or path.is_symlink() or (path.exists() and not path.is_file()):
+            raise InputError(str(path), "exists and is not a plain file", "move it away, or import --into elsewhere")
+        if path.is_file():
+            if digest_file(path) == digest_file(directory / member):
+                imported.unchanged.append(path)
             else:
                 differing.append(member)
     return differing

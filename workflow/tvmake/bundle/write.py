@@ -23,12 +23,12 @@ def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool
     """Write a bundle; the same run and the same records give the same bytes.
 
     Args:
-        lock: of the run whose packages the plan names.
-        with_inputs: put the models and the modules with passes in, so that the other site can make the run again.
+        lock: the lock of the plan's run.
+        with_inputs: include the models and the modules with passes, so that the other site can repeat the run.
 
     Raises:
-        InputError: a package is missing, damaged or not the lock's, or an input has changed or lies outside.
-        MachineError: the bundle cannot be written, or the records not read.
+        InputError: a package is missing, damaged or differs from the lock, or an input has changed or is outside the directory.
+        MachineError: the bundle cannot be written, or the records cannot be read.
     """
     locked = read_lock(lock)
     files: dict[str, Path] = {LOCK: lock}
@@ -64,7 +64,7 @@ def _packages(plan: Plan, locked: Lock) -> list[tuple[str, Path]]:
             continue
         path = Path(plan.config.results) / entry.path
         if not path.is_file():
-            raise InputError(str(path), "is in the lock, and is not there", "run `tvmake make`, then `tvmake lock`")
+            raise InputError(str(path), "is in the lock, but is missing", "run `tvmake make`, then `tvmake lock`")
         if digest_file(path) != entry.sha256:
             raise InputError(str(path), "is not the package that the lock names", "run `tvmake lock` again")
         found.append((PACKAGES + entry.path, path))
@@ -75,13 +75,15 @@ def _inputs(plan: Plan, locked: Lock) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for name, paths in inputs(plan).items():
         if is_dataset(name):
-            continue  # not needed to make a package, and often large or not ours to pass on
+            continue  # not needed to build a package, and often large or confidential
         (path,) = paths
         parts = PurePosixPath(name).parts
         if PurePosixPath(name).is_absolute() or ".." in parts:
-            raise InputError(name, "lies outside the working directory", "put it below, and name it so in the config")
+            raise InputError(
+                name, "is outside the working directory", "move it into the directory, and adapt the config"
+            )
         if not path.is_file() or digest_file(path) != locked.origins.inputs.get(name):
-            raise InputError(name, "is not the file that the lock names", "run `tvmake make`, then `tvmake lock`")
+            raise InputError(name, "differs from the file in the lock", "run `tvmake make`, then `tvmake lock`")
         found[INPUTS + str(PurePosixPath(name))] = path
     return found
 
@@ -89,7 +91,7 @@ def _inputs(plan: Plan, locked: Lock) -> dict[str, Path]:
 def _workloads(locked: Lock) -> list[tuple[TuningContext, str]]:
     """The kernels that the lock names, each with all that was measured of it."""
     found = {
-        (records.place, kernel.workload)
+        (records.context, kernel.workload)
         for records in locked.records.values()
         for kernel in records.kernels
         if kernel.record is not None
@@ -106,5 +108,7 @@ def _store(plan: Plan) -> str | None:
     stores = {plan.context(variant).tuning.store for variant in plan.variants if plan.context(variant).is_tuned}
     if len(stores) > 1:
         named = ", ".join(str(store or "the user's") for store in sorted(stores, key=str))
-        raise InputError("tuning.store", f"a bundle takes the records of one store, and targets have several ({named})")
+        raise InputError(
+            "tuning.store", f"a bundle has the records of one store, but the targets use several ({named})"
+        )
     return next(iter(stores), None)

@@ -1,6 +1,6 @@
-"""The cache in front of the hermetic stages: what one checkout made, another one takes.
+"""The cache for results of hermetic stages, shared between checkouts.
 
-``key`` is what a result is made of, ``identity`` and ``compiler`` what this machine adds to that, ``entry`` how results
-are stored and checked, ``directory`` and ``remote`` where, ``eviction`` what has to go, ``step`` puts all of it in front
-of a stage. The stages know nothing of it.
+``key`` describes what a result depends on, ``identity`` and ``compiler`` the part of it that belongs to this machine. ``entry``
+stores and checks results, in a ``directory`` or ``remote``ly; ``eviction`` removes old ones, and ``step`` runs a stage with the
+cache. The stages do not know of it.
 """

@@ -1,4 +1,4 @@
-"""What links mod.so, as far as it can change a byte of it."""
+"""The identity of the linker of mod.so, as far as it can change the file's bytes."""
 
 import os
 import re
@@ -19,12 +19,12 @@ TRACE = "-Wl,--trace"
 
 @cache
 def compiler_identity(driver: str) -> dict[str, str]:
-    """The driver, its linker, the start files and libraries it links with, and what it makes of a small library.
+    """The driver, its linker, the start files and libraries that it links, and its output for a small library.
 
-    Paths are left out: the same compiler at another place makes the same bytes.
+    Paths are left out: the same compiler in another directory writes the same bytes.
 
     Raises:
-        NotCacheableError: it does not say what it reads.
+        NotCacheableError: it does not report its input files.
     """
     if (version := _zig(driver)) is not None:
         return version
@@ -35,9 +35,9 @@ def compiler_identity(driver: str) -> dict[str, str]:
     identity = {"version": _output_of(driver, "--version"), "driver": digest_file(Path(os.path.realpath(found)))}
     if program := shutil.which(linker):
         identity["linker"] = digest_file(Path(program))
-    # Objects from compiling get names of their own each time; with one made before, the linker's are all that is new.
-    with temporary_directory("tvmake-cc-") as place:
-        directory = str(place)
+    # Compiled objects get random names each time; with an existing object, only the linker's output is new.
+    with temporary_directory("tvmake-cc-") as temporary:
+        directory = str(temporary)
         (Path(directory) / "probe.c").write_text(PROBE)
         _run([driver, "-c", "-fPIC", "-o", "probe.o", "probe.c"], directory)
         traced = _run([driver, "-shared", "-fPIC", TRACE, "-o", "probe.so", "probe.o"], directory)
@@ -47,14 +47,14 @@ def compiler_identity(driver: str) -> dict[str, str]:
             raise NotCacheableError(f"{driver} links nothing")
         identity["probe"] = digest_file(library)
     if not read:
-        raise NotCacheableError(f"{driver} does not say which files it links with")
+        raise NotCacheableError(f"{driver} does not report which files it links")
     files = sorted(f"{Path(path).name} {digest_file(Path(path))}" for path in read)
     identity["files"] = digest_bytes("\n".join(files).encode())
     return identity
 
 
 def _zig(driver: str) -> dict[str, str] | None:
-    """zig brings linker and C libraries along: its version says all, and the name of tvmake's script for it the rest."""
+    """zig includes linker and C libraries: its version and the name of tvmake's script for it are its identity."""
     path = Path(driver)
     if path.parent.name != "toolchains" or not path.name.startswith("zig-"):
         return None

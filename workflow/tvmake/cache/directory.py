@@ -1,11 +1,11 @@
-"""Entries in a directory of this machine's file systems, network ones included.
+"""Entries in a directory of this machine's file systems, including network file systems.
 
-    entries/<key>        one file an entry; its time of change is that of its last use
-    quarantine/<key>-…   entries that were found bad
-    lock                 held while something is removed
+        entries/<key>        one file per entry; its modification time is that of its last use
+        quarantine/<key>-…   bad entries
+        lock                 held during removals
 
-An entry is written under another name and renamed, so that readers see it complete or not at all and need no lock. A reader
-that has opened an entry reads it to its end whatever happens to its name.
+An entry is written under another name and renamed, so readers see it complete or not at all and need no lock. A reader of an
+open entry can read it to its end even if it is removed.
 """
 
 import errno
@@ -42,14 +42,14 @@ class DirectoryStore:
     def __init__(self, root: Path, limit_bytes: int | None):
         self.root = root
         self.limit_bytes = limit_bytes
-        self.place = str(root)
+        self.location = str(root)
         self._entries = root / ENTRIES
         try:
             mode = root.stat().st_mode
         except OSError:
-            return  # not there yet, or said when it is used
+            return  # missing, or reported when it is used
         if not stat.S_ISDIR(mode):
-            raise InputError(f"cache: {root}", "is no directory", "name another one")
+            raise InputError(f"cache: {root}", "is not a directory", "name another one")
         if mode & stat.S_IWOTH:
             raise InputError(
                 f"cache: {root}",
@@ -89,7 +89,7 @@ class DirectoryStore:
                 with temporary.open("wb") as file:
                     write(file)
                 if self.limit_bytes is not None:
-                    # What others are writing counts as well: all of it fits once it has its name.
+                    # Entries that are being written count too: they will get their names.
                     self._shrink(self.limit_bytes, keep=key)
             with suppress(OSError):
                 (self._entries / key).chmod(self._file_mode())
@@ -113,8 +113,8 @@ class DirectoryStore:
             return  # somebody else did
         except OSError as error:
             raise self._trouble("cannot be written", error) from error
-        kept = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
-        self.forget_quarantined([stored.key for stored in kept[QUARANTINED:]])
+        newest_first = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
+        self.forget_quarantined([stored.key for stored in newest_first[QUARANTINED:]])
 
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
@@ -154,7 +154,7 @@ class DirectoryStore:
         if not self.root.is_dir():
             try:
                 self.root.parent.mkdir(parents=True, exist_ok=True)
-                # What lies here becomes code that is run: nobody else may put anything in unless its owner says so.
+                # Entries become code that runs: others may only write them with the owner's permission.
                 self.root.mkdir(mode=0o700, exist_ok=True)
             except FileExistsError as error:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
@@ -166,7 +166,7 @@ class DirectoryStore:
     def _make_like_root(self, directory: Path) -> None:
         if not directory.is_dir():
             directory.mkdir(exist_ok=True)
-            directory.chmod(self._mode())  # mkdir takes the umask off
+            directory.chmod(self._mode())  # mkdir applies the umask
 
     def _mode(self) -> int:
         return stat.S_IMODE(self.root.stat().st_mode) & 0o777
@@ -179,7 +179,7 @@ class DirectoryStore:
         lock = FileLock(self.root / "lock", timeout=PATIENCE_S, mode=self._file_mode())
         try:
             with lock:
-                # The entry that is replaced goes by itself.
+                # The replaced entry is removed by the rename.
                 files = [stored for stored in self._files(self._entries) if stored.key != keep]
                 excess = sum(stored.size for stored in files) - limit_bytes
                 gone = least_recently_used([stored for stored in files if _KEY.fullmatch(stored.key)], excess)
@@ -219,7 +219,7 @@ class DirectoryStore:
 
 
 def _inside(directory: Path) -> int:
-    """How many bytes a directory holds: what is being written lies in one."""
+    """The total size of a directory's files in bytes, including files that are being written."""
     sizes = 0
     for path in directory.rglob("*"):
         with suppress(FileNotFoundError):

@@ -1,12 +1,12 @@
-"""An entry: one file with all outputs of a stage, what they were made of, and the digest of every byte.
+"""An entry: one file with all outputs of a stage, the description of its inputs, and a digest over every byte.
 
     tvmake-cache 1 <sha256 of the next line> <its HMAC-SHA256 with the secret, or ->
     {"key": …, "material": …, "outputs": {role: {"sha256": …, "size": …}}, …}
     <the files' content, in the order of roles and names>
 
-Nothing in an entry is taken for true before it is checked: the seal over the
-second line, that its key is the one that was asked for and belongs to its material, that it holds exactly the outputs that are
-asked for, the file's size, and at last each output's digest, before any of them gets its name.
+Everything in an entry is checked before use: the seal over the second line, that its key is the requested one and matches its
+material, that its outputs are the requested ones, the file's size, and finally each output's digest, before any output gets
+its name.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from tvmake.storage.remote import first_line
 MAGIC = "tvmake-cache 1"
 
 UNSEALED = "-"
-"""Stands for the HMAC where there is no secret."""
+"""The value in place of the HMAC without a secret."""
 
 _SEAL = re.compile(rf"{MAGIC} ([0-9a-f]{{64}}) ([0-9a-f]{{64}}|{UNSEALED})\n".encode())
 
@@ -40,7 +40,7 @@ LONGEST_HEADER = 16 << 20
 BLOCK = 1 << 20
 
 SNAKEMAKE_STAMP = ".snakemake_timestamp"
-"""Snakemake puts it into directories that a rule makes."""
+"""A file that Snakemake creates in output directories of rules."""
 
 LONGEST_NAME = 255
 """Bytes in one part of a path, as file systems have it."""
@@ -73,13 +73,13 @@ class Header(_Record):
     material: dict[str, Any]
     outputs: dict[str, StoredFile | StoredDirectory]
     run_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """What the stage took when it was run, in seconds."""
+    """The stage's run time, in seconds."""
     made_at: str
     """UTC, ISO 8601."""
 
     @property
     def files(self) -> list[tuple[str, str | None, StoredFile]]:
-        """Role, path in the role's directory (None for a file) and content, in the order they lie in."""
+        """Role, path in the role's directory (None for a file) and content, in the order of storage."""
         found: list[tuple[str, str | None, StoredFile]] = []
         for role, stored in sorted(self.outputs.items()):
             if isinstance(stored, StoredFile):
@@ -98,7 +98,7 @@ def describe(key_material: Material, outputs: Mapping[str, Path], run_s: float, 
     """The header for a stage's outputs.
 
     Raises:
-        NotCacheableError: an output is missing, or a directory holds something besides files.
+        NotCacheableError: an output is missing, or a directory contains other things than files.
     """
     return Header(
         key=key(key_material),
@@ -111,7 +111,7 @@ def describe(key_material: Material, outputs: Mapping[str, Path], run_s: float, 
 
 
 def size_of(header: Header) -> int:
-    """Size of the whole entry, in bytes; a few more than it has without a secret."""
+    """The size of the whole entry in bytes; an upper bound without a secret."""
     line = _text(header)
     return LONGEST_SEAL + len(line) + header.content_bytes
 
@@ -127,7 +127,7 @@ def write(header: Header, outputs: Mapping[str, Path], file: BinaryIO, secret: b
     for role, name, stored in header.files:
         path = outputs[role] if name is None else outputs[role] / name
         with path.open("rb") as source:
-            if _copied(_Content(source), stored.size, file) != stored.sha256 or source.read(1):
+            if _copy(_Content(source), stored.size, file) != stored.sha256 or source.read(1):
                 raise NotCacheableError(f"{path} changed while it was stored")
 
 
@@ -141,7 +141,7 @@ def read_header(file: BinaryIO, size: int, requested_key: str, secret: bytes | N
     seal, line = _line(file, LONGEST_SEAL), _line(file, LONGEST_HEADER)
     seal_match = _SEAL.fullmatch(seal)
     if seal_match is None:
-        raise BadEntryError("it is no entry of this version")
+        raise BadEntryError("it is not an entry of this version")
     if seal_match[1].decode() != hashlib.sha256(line).hexdigest():
         raise BadEntryError("its header is altered")
     if secret is not None and not hmac.compare_digest(seal_match[2].decode(), _hmac(line, secret)):
@@ -166,25 +166,25 @@ def read_header(file: BinaryIO, size: int, requested_key: str, secret: bytes | N
 
 
 def take(header: Header, file: BinaryIO, outputs: Mapping[str, Path]) -> None:
-    """Write the outputs from an entry's content; all of them, or none when one is not what its digest says.
+    """Write the outputs from an entry's content; all of them, or none if one does not match its digest.
 
     Raises:
-        BadEntryError: the content is damaged, or the entry holds other outputs.
-        CacheTroubleError: it cannot be read.
+        BadEntryError: the content is damaged, or the entry has other outputs.
+        CacheTroubleError: the entry cannot be read.
         MachineError: an output cannot be written.
     """
     if set(header.outputs) != set(outputs):
-        raise BadEntryError(f"it holds {', '.join(sorted(header.outputs))} instead of {', '.join(sorted(outputs))}")
+        raise BadEntryError(f"it has {', '.join(sorted(header.outputs))} instead of {', '.join(sorted(outputs))}")
     content = _Content(file)
     with ExitStack() as stack:
-        places = {
+        paths = {
             role: stack.enter_context(
                 atomic_path(outputs[role]) if isinstance(stored, StoredFile) else atomic_directory(outputs[role])
             )
             for role, stored in sorted(header.outputs.items())
         }
         for role, name, stored in header.files:
-            path = places[role] if name is None else places[role] / name
+            path = paths[role] if name is None else paths[role] / name
             if name is not None:
                 try:
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def take(header: Header, file: BinaryIO, outputs: Mapping[str, Path]) -> None:
                 except (FileExistsError, NotADirectoryError):
                     raise BadEntryError(f"two of its files are in each other's way: {name!r}") from None
             with path.open("wb") as written:
-                if _copied(content, stored.size, written) != stored.sha256:
+                if _copy(content, stored.size, written) != stored.sha256:
                     raise BadEntryError(f"{role}{f'/{name}' if name else ''} is altered: its sha256 differs")
 
 
@@ -205,7 +205,7 @@ def check(header: Header, file: BinaryIO) -> None:
     """
     content = _Content(file)
     for role, name, stored in header.files:
-        if _copied(content, stored.size, None) != stored.sha256:
+        if _copy(content, stored.size, None) != stored.sha256:
             raise BadEntryError(f"{role}{f'/{name}' if name else ''} is altered: its sha256 differs")
 
 
@@ -249,7 +249,7 @@ def _line(file: BinaryIO, longest: int) -> bytes:
     while len(line) <= longest and not line.endswith(b"\n"):
         try:
             part = file.readline(longest + 1 - len(line))
-        except Exception as error:  # each of fsspec's backends has exceptions of its own
+        except Exception as error:  # fsspec's backends have their own exceptions
             raise CacheTroubleError(f"cannot be read ({first_line(error)})") from error
         if not part:
             break
@@ -260,7 +260,7 @@ def _line(file: BinaryIO, longest: int) -> bytes:
 
 
 class _Content:
-    """Content that is read in order; ends early where the file does."""
+    """Content that is read in order; may end early."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
@@ -269,7 +269,7 @@ class _Content:
         while size:
             try:
                 block = self._file.read(min(BLOCK, size))
-            except Exception as error:  # each of fsspec's backends has exceptions of its own
+            except Exception as error:  # fsspec's backends have their own exceptions
                 raise CacheTroubleError(f"cannot be read ({first_line(error)})") from error
             if not block:
                 return
@@ -277,8 +277,8 @@ class _Content:
             yield block
 
 
-def _copied(content: _Content, size: int, destination: BinaryIO | None) -> str:
-    """Copy so many bytes, or what there is of them; their sha256."""
+def _copy(content: _Content, size: int, destination: BinaryIO | None) -> str:
+    """Copy up to ``size`` bytes; returns their sha256."""
     sha256 = hashlib.sha256()
     for block in content.upto(size):
         sha256.update(block)

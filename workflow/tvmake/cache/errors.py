@@ -6,8 +6,8 @@ class CacheTroubleError(Exception):
 
 
 class BadEntryError(Exception):
-    """An entry that is damaged, forged or another one than its name says. The text is the reason, in one line."""
+    """An entry that is damaged, forged, or does not match its name; the text is the reason, in one line."""
 
 
 class NotCacheableError(Exception):
-    """A result that may depend on something no key holds. The text names it, in one line."""
+    """A result that may depend on something outside the key; the text names it, in one line."""

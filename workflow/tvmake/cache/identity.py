@@ -1,8 +1,7 @@
-"""What of this machine can change a result's bytes: libraries, interpreter, processor, environment.
+"""The parts of this machine that can change a result's bytes: libraries, interpreter, processor, environment.
 
-A version alone says too little of a library: builds of one version differ, and people patch what they have installed.
-So a library's identity is the list of digests that its wheel was installed with, and one whose files have other sizes
-by now has none.
+A library's version is not enough: builds of one version differ, and people patch installed files. So a library's identity is
+the list of digests in its wheel's record; a library whose files have other sizes than recorded has none.
 """
 
 import importlib.util
@@ -54,10 +53,10 @@ DISTRIBUTIONS = {
     ),
     "packageurl": ("packageurl-python",),
 }
-"""What has to be installed for an import, what it stands on included as far as it writes bytes."""
+"""The distributions of an import, including dependencies that affect bytes."""
 
 SILENT = frozenset({"filelock", "platformdirs", "keras"})
-"""They find directories and take turns; no byte comes from them. Keras reads models that are never cached, as they run code."""
+"""Distributions without effect on bytes: they find directories or take locks. Keras reads models that run code and are never cached."""
 
 HARMLESS = frozenset({"TVM_TRACKER_HOST", "TVM_TRACKER_PORT", "TVM_TRACKER_KEY", "PYTORCH_NVML_BASED_CUDA_CHECK"})
 """Where devices are, and how torch looks for one: nothing hermetic goes by it."""
@@ -74,8 +73,8 @@ def machine() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """The variables that can change what libraries and linkers make; twice where they had another value when libraries
-    were loaded."""
+    """The variables that affect the output of libraries and linkers; with two values if they changed after libraries were
+    loaded."""
     present, at_load = _relevant(os.environ), _relevant(loaded.ENVIRONMENT)
     changed = {
         f"{name} when loaded": at_load.get(name, "")
@@ -110,20 +109,20 @@ def libraries(imports: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _check_origin(imported: str, distribution: str) -> None:
-    """See that an import finds what is installed, and not something before it on ``sys.path``."""
+    """Check that an import finds the installed package rather than an earlier one on ``sys.path``."""
     try:
         spec = importlib.util.find_spec(imported)
         root = Path(str(metadata.distribution(distribution).locate_file("")))
     except (metadata.PackageNotFoundError, ValueError):
-        return  # absent, which is an identity too
-    # A package in several places (google) has no file of its own.
+        return  # absent, which is a valid identity
+    # A package in several directories (google) has no file.
     if spec and spec.origin and not Path(spec.origin).resolve().is_relative_to(root.resolve()):
         raise NotCacheableError(f"{imported} comes from {spec.origin}, not from the {distribution} that is installed")
 
 
 @cache
 def library(name: str) -> str:
-    """``<version> <digest>`` of an installed distribution; ``absent`` where there is none.
+    """``<version> <digest>`` of an installed distribution; ``absent`` if it is not installed.
 
     Raises:
         NotCacheableError: as for :func:`libraries`.
@@ -139,7 +138,7 @@ def library(name: str) -> str:
         if file.hash and file.parts[0] != ".." and not file.parts[0].endswith(".dist-info") and file.suffix != ".pyc"
     )
     if not known:
-        raise NotCacheableError(f"{name} was not installed from a wheel, so that its version does not say what it is")
+        raise NotCacheableError(f"{name} was not installed from a wheel, so its version does not identify it")
     if any(_changed_since(installed.locate_file(file)) for file in installed.files or () if file.name == "RECORD"):
         raise NotCacheableError(f"{name} was installed while this ran")
     for path, _, size in known:
@@ -159,6 +158,6 @@ def _changed_since(file: object) -> bool:
 
 @cache
 def backends() -> tuple[str, ...]:
-    """The plug-ins that TVM loads with itself, besides tvmake's own, which changes nothing that is built."""
+    """Plug-ins that TVM loads itself, except tvmake's own, which does not affect builds."""
     found = [point for point in metadata.entry_points(group="tvm.backends") if not point.value.startswith("tvmake.")]
     return tuple(sorted(f"{point.name}={point.value} {point.dist.version if point.dist else ''}" for point in found))

@@ -1,4 +1,4 @@
-"""The contents of a whole cache, and whether they are as they were stored."""
+"""Inspect and verify the contents of a whole cache."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tvmake.errors import InputError
 
 @dataclass(frozen=True)
 class Inspected:
-    """An entry and what became of reading it."""
+    """An entry and the result of reading it."""
 
     stored: Stored
     header: Header | None
@@ -44,7 +44,7 @@ def inspect(store: Store, secret: bytes | None, thoroughly: bool) -> Iterator[In
 
 
 def summarise(config: CacheConfig, store: Store, secret: bytes | None) -> dict[str, Any]:
-    """Entries, bytes and the work in them, by stage; and what of the cache cannot be used.
+    """Entries, bytes and run times by stage; and the unusable entries.
 
     Raises:
         CacheTroubleError: the cache cannot be read.
@@ -60,7 +60,7 @@ def summarise(config: CacheConfig, store: Store, secret: bytes | None) -> dict[s
         stage["bytes"] += entry.stored.size
         stage["run_s"] = round(stage["run_s"] + entry.header.run_s, 2)
     return {
-        "cache": store.place,
+        "cache": store.location,
         "read_only": config.read_only,
         "sealed": secret is not None,
         "size_limit_bytes": config.limit_bytes,
@@ -82,14 +82,14 @@ def entry_details(store: Store, key: str, secret: bytes | None) -> dict[str, Any
     found = [stored.key for stored in store.entries() if stored.key.startswith(key)] if len(key) >= 8 else []
     if len(found) != 1:
         raise InputError(
-            f"cache: {store.place}",
+            f"cache: {store.location}",
             f"{'several keys begin' if found else 'no key begins'} with '{key}'",
-            "a step's log names the key it was taken from; give 8 or more of its digits",
+            "a step's log has its key; use 8 or more of its digits",
         )
     with store.open(found[0]) as opened:
         if opened is None:
-            raise InputError(f"cache: {store.place}", f"{found[0]} was removed meanwhile")
+            raise InputError(f"cache: {store.location}", f"{found[0]} was removed meanwhile")
         try:
             return read_header(*opened, found[0], secret).model_dump(mode="json")
         except BadEntryError as error:
-            raise InputError(f"cache: {store.place}", f"{found[0]}: {error}", "`tvmake cache verify`") from None
+            raise InputError(f"cache: {store.location}", f"{found[0]}: {error}", "`tvmake cache verify`") from None

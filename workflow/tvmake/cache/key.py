@@ -1,8 +1,8 @@
-"""What a hermetic stage's result is made of; the sha256 of that is the key it is cached under.
+"""The description of everything that a hermetic stage's result depends on; its sha256 is the cache key.
 
-A key holds everything that can change a byte of the outputs and nothing else. Where inputs lie is no part of it; the
-digests of their content are. What cannot be known (code of the user, a compiler that does not say what it reads) makes a
-result not cacheable.
+A key covers everything that can change a byte of the outputs, and nothing else. Paths of inputs are not part of it; digests of
+their content are. Unknown influences (user code, a compiler that does not report its input files) make a result not
+cacheable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from tvmake.cache import identity, loaded
 from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.recipe import Recipe
-from tvmake.storage.code_fingerprint import changed_at, fingerprint, foreign
+from tvmake.storage.code_fingerprint import changed_at, fingerprint, third_party_imports
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
 from tvmake.targets.code_kind import foreign_kind
 from tvmake.targets.options import TargetOptions
 
 KEY_VERSION = 1
-"""Of what a key is made of; another one makes every key another one."""
+"""Version of the description's format; a new version changes every key."""
 
 Material = dict[str, Any]
 
@@ -32,18 +32,18 @@ class Work:
 
     stage: str
     recipe: Recipe | None
-    """What else the result depends on; None for a stage that is not cached."""
+    """Other influences on the result; None for a stage that is not cached."""
     roots: Sequence[str]
     """The modules that the stage's code begins with."""
     request: BaseModel | None
     """The stage's options."""
     inputs: Mapping[str, Path]
-    """Files that are read, by what they are to the stage."""
+    """Input files, by their role in the stage."""
     outputs: Mapping[str, Path]
-    """Files and directories that are written, by what they are to the stage."""
+    """Output files and directories, by their role in the stage."""
 
     def files(self) -> dict[str, Path]:
-        """Every file that is read, those that only the options name among them."""
+        """All input files, including those that only the options name."""
         more = self.recipe.files if self.recipe else None
         return {**self.inputs, **(more(self.request) if more else {})}
 
@@ -57,7 +57,7 @@ def material(work: Work) -> Material:
     """
     recipe = work.recipe
     if recipe is None:
-        raise NotCacheableError(f"{work.stage} does more than its inputs say")
+        raise NotCacheableError(f"{work.stage} does more than its inputs determine")
     _refuse(recipe, work.request)
     if changed_at(*work.roots) > loaded.AT:
         raise NotCacheableError("tvmake's own code was changed while this ran")
@@ -66,7 +66,7 @@ def material(work: Work) -> Material:
         "stage": work.stage,
         "options": work.request.model_dump(mode="json", exclude_defaults=True) if work.request else None,
         "code": fingerprint(*work.roots),
-        "libraries": identity.libraries(foreign(*work.roots)),
+        "libraries": identity.libraries(third_party_imports(*work.roots)),
         "outputs": sorted(work.outputs),
         "inputs": [[role, digest_file(path)] for role, path in work.files().items()],
     }
@@ -87,7 +87,7 @@ def key(content: Material) -> str:
 
 
 def _refuse(recipe: Recipe, request: Any) -> None:
-    """Raise NotCacheableError for a request whose result may depend on more than a key holds."""
+    """Raise NotCacheableError for a request whose result may depend on something outside the key."""
     if recipe.refusal and (reason := recipe.refusal(request)):
         raise NotCacheableError(reason)
     if recipe.user_passes and (passes := recipe.user_passes(request)):

@@ -17,11 +17,11 @@ class CacheLine(BaseModel):
     cache: Outcome
     stage: str
     key: str | None = None
-    """None where there is none."""
+    """None without one."""
     bytes: int = 0
-    """Size of the outputs taken."""
+    """Size of the outputs from the cache."""
     saved_s: float = 0.0
-    """What the stage took when it was run, less what taking its result took; in seconds."""
+    """The stage's run time minus the time to fetch its result, in seconds."""
     stored: bool = False
     """Whether the result was added to the cache."""
 

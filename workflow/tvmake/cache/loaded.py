@@ -1,8 +1,8 @@
-"""When this process began to load code, and in which environment.
+"""When this process began to load code, and its environment at that time.
 
-A step may be a fork of a process that has TVM loaded since the run began. What was edited or installed since then is not
-what the step runs, and variables that libraries read as they load count as they were then. The command line imports
-this module first of all, in such a process as in any other.
+A step may be a fork of a process that loaded TVM when the run began. Code that was edited or installed since then is not what
+the step runs, and variables that libraries read while loading have their earlier values. The command line imports this module
+first in every process.
 """
 
 import os

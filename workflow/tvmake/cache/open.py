@@ -9,15 +9,15 @@ from tvmake.config.cache import CacheConfig
 
 
 def open_store(config: CacheConfig) -> Store:
-    """The place that a config names; a directory is made when something is stored.
+    """The cache of a config; a directory is created with the first entry.
 
     Raises:
-        InputError: it can be none: a file, a directory that everyone may write, an unknown kind of URL.
+        InputError: it cannot be a cache: a file, a directory that everyone may write, an unknown kind of URL.
         MachineError: a package for the URL is missing.
         CacheTroubleError: it cannot be reached.
     """
     if config.is_remote:
         from tvmake.cache.remote import RemoteStore  # fsspec takes half a second to import
 
-        return RemoteStore(settings.place(config), config.limit_bytes)
+        return RemoteStore(settings.location(config), config.limit_bytes)
     return DirectoryStore(Path(settings.directory(config)), config.limit_bytes)

@@ -1,4 +1,4 @@
-"""Before a run: which cache its steps use, and what is wrong with it."""
+"""Choose the cache of a run's steps, and report problems with it."""
 
 import os
 import sys
@@ -11,10 +11,10 @@ from tvmake.config.cache import CacheConfig, as_text
 
 
 def check_cache(config: CacheConfig | None) -> None:
-    """Refuse what can be no cache; whether it can be reached is left to the run.
+    """Refuse an invalid cache, without checking whether it can be reached.
 
     Raises:
-        TvmakeError: it can be none, or its secret cannot be read.
+        TvmakeError: it is invalid, or its secret cannot be read.
     """
     environment = dict(os.environ)
     settings.announce(config, environment)
@@ -25,14 +25,14 @@ def check_cache(config: CacheConfig | None) -> None:
 
 
 def prepare_cache(config: CacheConfig | None, is_wanted: bool) -> None:
-    """Choose the cache of a run's steps, and print once, before they run, what is wrong with it.
+    """Choose the cache of a run's steps, and report a problem with it once, before they run.
 
     Args:
-        config: what the config wants.
-        is_wanted: whether one may be used at all, whatever config and environment say.
+        config: the config's cache.
+        is_wanted: whether to use a cache at all, regardless of config and environment.
 
     Raises:
-        TvmakeError: it can be none, or its secret cannot be read.
+        TvmakeError: it is invalid, or its secret cannot be read.
     """
     if not is_wanted:
         os.environ[settings.VARIABLE] = settings.OFF
@@ -48,9 +48,9 @@ def prepare_cache(config: CacheConfig | None, is_wanted: bool) -> None:
         problem = str(error)
     if problem:
         print(
-            f"warning: cache {settings.place(chosen)}: {problem}; what is made is not stored\n"
-            "  make it writable, set cache.read_only, or give --no-cache",
+            f"warning: cache {settings.location(chosen)}: {problem}; results are not stored\n"
+            "  make it writable, set cache.read_only, or use --no-cache",
             file=sys.stderr,
         )
-        # Steps may still find what they need there, and need not repeat the warning.
+        # Steps may still read from it, and need not repeat the warning.
         os.environ[settings.VARIABLE] = as_text(chosen.model_copy(update={"read_only": True}))

@@ -1,11 +1,11 @@
-"""Entries behind a URL that fsspec understands, object stores above all.
+"""Entries behind a URL of fsspec, usually an object store.
 
-    entries/<key>        one object an entry
-    used/<key>           an empty object, written anew when the entry is used
-    quarantine/<key>-…   entries that were found bad
+        entries/<key>        one object per entry
+        used/<key>           an empty object, rewritten when the entry is used
+        quarantine/<key>-…   bad entries
 
-Object stores cannot lock and need not: an object appears complete or not at all, and two that remove what was unused for
-longest remove the same.
+Object stores have no locks and need none: an object appears complete or not at all, and two processes that remove the least
+recently used entries remove the same ones.
 """
 
 import io
@@ -20,13 +20,13 @@ from typing import Any, BinaryIO
 from tvmake.cache.entry import BLOCK
 from tvmake.cache.errors import CacheTroubleError
 from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
-from tvmake.storage.remote import RemotePlace, first_line
+from tvmake.storage.remote import RemoteRoot, first_line
 from tvmake.storage.temporary import temporary_directory
 
 USED = "used"
 
 IMPATIENT = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 60, "retries": {"max_attempts": 2}}}
-"""For S3: a cache that is not there must not hold up every step for minutes."""
+"""For S3: an unreachable cache must not delay every step for minutes."""
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -35,10 +35,10 @@ class RemoteStore:
     """Entries behind a URL."""
 
     def __init__(self, url: str, limit_bytes: int | None):
-        self.place = url
+        self.location = url
         self.limit_bytes = limit_bytes
         options = IMPATIENT if url.startswith(("s3://", "s3a://")) else {}
-        self._remote = RemotePlace(url, f"cache: {url}", _unreachable, options)
+        self._remote = RemoteRoot(url, f"cache: {url}", _unreachable, options)
         self._system = self._remote.system
 
     @contextmanager
@@ -68,7 +68,7 @@ class RemoteStore:
                 raise CacheTroubleError(f"an entry of {size} bytes is larger than the size limit")
             self.shrink(self.limit_bytes - size, keep=key)
         path = self._remote.path(ENTRIES, key)
-        # A file that is uploaded as it is written would become an object even if writing fails half-way.
+        # A streamed upload would create an object even if writing fails in the middle.
         with temporary_directory("tvmake-cache-") as directory:
             entry = Path(directory) / key
             try:
@@ -94,8 +94,8 @@ class RemoteStore:
         if not self._remote.is_object_store:
             self._remote.call(lambda: self._system.makedirs(self._remote.path(QUARANTINE), exist_ok=True))
         self._unless_absent(self._system.mv, self._remote.path(ENTRIES, key), aside)
-        kept = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
-        self.forget_quarantined([stored.key for stored in kept[QUARANTINED:]])
+        newest_first = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
+        self.forget_quarantined([stored.key for stored in newest_first[QUARANTINED:]])
 
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
@@ -164,7 +164,7 @@ def _unreachable(error: BaseException) -> CacheTroubleError:
 
 
 def _changed(info: dict[str, Any]) -> float:
-    """When an object was written, in seconds; 0 where its backend does not say."""
+    """The modification time of an object in seconds; 0 if its backend does not report it."""
     for name in ("LastModified", "mtime", "updated", "last_modified", "created"):
         value = info.get(name)
         if isinstance(value, str):

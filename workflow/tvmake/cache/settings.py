@@ -1,7 +1,7 @@
-"""Which cache a step uses: an environment variable holds it, so that no stage's options and no rule's parameters do.
+"""The cache of a step: an environment variable, so that stage options and rule parameters do not contain it.
 
-The Snakefile and ``tvmake make`` put the config's ``cache:`` there; a variable that is set already, by a person or for
-a whole machine, stays.
+The Snakefile and ``tvmake make`` set it from the config's ``cache:``, unless it is set already, by a user or for a whole
+machine.
 """
 
 import os
@@ -19,7 +19,7 @@ VARIABLE = "TVMAKE_CACHE"
 OFF = "off"
 
 SECRET_VARIABLE = "TVMAKE_CACHE_SECRET_FILE"
-"""Names the file with the secret, for machines that keep it elsewhere than in the config's place."""
+"""The variable with the secret's file, for machines that store it elsewhere than the config says."""
 
 SHORTEST_SECRET = 16
 """Bytes: fewer can be guessed."""
@@ -37,9 +37,9 @@ def configured(environment: MutableMapping[str, str] = os.environ) -> CacheConfi
     Raises:
         InputError: the environment variable cannot be read as a cache.
     """
-    written = environment.get(VARIABLE, OFF)
+    setting = environment.get(VARIABLE, OFF)
     try:
-        return from_text(written)
+        return from_text(setting)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -50,19 +50,19 @@ def configured(environment: MutableMapping[str, str] = os.environ) -> CacheConfi
 
 
 def directory(config: CacheConfig) -> Path:
-    """The directory of a cache that is no URL."""
+    """The directory of a cache without a URL."""
     if config.where is not None:
         return Path(config.where.removeprefix("file://")).expanduser()
     return cache_directory("cache")
 
 
-def place(config: CacheConfig) -> str:
+def location(config: CacheConfig) -> str:
     """The cache's directory or URL, for people."""
     return str(config.where) if config.is_remote else str(directory(config))
 
 
 def secret(config: CacheConfig) -> bytes | None:
-    """The secret that entries are sealed with; None where none is wanted.
+    """The secret that seals entries; None if none is configured.
 
     Raises:
         MachineError: its file is missing, unreadable, too short, or readable by everyone.

@@ -19,13 +19,13 @@ from tvmake.errors import TvmakeError
 Stamps = dict[str, tuple[int, ...]]
 
 
-def cached(work: Work, run: Callable[[], object]) -> None:
-    """Take a stage's outputs from the cache, or run it and store them.
+def run_cached(work: Work, run: Callable[[], object]) -> None:
+    """Fetch a stage's outputs from the cache, or run it and store them.
 
-    Nothing that is wrong with the cache fails the stage: it is said in one line, and the stage runs.
+    A problem with the cache never fails the stage: it is reported in one line, and the stage runs.
 
     Raises:
-        TvmakeError: the stage's own, or what the environment says of the cache makes no sense.
+        TvmakeError: from the stage, or the cache's environment variable is invalid.
     """
     config = settings.configured()
     if config is None:
@@ -41,10 +41,10 @@ def cached(work: Work, run: Callable[[], object]) -> None:
         _note("not cacheable", work)
         return
     except (OSError, ValueError, TvmakeError):
-        run()  # it says better what is wrong with its inputs
+        run()  # its message about the inputs is better
         _note("not cacheable", work)
         return
-    opened = _opened(config)
+    opened = _open(config)
     outcome = _lookup(work, entry_key, opened, config) if opened else "unavailable"
     if outcome == "hit":
         return
@@ -60,7 +60,7 @@ def cached(work: Work, run: Callable[[], object]) -> None:
     _note(outcome, work, entry_key, stored=stored)
 
 
-def _opened(config: CacheConfig) -> tuple[Store, bytes | None] | None:
+def _open(config: CacheConfig) -> tuple[Store, bytes | None] | None:
     try:
         return open_store(config), settings.secret(config)
     except TvmakeError as error:
@@ -81,7 +81,7 @@ def _lookup(work: Work, entry_key: str, opened: tuple[Store, bytes | None], conf
 
 
 def _warn_without(config: CacheConfig, error: CacheTroubleError) -> None:
-    print(f"warning: cache {settings.place(config)}: {error}; this step does without it", file=sys.stderr)
+    print(f"warning: cache {settings.location(config)}: {error}; this step runs without it", file=sys.stderr)
 
 
 def _take_entry(work: Work, entry_key: str, store: Store, config: CacheConfig, secret: bytes | None) -> bool:
@@ -112,7 +112,7 @@ def _refuse(entry_key: str, error: BadEntryError, store: Store, config: CacheCon
             action = "put into quarantine"
         except CacheTroubleError as trouble:
             action = f"left in place: it {trouble}"
-    print(f"warning: cache {store.place}: entry {entry_key[:16]}… is not used: {error} ({action})", file=sys.stderr)
+    print(f"warning: cache {store.location}: entry {entry_key[:16]}… is not used: {error} ({action})", file=sys.stderr)
 
 
 def _store_result(
@@ -128,13 +128,13 @@ def _store_result(
         print(f"not cached: {error}")
         return False
     except CacheTroubleError as error:
-        print(f"warning: cache {store.place}: {error}; the result is not stored", file=sys.stderr)
+        print(f"warning: cache {store.location}: {error}; the result is not stored", file=sys.stderr)
         return False
     return True
 
 
 def _stamps(work: Work) -> Stamps:
-    """What changes when a file does; an input that changes after its digest was taken made something else."""
+    """A stamp that changes with a file: results for an input that changed after its digest was computed are not stored."""
     return {role: _stamp(path) for role, path in work.files().items()}
 
 

@@ -1,4 +1,4 @@
-"""What a place for cache entries has to do."""
+"""The interface of a store for cache entries."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,26 +8,26 @@ from typing import BinaryIO, Protocol
 ENTRIES, QUARANTINE = "entries", "quarantine"
 
 QUARANTINED = 8
-"""Bad entries to keep for whoever wants to know; older ones are deleted."""
+"""Maximum number of bad entries to keep for inspection; older ones are deleted."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """An entry as the place knows it."""
+    """An entry in the store."""
 
     key: str
     size: int
     used_at: float
-    """When it was last taken or stored, in seconds since 1970."""
+    """The time of its last use, in seconds since 1970."""
 
 
 class Store(Protocol):
-    """Entries by key. Every method but ``place`` raises CacheTroubleError where the place fails."""
+    """Entries by key. Every method may raise CacheTroubleError."""
 
-    place: str
+    location: str
 
     def open(self, key: str) -> AbstractContextManager[tuple[BinaryIO, int] | None]:
-        """An entry's file and size; None where there is none."""
+        """An entry's file and size; None if it is missing."""
         ...
 
     def put(self, key: str, size: int, write: Callable[[BinaryIO], None]) -> None:
@@ -35,11 +35,11 @@ class Store(Protocol):
         ...
 
     def note_use(self, key: str) -> None:
-        """Remember that an entry was used now; where that is not allowed, nothing happens."""
+        """Record the use of an entry; no effect without write access."""
         ...
 
     def quarantine(self, key: str) -> None:
-        """Put an entry aside so that it is never found again."""
+        """Move an entry to quarantine."""
         ...
 
     def entries(self) -> list[Stored]:
@@ -47,28 +47,28 @@ class Store(Protocol):
         ...
 
     def remove(self, keys: list[str]) -> None:
-        """Delete entries; those that are gone already are no error."""
+        """Delete entries; missing ones are ignored."""
         ...
 
     def quarantined(self) -> list[Stored]:
-        """What was put aside; the names are longer than keys."""
+        """The quarantined entries; their names are longer than keys."""
         ...
 
     def forget_quarantined(self, names: list[str]) -> None:
-        """Delete what was put aside."""
+        """Delete quarantined entries."""
         ...
 
     def shrink(self, limit_bytes: int) -> list[Stored]:
-        """Remove what was unused for longest until the rest fits; what was removed."""
+        """Remove the least recently used entries until the rest fits; returns the removed ones."""
         ...
 
     def problem(self) -> str | None:
-        """Why nothing can be stored here, in one line; None where something can."""
+        """Why entries cannot be stored, in one line; None if they can."""
         ...
 
 
 def least_recently_used(entries: list[Stored], to_free: int) -> list[Stored]:
-    """The entries to remove so that ``to_free`` bytes become free, those unused for longest first."""
+    """The least recently used entries whose removal frees ``to_free`` bytes."""
     gone: list[Stored] = []
     for entry in sorted(entries, key=lambda entry: (entry.used_at, entry.key)):
         if to_free <= 0:

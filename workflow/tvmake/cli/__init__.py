@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tvmake.process.stopping import is_stopped, stoppable, stopped
+from tvmake.process.stopping import is_stopped, report_stop, stoppable
 
 INTERRUPTED = 130
 """Exit code of a command that a KeyboardInterrupt ends."""
@@ -26,7 +26,7 @@ def main() -> None:
                     sys.exit(code)
             sys.exit(run(arguments))
         except KeyboardInterrupt:  # while modules are imported, say
-            sys.exit(stopped(_goes_on(arguments)))
+            sys.exit(report_stop(_goes_on(arguments)))
 
 
 def _open_standard_files() -> None:
@@ -43,24 +43,24 @@ def _open_standard_files() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
-    from tvmake.process.output import escaped_output
-    from tvmake.process.own_cores import stay_on_own_cores
+    from tvmake.process.cpu_affinity import disable_thread_binding
+    from tvmake.process.output import escape_output
     from tvmake.process.python import protect_children
     from tvmake.process.tvm_import import hide_torch_from_tvm
 
     hide_torch_from_tvm()
     protect_children()
-    stay_on_own_cores()
-    with escaped_output(), stoppable():
+    disable_thread_binding()
+    with escape_output(), stoppable():
         try:
             code = _run(arguments)
         except KeyboardInterrupt:  # outside commands, which typer ends with this code
-            return stopped(_goes_on(arguments))
+            return report_stop(_goes_on(arguments))
         except Exception:
             if not is_stopped():  # what libraries make of it, in whose calls it came
                 raise
             code = INTERRUPTED
-    return stopped(_goes_on(arguments)) if code == INTERRUPTED and is_stopped() else code
+    return report_stop(_goes_on(arguments)) if code == INTERRUPTED and is_stopped() else code
 
 
 def _goes_on(arguments: list[str]) -> bool:

@@ -73,11 +73,11 @@ def verify_command(
             if not chosen.read_only:
                 store.quarantine(entry.stored.key)
     if as_json:
-        print_json({"cache": str(store.place), "intact": intact, "bad": bad, "quarantined": not chosen.read_only})
+        print_json({"cache": str(store.location), "intact": intact, "bad": bad, "quarantined": not chosen.read_only})
         raise typer.Exit(1 if bad else 0)
     what = "left in place" if chosen.read_only else "put into quarantine"
     typer.echo(
-        f"{store.place}: {counted(intact, 'entry is', 'entries are')} intact"
+        f"{store.location}: {counted(intact, 'entry is', 'entries are')} intact"
         + (f", {len(bad)} {'is' if len(bad) == 1 else 'are'} bad ({what})" if bad else "")
     )
     raise typer.Exit(1 if bad else 0)
@@ -117,10 +117,10 @@ def prune_command(
         store.forget_quarantined([stored.key for stored in store.quarantined()])
         left = store.entries()
     if as_json:
-        print_json({"cache": str(store.place), "removed": _sum(gone), "left": _sum(left)})
+        print_json({"cache": str(store.location), "removed": _sum(gone), "left": _sum(left)})
         return
     typer.echo(
-        f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])}), "
+        f"{store.location}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])}), "
         f"{len(left)} left ({_size(_sum(left)['bytes'])})"
     )
 
@@ -135,9 +135,9 @@ def clear_command(
         store.remove([stored.key for stored in gone])
         store.forget_quarantined([stored.key for stored in store.quarantined()])
     if as_json:
-        print_json({"cache": str(store.place), "removed": _sum(gone)})
+        print_json({"cache": str(store.location), "removed": _sum(gone)})
         return
-    typer.echo(f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])})")
+    typer.echo(f"{store.location}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])})")
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _opened(
     chosen = _chosen(where, files, settings)
     if changes and chosen.read_only:
         raise UsageError(
-            f"cache: {cache_settings.place(chosen)}",
+            f"cache: {cache_settings.location(chosen)}",
             "it is read-only here",
             "name it with --cache to change it all the same",
         )
@@ -161,7 +161,7 @@ def _opened(
         yield chosen, open_store(chosen), cache_settings.secret(chosen)
     except CacheTroubleError as error:
         raise MachineError(
-            f"cache: {cache_settings.place(chosen)}", str(error), "check address, network, rights and credentials"
+            f"cache: {cache_settings.location(chosen)}", str(error), "check address, network, rights and credentials"
         ) from None
 
 

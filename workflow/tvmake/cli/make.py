@@ -338,12 +338,12 @@ def _config_files(options: _Options) -> Iterator[list[Path]]:
     import yaml
 
     from tvmake.storage.files import write_text, writing
-    from tvmake.storage.temporary import held_directory
+    from tvmake.storage.temporary import locked_directory
 
     with ExitStack() as stack:
         with writing(SNAKEMAKE_STATE):
             SNAKEMAKE_STATE.mkdir(exist_ok=True)
-            copy = stack.enter_context(held_directory(SNAKEMAKE_STATE, CONFIG_COPY)) / "config.yaml"
+            copy = stack.enter_context(locked_directory(SNAKEMAKE_STATE, CONFIG_COPY)) / "config.yaml"
         write_text(copy, yaml.safe_dump(dict(options.config), sort_keys=False))
         yield [*options.config_files, copy]
 

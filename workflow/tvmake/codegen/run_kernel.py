@@ -44,7 +44,7 @@ class KernelRequest(BaseModel):
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a request; see the module's text for the arguments."""
+    """Serve a request; see the module's docstring for the arguments."""
     request_file, input_file, output_file = (Path(argument) for argument in arguments)
     request = KernelRequest.model_validate_json(request_file.read_bytes())
     device = present(request.device)

@@ -1,1 +1,1 @@
-"""Whether a device computes what it should, and how fast: small networks that every device can run, and their report."""
+"""Self-tests of devices for correctness and speed: small networks that every device can run, and their report."""

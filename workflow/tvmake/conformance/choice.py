@@ -1,4 +1,4 @@
-"""What a device's self-test compiles for when nobody says."""
+"""The default targets of a device's self-test."""
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.target import TargetConfig
@@ -11,21 +11,21 @@ TEXTURES, BUFFERS = "adreno-texture", "adreno-buffer"
 
 
 def default_targets(device: Device, is_here: bool) -> dict[str, TargetConfig]:
-    """The CPU, and the GPU with buffers and with textures where there is an OpenCL driver with images.
+    """The CPU, and the GPU with buffers and with textures if its OpenCL driver has images.
 
     Args:
         is_here: the device is this machine.
 
     Raises:
         DeviceError: it cannot be reached.
-        UsageError: it does not tell its processor.
+        UsageError: the device's processor is unknown.
     """
     host = "" if is_here else _triple(device.fingerprint("cpu"))
     if host is None:
         raise UsageError(
             f"device '{device.name}'",
-            "it does not say which processor it has, as devices behind RPC servers do not",
-            "say what to compile for: --target 'llvm -mtriple=aarch64-linux-gnu'",
+            "its processor is unknown, as for all devices behind RPC servers",
+            "name the target: --target 'llvm -mtriple=aarch64-linux-gnu'",
         )
     values: dict[str, dict[str, object]] = {"cpu": {"kind": "llvm", "mtriple": host} if host else {"kind": "llvm"}}
     try:
@@ -41,7 +41,7 @@ def default_targets(device: Device, is_here: bool) -> dict[str, TargetConfig]:
 
 
 def _triple(fingerprint: Fingerprint) -> str | None:
-    """The system of a device's CPU; None where it does not say."""
+    """The system of a device's CPU; None if unknown."""
     machine = fingerprint.details.get("machine", "")
     if not machine:
         return None

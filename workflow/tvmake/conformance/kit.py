@@ -1,7 +1,7 @@
 """Run a device's self-test: every network on every target in every precision, and the rates.
 
-Whatever a device cannot do is an entry of the report. Where a network with all questions does not come through, each
-question is asked alone, so that one crash of a driver costs one answer.
+Whatever a device cannot do becomes an entry of the report. If a network with all questions fails, each question runs
+separately, so that a crash of a driver costs one answer.
 """
 
 import time
@@ -59,12 +59,12 @@ class Kit:
     """A self-test in progress.
 
     Args:
-        device: where everything runs.
-        name, via: the device's, for the report.
-        targets: what is compiled for, by name.
-        sets: what is asked.
-        readings: temperatures and limits of the device at that moment.
-        progress: gets a line before each portion.
+        device: the device under test.
+        name, via: its name and transport, for the report.
+        targets: the targets by name.
+        sets: the sets of questions.
+        readings: returns the device's current temperatures and limits.
+        progress: called with a line before each part.
     """
 
     device: Device
@@ -93,7 +93,7 @@ class Kit:
                 for kind in self.sets:
                     self.progress(f"{name}: {kind} in {precision}")
                     answers += self._answers(kind, name, target, precision)
-            self.progress(f"{name}: memory bandwidth and products of matrices")
+            self.progress(f"{name}: memory bandwidth and matmuls")
             speeds.append(self._speed(bandwidth(self.extent.megabytes), name, target))
             rate, speed = self._product(name, target)
             speeds.append(speed)
@@ -116,7 +116,7 @@ class Kit:
         if problem := obstacle(target, precision):
             return [_unanswered(kind, question, name, precision, problem, is_fault=False) for question in questions]
         try:
-            return list(self._asked(kind, questions, name, target, precision))
+            return list(self._ask(kind, questions, name, target, precision))
         except TvmakeError as error:
             if _lacks_float16(error, precision):
                 return [
@@ -126,12 +126,12 @@ class Kit:
         answers: list[Answer] = []
         for question in questions:
             try:
-                answers += self._asked(kind, [question], name, target, precision)
+                answers += self._ask(kind, [question], name, target, precision)
             except TvmakeError as error:
                 answers.append(_unanswered(kind, question, name, precision, error.problem, is_fault=True))
         return answers
 
-    def _asked(
+    def _ask(
         self,
         kind: SetName,
         questions: Sequence[Question],
@@ -142,7 +142,7 @@ class Kit:
         probe = network(questions)
         with temporary_directory("tvmake-selftest-") as directory:
             package, manifest = make_package(probe, precision, target, name, Path(directory))
-            got = run(package, manifest, self._known(manifest), _fed(probe, manifest)).outputs
+            got = run(package, manifest, self._known(manifest), _inputs_for(probe, manifest)).outputs
         goals = goals_of(precision, {"cosine": None})
         in_images = bool(manifest.placement and manifest.placement.image_kernels)
         for question in questions:
@@ -171,13 +171,13 @@ class Kit:
 
     def _speed(self, rate: Rate, name: str, target: TargetConfig) -> Speed:
         try:
-            samples = next(self._measured(rate, name, target, 1))
+            samples = next(self._measure(rate, name, target, 1))
         except TvmakeError as error:
             return Speed(name=rate.name, target=name, unit=rate.unit, value=None, problem=error.problem)
         return Speed(name=rate.name, target=name, unit=rate.unit, value=_round(median(samples)), samples=samples)
 
     def _product(self, name: str, target: TargetConfig) -> tuple[Rate, Speed]:
-        """The smallest product of matrices that takes long enough to be timed."""
+        """The smallest matmul that takes long enough to be timed."""
         for size in self.extent.sizes:
             rate = compute(size)
             speed = self._speed(rate, name, target)
@@ -188,18 +188,18 @@ class Kit:
     def _drift(self, rate: Rate, name: str, target: TargetConfig) -> Drift:
         """The same work again and again; the device is not left to cool down in between."""
         before = self.readings()
-        rounds = [_round(median(samples)) for samples in self._measured(rate, name, target, self.extent.rounds)]
+        rounds = [_round(median(samples)) for samples in self._measure(rate, name, target, self.extent.rounds)]
         quarter = max(1, len(rounds) // 4)
         first, last = median(rounds[:quarter]), median(rounds[-quarter:])
         return Drift(
             target=name, rounds=rounds, change=round(last / first - 1, 3), before=before, after=self.readings()
         )
 
-    def _measured(self, rate: Rate, name: str, target: TargetConfig, rounds: int) -> Iterator[list[float]]:
+    def _measure(self, rate: Rate, name: str, target: TargetConfig, rounds: int) -> Iterator[list[float]]:
         """Rates in the rate's unit, a list for each round."""
         with temporary_directory("tvmake-selftest-") as directory:
             package, manifest = make_package(rate.network, "float32", target, name, Path(directory))
-            inputs = _fed(rate.network, manifest)
+            inputs = _inputs_for(rate.network, manifest)
             for _ in range(rounds):
                 timing = run(package, manifest, self._known(manifest), inputs, QUICK).result.timing
                 yield [_round(rate.work / (ms * 1e-3) / 1e9) for ms in timing.samples_ms]
@@ -216,8 +216,8 @@ def _unanswered(kind: SetName, question: Question, target: str, precision: str, 
     )
 
 
-def _fed(probe: Network, manifest: Manifest) -> dict[str, np.ndarray]:
-    """A network's inputs, as the package takes them."""
+def _inputs_for(probe: Network, manifest: Manifest) -> dict[str, np.ndarray]:
+    """A network's inputs, with the names and types of the package."""
     return {spec.name: probe.inputs[spec.name].astype(spec.dtype) for spec in manifest.signature.inputs}
 
 

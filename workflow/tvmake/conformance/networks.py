@@ -1,8 +1,8 @@
-"""The networks of a self-test: a dozen operators, and a probe for each way in which kernels for Adreno went wrong.
+"""The networks of a self-test: a dozen operators, and a probe for each known fault of kernels for Adreno.
 
-Each is a graph of ONNX with one output for each operator or probe, so that one package answers many questions. What outputs
-should be is computed by ONNX' own evaluator, with numpy, in float32. Inputs and weights are drawn from the standard normal
-distribution, always the same ones.
+Each is an ONNX graph with one output per operator or probe, so one package answers many questions. ONNX' reference evaluator
+computes the expected outputs with numpy in float32. Inputs and weights are fixed draws from the standard normal
+distribution.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ class Graph:
         return name
 
     def conv(self, data: str, inputs: int, outputs: int, size: int = 3, group: int = 1, output: str = "") -> str:
-        """A convolution that keeps the extent of the image, scaled so that outputs are about 1."""
+        """A convolution that keeps the image's size, scaled so that outputs are about 1."""
         weight = self.draw(outputs, inputs // group, size, size, scale=(inputs // group * size * size) ** -0.5)
         return self.add("Conv", [data, weight, self.draw(outputs)], output, pads=[size // 2] * 4, group=group)
 
@@ -56,9 +56,9 @@ class Question:
     """One output of a network.
 
     Attributes:
-        name: of the output, and in the report.
-        make: adds its nodes to a graph, with ``image`` and ``matrix`` to begin from.
-        purpose: for a probe: what is wrong with a device, driver or compiler that gets it wrong.
+        name: the output's name, also in the report.
+        make: adds its nodes to a graph, from ``image`` and ``matrix``.
+        purpose: for a probe, the fault of a device, driver or compiler that it detects.
     """
 
     name: str
@@ -176,7 +176,7 @@ def _vector_product(graph: Graph, out: str) -> None:
 
 
 PROBES = (
-    Question("pixel_stores", _pixel_stores, "a store into a pixel of an image has to write its four values at once"),
+    Question("pixel_stores", _pixel_stores, "a store into a pixel of an image must write its four values at once"),
     Question("pooled_pixels", _pooled_pixels, "lanes of a pixel must not share an accumulator, nor keep an old value"),
     Question("edge_reads", _edge_reads, "reads outside of an image go through a sampler that clamps"),
     Question("two_scopes", _two_scopes, "one kernel is called with images here and buffers there"),
@@ -187,18 +187,18 @@ PROBES = (
     Question(
         "blocked_axes", _blocked_axes, "operators of four axes get tensors in blocks of channels, which have five"
     ),
-    Question("vector_booleans", _vector_booleans, "truth values of vectors are -1 in OpenCL C, and 1 everywhere else"),
+    Question("vector_booleans", _vector_booleans, "booleans of vectors are -1 in OpenCL C, and 1 everywhere else"),
     Question("running_sums", _running_sums, "running sums must not expect the threads of a group to advance together"),
-    Question("all_threads", _all_threads, "sums over a work group need their barriers, and local memory of their own"),
+    Question("all_threads", _all_threads, "reductions over a work group need barriers and separate local memory"),
     Question(
-        "vector_products", _vector_product, "a product with one row spreads its result over the threads of a group"
+        "vector_products", _vector_product, "a matmul with one row distributes its result over the threads of a group"
     ),
 )
 
 
 @dataclass(frozen=True)
 class Network:
-    """A model with what it should compute.
+    """A model with its expected outputs.
 
     Attributes:
         model: the serialised ONNX model.
@@ -214,8 +214,8 @@ class Network:
 def network(questions: Sequence[Question]) -> Network:
     """One network with an output for each question.
 
-    What questions begin from are products of the inputs with ones, so that it is computed in half precision and in images where
-    the network is: types and memory of inputs are those of the model.
+    The inputs are multiplied by ones first, so that all computation uses half precision and images if the network does: types and
+    memory of the inputs themselves are those of the model.
     """
     graph = Graph()
     eye = np.eye(CHANNELS, dtype="float32").reshape(CHANNELS, CHANNELS, 1, 1)
@@ -227,11 +227,11 @@ def network(questions: Sequence[Question]) -> Network:
         "picture": graph.random.standard_normal((1, CHANNELS, SIZE, SIZE)).astype("float32"),
         "table": graph.random.standard_normal((ROWS, COLUMNS)).astype("float32"),
     }
-    return evaluated(graph, inputs, [question.name for question in questions])
+    return evaluate(graph, inputs, [question.name for question in questions])
 
 
-def evaluated(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Network:
-    """The network of a graph; what nothing comes of is left out."""
+def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Network:
+    """The network of a graph, without unused values, with expected outputs."""
     from onnx import TensorProto, checker, helper, numpy_helper
     from onnx.reference import ReferenceEvaluator
 
@@ -241,7 +241,7 @@ def evaluated(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Sequence[
         if used & set(node.output):
             nodes.insert(0, node)
             used |= set(node.input)
-    given = {name: value for name, value in inputs.items() if name in used}
+    used_inputs = {name: value for name, value in inputs.items() if name in used}
     weights = [numpy_helper.from_array(value, name) for name, value in graph.weights.items() if name in used]
 
     def infos(values: Mapping[str, np.ndarray | None]) -> list[Any]:
@@ -251,11 +251,11 @@ def evaluated(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Sequence[
         ]
 
     def model(results: Mapping[str, np.ndarray | None]) -> Any:
-        made = helper.make_graph(nodes, "selftest", infos(given), infos(results), weights)
-        return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        graph_proto = helper.make_graph(nodes, "selftest", infos(used_inputs), infos(results), weights)
+        return helper.make_model(graph_proto, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
-    computed = ReferenceEvaluator(model(dict.fromkeys(outputs))).run(None, given)
+    computed = ReferenceEvaluator(model(dict.fromkeys(outputs))).run(None, used_inputs)
     expected = {name: np.asarray(value, "float32") for name, value in zip(outputs, computed, strict=True)}
     complete = model(expected)
     checker.check_model(complete, full_check=True)
-    return Network(complete.SerializeToString(), given, expected)
+    return Network(complete.SerializeToString(), used_inputs, expected)

@@ -1,4 +1,4 @@
-"""Packages of the self-test's networks: imported, made of a precision, compiled, as any model's."""
+"""Packages of the self-test's networks: imported, converted to a precision and compiled like any model's."""
 
 from pathlib import Path
 from typing import cast

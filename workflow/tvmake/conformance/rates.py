@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvmake.conformance.networks import Graph, Network, evaluated
+from tvmake.conformance.networks import Graph, Network, evaluate
 
 MEGABYTE = 1 << 20
 
@@ -39,11 +39,11 @@ def bandwidth(megabytes: int) -> Rate:
     graph = Graph()
     data = np.random.default_rng(0).standard_normal((megabytes * MEGABYTE // 4 // 1024, 1024)).astype("float32")
     graph.add("Neg", ["data"], "copied")
-    return Rate("memory bandwidth", evaluated(graph, {"data": data}, ["copied"]), 2 * data.nbytes, "GB/s")
+    return Rate("memory bandwidth", evaluate(graph, {"data": data}, ["copied"]), 2 * data.nbytes, "GB/s")
 
 
 def compute(size: int) -> Rate:
-    """A product of square matrices of float32, as it is compiled without tuning.
+    """A matmul of square float32 matrices, compiled without tuning.
 
     Args:
         size: rows of each.
@@ -51,4 +51,4 @@ def compute(size: int) -> Rate:
     graph = Graph()
     data = np.random.default_rng(0).standard_normal((size, size)).astype("float32")
     graph.add("MatMul", ["data", graph.draw(size, size, scale=size**-0.5)], "result")
-    return Rate(f"matmul {size}", evaluated(graph, {"data": data}, ["result"]), 2 * size**3, "GFLOP/s")
+    return Rate(f"matmul {size}", evaluate(graph, {"data": data}, ["result"]), 2 * size**3, "GFLOP/s")

@@ -1,4 +1,4 @@
-"""What a self-test found, as it is kept in JSON."""
+"""The report of a self-test, as JSON."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from tvmake.artifact.fingerprint import Fingerprint
 SCHEMA = 1
 
 Verdict = Literal["ok", "wrong", "failed", "not there"]
-"""``wrong``: computed, and not what it should be; ``failed``: could not be compiled or run; ``not there``: the device does
-not have it, which is no fault."""
+"""``wrong``: the values are wrong; ``failed``: it could not be compiled or run; ``not there``: the device does not support it,
+which is not a fault."""
 
 
 SetName = Literal["operators", "probes"]
@@ -37,11 +37,11 @@ class Answer(_Part):
     in_images: bool = False
     """Whether kernels of the package keep tensors in images."""
     problem: str = ""
-    """Why it failed or is not there; for a probe that is wrong, what it stands for."""
+    """Why it failed or is not there; for a wrong probe, the fault that it detects."""
 
 
 class Speed(_Part):
-    """How fast something goes on one target: the median, and each sample in order."""
+    """The speed on one target: the median, and each sample in order."""
 
     name: str
     target: str
@@ -56,12 +56,12 @@ class Drift(_Part):
 
     target: str
     rounds: list[float]
-    """The rate of each round, of the product of matrices in GFLOP/s; rounds follow each other without a pause."""
+    """The rate of each round, of the matmul in GFLOP/s; rounds follow each other without a pause."""
     change: float
     """Of the last quarter of the rounds against the first; -0.2 is 20 % slower."""
     before: dict[str, str] = Field(default_factory=dict)
     after: dict[str, str] = Field(default_factory=dict)
-    """Temperatures and limits, where the device tells any."""
+    """Temperatures and limits, if the device reports any."""
 
 
 class Report(_Part):
@@ -81,12 +81,12 @@ class Report(_Part):
 
     @property
     def faults(self) -> list[Answer]:
-        """What is wrong, or failed."""
+        """The wrong and failed answers."""
         return [answer for answer in self.answers if answer.verdict in ("wrong", "failed")]
 
 
 def is_report(file: Path) -> bool:
-    """Whether a file is such a report, be it of another version."""
+    """Whether a file is such a report, of any version."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):

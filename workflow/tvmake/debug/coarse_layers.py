@@ -1,4 +1,4 @@
-"""Where 8 bits are too coarse for a network's goals: which layers make the noise, and what has been tried that meets the goals."""
+"""Explain a network for whose goals 8 bits are too coarse: the layers with the most noise, and remedies that were verified."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,24 +30,24 @@ from tvmake.transform.options import TransformRequest
 from tvmake.validate.reference.stored import ReferenceSample
 
 MOST_NAMED = 3
-"""Layers that a line names."""
+"""Maximum number of layers in a line."""
 
 OTHER_FAULT = 4.0
-"""Noise this many times that of rounding alone is not from rounding."""
+"""Noise above this multiple of rounding noise has another cause."""
 
 Recalibrate = Callable[[PrecisionConfig], Calibration]
-"""Finds the ranges of activations anew, for other options of a precision."""
+"""Calibrates again, with other options of a precision."""
 
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What it does to a network to have one layer alone in 8 bits."""
+    """The effect on the network of one layer in 8 bits."""
 
     layer: SwitchedLayer
     share: float
-    """Of the noise of all layers, each by itself."""
+    """The share of the noise of all layers, each measured separately."""
     error: float
-    """Largest difference of an output, as a share of its RMS."""
+    """Largest difference of an output, relative to its RMS."""
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class CoarseLayers:
     """A network whose int8 form misses goals that its float32 form meets.
 
     Args:
-        samples: those of the reference to judge by, at least one.
+        samples: the reference's samples for the judgement, at least one.
         inputs: the names of the model's inputs, in order.
     """
 
@@ -88,18 +88,20 @@ class CoarseLayers:
 
     @cached_property
     def costs(self) -> list[LayerCost]:
-        """Of each layer, the one with the most noise first."""
+        """The costs of all layers, the one with the most noise first."""
         noises, errors = [], []
         for number in range(len(self.layers)):
             outputs = [self._switched([number], sample) for sample in self.samples]
             noises.append(_noise(self._real, outputs))
             errors.append(max(map(difference, self._real[0], outputs[0])))
         total = sum(noises) or 1.0
-        found = [LayerCost(*one) for one in zip(self.layers, [noise / total for noise in noises], errors, strict=True)]
-        return sorted(found, key=lambda one: one.share, reverse=True)
+        found = [
+            LayerCost(*fields) for fields in zip(self.layers, [noise / total for noise in noises], errors, strict=True)
+        ]
+        return sorted(found, key=lambda cost: cost.share, reverse=True)
 
     def is_rounding(self, outputs: Sequence[np.ndarray]) -> bool:
-        """Whether rounding explains the outputs of the int8 network for the first sample."""
+        """Whether rounding explains the int8 network's outputs for the first sample."""
         expected = _noise(self._real[:1], [self._switched(range(len(self.layers)), self.samples[0])])
         return _noise(self._real[:1], [outputs]) <= OTHER_FAULT * expected
 
@@ -111,38 +113,42 @@ class CoarseLayers:
     # --- what meets the goals -------------------------------------------------------------------------------------
 
     def _remedy(self, precision: str) -> str:
-        """What has been tried and meets the goals for the samples, in a line; empty where there is nothing.
+        """A verified remedy that meets the goals for the samples, in a line; empty without one.
 
         Args:
             precision: its name in the config.
         """
-        for changes in self._other_calibrations():
+        for changes in self._alternative_calibrations():
             if self._meets_if(calibration=self.request.precision.calibration.model_copy(update=changes)):
                 ((key, value),) = changes.items()
                 return f"`precisions: {{{precision}: {{calibration: {{{key}: {value}}}}}}}` meets the goals"
         kept = self._kept()
         names = [cost.name for cost in kept]
         some = f"{', '.join(names[:MOST_NAMED])}{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}"
-        found = [f"`base: auto` can leave {some} in float32, {len(names)} of {len(self.layers)} layers"] if kept else []
-        found += [f"`precisions: {{{precision}: {{never: [{', '.join(never)}]}}}}`" for never in self._never(len(kept))]
-        return f"{'; or '.join(found)}: that meets the goals" if found else ""
+        remedies = (
+            [f"`base: auto` can leave {some} in float32, {len(names)} of {len(self.layers)} layers"] if kept else []
+        )
+        remedies += [
+            f"`precisions: {{{precision}: {{never: [{', '.join(never)}]}}}}`" for never in self._never(len(kept))
+        ]
+        return f"{'; or '.join(remedies)}: that meets the goals" if remedies else ""
 
-    def _other_calibrations(self) -> Iterator[dict[str, Any]]:
+    def _alternative_calibrations(self) -> Iterator[dict[str, Any]]:
         if self.recalibrate is None:
             return
         options = self.request.precision.calibration
-        yield from ({"method": one} for one in ("minmax", "percentile", "entropy") if one != options.method)
+        yield from ({"method": method} for method in ("minmax", "percentile", "entropy") if method != options.method)
         if self.calibration.samples == options.samples:
             yield {"samples": 8 * options.samples}
 
     def _kept(self) -> list[LayerCost]:
-        """The costliest layers, as many as have to stay in float32; none where that does not help, or leaves no layer."""
+        """The costliest layers that must stay in float32; empty if that does not help, or would leave no layer."""
         able = network_layers(self.network, ["float32", "int8"], self.request.precision.never)
         products = [cost for cost in self.costs if any(one.name in cost.layer.names for one in able)]
         for count in range(1, len(products)):
             off = {name for cost in products[:count] for name in cost.layer.names}
             on = [number for number, layer in enumerate(self.layers) if not off.intersection(layer.names)]
-            if any(missed_by(one.outputs, self._switched(on, one), self.goals) for one in self.samples):
+            if any(missed_by(sample.outputs, self._switched(on, sample), self.goals) for sample in self.samples):
                 continue
             assignment: list[LayerPrecision] = [
                 "int8" if "int8" in one.precisions and one.name not in off else "float32" for one in able
@@ -153,10 +159,10 @@ class CoarseLayers:
         return []
 
     def _never(self, enough: int) -> Iterator[list[str]]:
-        """The operators of one kind that meet the goals where they stay in float32, if these are not all there are.
+        """The operators of one kind that meet the goals if they stay in float32, unless that is all of them.
 
         Args:
-            enough: how many single layers do; 0 where none do.
+            enough: how many single layers suffice; 0 if none do.
         """
         operators = list(dict.fromkeys(cost.layer.operator for cost in self.costs))
         for operator in operators if len(operators) > 1 and self.recalibrate else ():
@@ -167,7 +173,7 @@ class CoarseLayers:
                 return
 
     def _meets_if(self, **changes: Any) -> bool:
-        """Whether the goals are met with another precision's options."""
+        """Whether other options of the precision meet the goals."""
         if self.recalibrate is None:
             return False
         precision = self.request.precision.model_copy(update=changes)
@@ -177,21 +183,22 @@ class CoarseLayers:
         try:
             module, params = transform(self.imported, self.weights, request, calibration, assignment)
         except InputError:
-            return False  # a user's pass that needs the network as it was
+            return False  # a user's pass that needs the unchanged network
         run = runner(module, params, len(self.inputs))
         return not any(
-            missed_by(one.outputs, run([one.inputs[name] for name in self.inputs]), self.goals) for one in self.samples
+            missed_by(sample.outputs, run([sample.inputs[name] for name in self.inputs]), self.goals)
+            for sample in self.samples
         )
 
     # --- the finding ----------------------------------------------------------------------------------------------
 
     def finding(self, precision: str, otherwise: str, evidence: Evidence) -> Finding:
-        """The layer that costs most, with the next ones, and what to do.
+        """The layer with the highest cost, the next ones, and the remedy.
 
         Args:
             precision: its name in the config.
-            otherwise: what to do where nothing that was tried meets the goals.
-            evidence: gets the layer by itself.
+            otherwise: the remedy if none of the tried ones meets the goals.
+            evidence: receives the data of the layer.
         """
         first = self.costs[0]
         value = next(
@@ -199,7 +206,7 @@ class CoarseLayers:
         )
         if (alone := self._alone(first.layer)) is not None:
             operands, expected, got, code = alone
-            evidence.arrays.update({f"input{number}": one for number, one in enumerate(operands)})
+            evidence.arrays.update({f"input{number}": operand for number, operand in enumerate(operands)})
             evidence.arrays.update({"expected0": expected, "got": got})
             evidence.texts["layer.py"] = code
         return Finding(
@@ -212,22 +219,25 @@ class CoarseLayers:
             detail=f"8 bits are too coarse: {_shares(self.costs)} of the noise at the outputs",
             remedy=self._remedy(precision) or otherwise,
             layers=[
-                LayerNoise(operator=one.layer.operator, values=list(one.layer.names), share=one.share)
-                for one in self.costs
+                LayerNoise(operator=cost.layer.operator, values=list(cost.layer.names), share=cost.share)
+                for cost in self.costs
             ],
         )
 
     def _alone(self, layer: SwitchedLayer) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, str] | None:
-        """A layer by itself on the first sample: operand and weight, what it gives, what it gives in 8 bits, and its code; None for a table."""
+        """One layer on the first sample: operand and weight, its output, its output in 8 bits, and its code; None for a table."""
         names = [str(result.name) for result in self.sites.results]
         if layer.names[0] not in names:
             return None
         number = names.index(layer.names[0])
         call, origin = self.sites.products[number], self.sites.origins[number]
         module, params = lift_constants(self.network)
-        values = [*(self.samples[0].inputs[name] for name in self.inputs), *(one.numpy() for one in params.values())]
+        values = [
+            *(self.samples[0].inputs[name] for name in self.inputs),
+            *(param.numpy() for param in params.values()),
+        ]
         step = next(
-            one for one in trace_operators(module, values).steps if one.name.rpartition("#")[0] == layer.names[0]
+            step for step in trace_operators(module, values).steps if step.name.rpartition("#")[0] == layer.names[0]
         )
         operand, weight = step.arguments[0], np.asarray(constant(call.args[1]))
         arguments = [relax.Var("data", call.args[0].ty), relax.Var("weight", call.args[1].ty)]
@@ -254,7 +264,7 @@ def _in_8_bits(values: np.ndarray, _dtype: str, scale: np.ndarray, zero: np.ndar
 
 
 def _noise(expected: Sequence[Sequence[np.ndarray]], got: Sequence[Sequence[np.ndarray]]) -> float:
-    """Power of the differences as a share of the outputs' power, summed over samples and outputs."""
+    """Power of the differences relative to the outputs' power, summed over samples and outputs."""
     total = 0.0
     for wants, haves in zip(expected, got, strict=True):
         for want, have in zip(wants, haves, strict=True):

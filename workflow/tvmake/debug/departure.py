@@ -1,9 +1,9 @@
-"""Two computations of one network, value by value: where the second departs from the first.
+"""Compare two computations of a network value by value, and locate the first departure.
 
-Rewrites rename, fuse and split operators, so values are told by what they hold, not by their names: a value of one graph is
-*found* in the other where that has a tensor with the same numbers, up to a bound and the order of its axes. What is not found is no
-fault in itself (it may have been fused away, or be half of an operator of the other side); it is one where nothing that
-is computed from it is found either, though all that it is computed from is.
+Rewrites rename, fuse and split operators, so values are identified by content, not by name: a value of one graph is *found* in
+the other if that has a tensor with the same elements, up to a bound and the order of its axes. A value that is not found is not
+a fault in itself (it may have been fused away, or be half of an operator of the other side). It is a fault if no value computed
+from it is found, although all values that it is computed from are.
 """
 
 from collections.abc import Sequence
@@ -13,52 +13,52 @@ from itertools import permutations
 import numpy as np
 
 MOST_AXES = 5
-"""Of tensors whose axes are tried in every order."""
+"""The maximum rank of tensors whose axes are tried in every order."""
 
 MOST_STEPS = 0.01
-"""Share of a tensor's integers that may lie on the edge between two steps; more are an offset."""
+"""The maximum share of a tensor's integers that may differ by one step; more indicate an offset."""
 
 TUPLE = "Tuple"
-"""What puts several outputs together, among operators."""
+"""The operator that combines several outputs."""
 
 LARGEST_BOUND = 0.1
-"""Two values further apart than this share of the RMS are not the same, at any precision."""
+"""Values that differ by more than this share of the RMS are different, at any precision."""
 
 SHARE = 0.1
-"""A value departs where it is off by this share of the outputs' error: faults grow on their way."""
+"""A value departs if it is off by this share of the outputs' error: faults grow along the graph."""
 
 FACTOR = "multiply"
-"""What scales a product of integers."""
+"""The operator that scales an integer matmul."""
 
 LARGEST_FLOAT16 = 65504.0
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that a graph computes."""
+    """A tensor of a graph."""
 
     name: str
     operator: str
-    """What computes it, in the graph's own words (``Conv``, ``relax.nn.relu``, ``aten.add.Tensor``)."""
+    """Its operator, in the graph's own names (``Conv``, ``relax.nn.relu``, ``aten.add.Tensor``)."""
     inputs: tuple[str, ...]
-    """Names of the values it is computed from; constants and the network's inputs need not be among them."""
+    """Names of its operands; constants and the network's inputs may be missing."""
     array: np.ndarray
 
 
 @dataclass(frozen=True)
 class Departure:
-    """The first value that is not found in the other graph, and nothing after it."""
+    """The first value that is not found in the other graph, with no later value found."""
 
     value: Value
     nearest: np.ndarray | None
-    """The tensor of that shape in the other graph which comes nearest; None where there is none."""
+    """The nearest tensor of that shape in the other graph; None without one."""
     error: float
-    """Largest difference to it, as a share of the value's RMS; infinite where there is none, or where either is not finite."""
+    """Largest difference to it, relative to the value's RMS; infinite without one, or if either is not finite."""
 
     @property
     def steps(self) -> int:
-        """Of integers that rounding makes: how many are a step beside those of the other graph, where these are few and all else is
-        equal, so that what is rounded lies on the edge between two steps; else 0."""
+        """For rounded integers: the number that differ by one step from the other graph's, if these are few and all others are equal, so
+        that the exact values are on the edge between two steps; else 0."""
         if self.nearest is None or self.value.array.dtype.kind not in "iu" or self.nearest.dtype.kind not in "iu":
             return 0
         apart = np.abs(self.value.array.astype(np.int64) - self.nearest.astype(np.int64))
@@ -67,28 +67,28 @@ class Departure:
 
     @property
     def overflow(self) -> str:
-        """Of a value with elements that are no numbers where the other graph's are: what is wrong; else empty."""
+        """For a value with elements that are not finite while the other graph's are: the problem; else empty."""
         if np.isfinite(self.value.array).all():
             return ""
         if self.nearest is None:
             ends = f"; float16 ends at {LARGEST_FLOAT16:g}" if self.value.array.dtype == np.float16 else ""
-            return f"it has values that are no numbers{ends}"
+            return f"it has values that are not finite{ends}"
         largest = float(np.abs(np.asarray(self.nearest, np.float64)).max())
         if largest <= LARGEST_FLOAT16:
-            return "it has values that are no numbers, where the float32 network has some"
+            return "it has values that are not finite, unlike the float32 network"
         return f"its values reach {largest:.3g}, float16 ends at {LARGEST_FLOAT16:g}"
 
 
 def departure_of_error(
     values: Sequence[Value], others: Sequence[np.ndarray], error: float | None, noise: float
 ) -> Departure | None:
-    """The first value off by more than a share of the outputs' error; by less where there is none.
+    """The first value that is off by more than a share of the outputs' error; by less if there is none.
 
     Args:
-        values: of one graph, in the order that they are computed.
-        others: the values of the other.
-        error: of the outputs, as a share of their RMS; None where it is no number.
-        noise: what rounding alone may make of two values that are the same.
+        values: one graph's values in order of computation.
+        others: the other graph's values.
+        error: the outputs' error, relative to their RMS; None if not finite.
+        noise: the difference that rounding alone causes between equal values.
     """
     bound = LARGEST_BOUND if error is None else min(max(error * SHARE, noise), LARGEST_BOUND)
     while True:
@@ -99,15 +99,15 @@ def departure_of_error(
 
 
 def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound: float) -> Departure | None:
-    """The first value where the other graph departs.
+    """The first value at which the other graph departs.
 
     Args:
-        values: of one graph, in the order that they are computed.
-        others: the values of the other.
-        bound: the largest difference of two values that are the same, as a share of the RMS.
+        values: one graph's values in order of computation.
+        others: the other graph's values.
+        bound: the largest difference of equal values, relative to the RMS.
 
     Returns:
-        None where a last value is found for each that is not.
+        None if every value that is not found leads to one that is.
     """
     pool = _Pool(others)
     nearest = {value.name: pool.nearest(value.array) for value in values}
@@ -128,12 +128,12 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
 
 
 def _scaled(value: Value, values: Sequence[Value]) -> Value | None:
-    """What a constant factor makes of a value that nothing else takes.
+    """The value after scaling by a constant, if nothing else uses the unscaled value.
 
-    Products of integers are scaled after them, and the other graph may have them with their scales alone.
+    Integer matmuls are scaled afterwards, and the other graph may contain only the scaled values.
     """
-    names = {one.name for one in values}
-    takers = [one for one in values if value.name in one.inputs]
+    names = {value.name for value in values}
+    takers = [user for user in values if value.name in user.inputs]
     if (
         len(takers) != 1
         or not takers[0].operator.endswith(FACTOR)
@@ -144,9 +144,9 @@ def _scaled(value: Value, values: Sequence[Value]) -> Value | None:
 
 
 def difference(expected: np.ndarray, got: np.ndarray) -> float:
-    """Largest difference of two arrays of one shape, as a share of the first one's RMS.
+    """Largest difference of two arrays of one shape, relative to the first one's RMS.
 
-    Values that are not finite are equal where the other has the same, else the difference is infinite.
+    Values that are not finite are equal if both arrays have the same; else the difference is infinite.
     """
     want, have = (np.asarray(array, np.float64) for array in (expected, got))
     finite = np.isfinite(want)
@@ -161,7 +161,7 @@ def difference(expected: np.ndarray, got: np.ndarray) -> float:
 
 
 class _Pool:
-    """Arrays, looked up by what they hold."""
+    """Arrays, searched by content."""
 
     def __init__(self, arrays: Sequence[np.ndarray]):
         self._by_extents: dict[tuple[int, ...], list[np.ndarray]] = {}
@@ -169,7 +169,7 @@ class _Pool:
             self._by_extents.setdefault(_extents(array.shape), []).append(np.asarray(array))
 
     def nearest(self, array: np.ndarray) -> tuple[float, np.ndarray | None]:
-        """The smallest difference to any of them, and which it is, with its axes in the array's order."""
+        """The smallest difference to any of them, and that array, with its axes in the argument's order."""
         array = np.asarray(array)
         best: tuple[float, np.ndarray | None] = (float("inf"), None)
         least = (True, float("inf"))
@@ -185,7 +185,7 @@ class _Pool:
 
 
 def _difference_of_numbers(array: np.ndarray, other: np.ndarray) -> float:
-    """The difference where both are finite: what overflows in one is told by the rest."""
+    """The difference where both are finite; an overflow in one is judged by the other elements."""
     both = np.isfinite(array) & np.isfinite(other)
     return difference(array[both], other[both]) if both.any() else float("inf")
 
@@ -195,28 +195,28 @@ def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _turned(array: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """An array with its axes in each order that gives a shape, axes of extent 1 apart."""
+    """An array with its axes in each order that gives a shape, ignoring axes of size 1."""
     squeezed = array.squeeze()
-    wanted = tuple(extent for extent in shape if extent != 1)
+    target_shape = tuple(extent for extent in shape if extent != 1)
     axes = range(squeezed.ndim)
     orders = permutations(axes) if squeezed.ndim <= MOST_AXES else [tuple(axes)]
     return [
         squeezed.transpose(order).reshape(shape)
         for order in orders
-        if tuple(squeezed.shape[axis] for axis in order) == wanted
+        if tuple(squeezed.shape[axis] for axis in order) == target_shape
     ]
 
 
 def last_computed(values: Sequence[Value]) -> Value:
-    """What is named where no value departs more than others: the last one that an operator computes."""
+    """The last value computed by an operator, which is reported if no value departs more than others."""
     return next((value for value in reversed(values) if value.operator != TUPLE), values[-1])
 
 
 def has_nan(array: np.ndarray) -> bool:
-    """Whether an element is NaN; infinities, as masks have them, are none."""
+    """Whether an element is NaN; infinities, as in masks, are not."""
     return array.dtype.kind in "fc" and bool(np.isnan(array).any())
 
 
-def has_no_numbers(array: np.ndarray) -> bool:
+def is_all_nan(array: np.ndarray) -> bool:
     """Whether there are elements, and all are NaN."""
     return array.size > 0 and array.dtype.kind in "fc" and bool(np.isnan(array).all())

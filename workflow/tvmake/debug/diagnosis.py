@@ -1,4 +1,4 @@
-"""What a search for the first wrong operator found."""
+"""The result of a search for the first wrong operator."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,65 +17,65 @@ class _Record(BaseModel):
 
 
 class LevelFigures(_Record):
-    """How far the network is from the source model after one stage, for the sample looked at."""
+    """The network's error relative to the source model after one stage, for one sample."""
 
     level: Level
     error: float | None
-    """Largest difference of an output, as a share of its RMS; None where it is no number."""
+    """Largest difference of an output, relative to its RMS; None if not finite."""
     missed: list[str]
-    """The goals that are missed, in words; the import is judged by those of float32."""
+    """The missed goals, in words; the import is judged by those of float32."""
 
 
 class LayerNoise(_Record):
-    """What a layer makes of the noise at the outputs, where it alone is in 8 bits."""
+    """A layer's contribution to the noise at the outputs if only this layer is in 8 bits."""
 
     operator: str
     values: list[str]
-    """Its results: several where layers have the same weight."""
+    """Its results: several if layers share a weight."""
     share: float
-    """Of the noise of all layers."""
+    """The share of the noise of all layers."""
 
 
 class Finding(_Record):
-    """The first operator that departs; of a precision that is too coarse for the network as a whole, the one that costs most."""
+    """The first operator that departs; for a precision that is too coarse for the whole network, the one with the highest cost."""
 
     cause: Cause
     operator: str
-    """What computes the wrong value: a node of the source model, an operator of Relax, or a kernel."""
+    """The wrong operator: a node of the source model, an operator of Relax, or a kernel."""
     value: str
     """The value's name in its graph."""
     shape: tuple[int, ...]
     dtype: str
     error: float | None
-    """Largest difference to the value that it should be, as a share of the RMS; None where it is no number."""
+    """Largest difference to the correct value, relative to the RMS; None if not finite."""
     departs: bool = True
-    """Whether it departs more than others; where none does, the last operator is named."""
+    """Whether it departs more than others; if none does, the last operator is reported."""
     detail: str
-    """What is wrong, in a line."""
+    """The problem, in a line."""
     remedy: str
-    """What to do, in a line."""
+    """The remedy, in a line."""
     layers: list[LayerNoise] = []
-    """Of a network in 8 bits: its layers, the one that costs most first."""
+    """For a network in 8 bits: its layers, the one with the highest cost first."""
 
 
 class Diagnosis(_Record):
-    """The whole answer."""
+    """The result of `tvmake debug`."""
 
     variant: str
     sample: int
-    """Which of the reference's samples was looked at: the one with the largest error."""
+    """The reference's sample that was examined: the one with the largest error."""
     samples: int
     levels: list[LevelFigures]
-    """In the order of the pipeline, up to the first that misses its goals if the package does."""
+    """In the order of the pipeline, up to the first stage that misses the goals if the package does."""
     finding: Finding | None
-    """None where no stage departs from the original model."""
+    """None if no stage departs from the original model."""
     missed: list[str] = []
-    """The goals that the package misses, over all samples: those without a finding are the original model's, or of its data."""
+    """The goals that the package misses, over all samples; without a finding, the original model or its data misses them."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a reproducer holds beside the diagnosis."""
+    """The files of a reproducer, except the diagnosis."""
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     """``input0`` …, ``expected0`` …, ``got`` …"""

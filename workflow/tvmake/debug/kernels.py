@@ -1,4 +1,4 @@
-"""Each kernel of a package by itself, on the package's device, against the same kernel without a schedule on this machine's CPU."""
+"""Run each kernel of a package separately on the package's device, and compare it with the unscheduled kernel on this machine's CPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from tvmake.tune.verify.tolerance import tolerance
 
 @dataclass(frozen=True)
 class WrongKernel:
-    """A kernel whose output departs, though its inputs are right."""
+    """A kernel whose output departs although its inputs are correct."""
 
     step: Step
     error: float
-    """Largest difference, as a share of the RMS; infinite where there is no output to compare."""
+    """Largest difference, relative to the RMS; infinite without a comparable output."""
     reason: str
     schedule: str
     """``record <digest>``, ``rule`` or ``default``."""
     is_right_unscheduled: bool
-    """Whether the same kernel with TVM's default schedule is right on the same device."""
+    """Whether the kernel with TVM's default schedule is correct on the same device."""
 
 
 def first_wrong_kernel(
@@ -38,12 +38,12 @@ def first_wrong_kernel(
     watch: Callable[[int], None] = lambda _: None,
     rounded: Callable[[Step, int], None] = lambda *_: None,
 ) -> WrongKernel | None:
-    """Run the kernels one after the other, on the inputs that they should have, up to the first whose output is wrong.
+    """Run the kernels in order, on their correct inputs, up to the first with a wrong output.
 
     Args:
         steps: of ``lowered.unscheduled``, run on this machine's CPU.
-        watch: told how many have been run.
-        rounded: told of each right kernel with integers a step beside the CPU's, and of how many.
+        watch: called with the number of kernels that were run.
+        rounded: called with each correct kernel whose integers differ by one step, and their number.
 
     Raises:
         DeviceError: the device was lost.
@@ -52,7 +52,7 @@ def first_wrong_kernel(
         watch(number)
         if step.kernel is None:
             continue
-        error, reason, apart = _check(lowered, step, _scheduled(lowered, step.kernel, target), target, runner)
+        error, reason, apart = _check(lowered, step, _schedule(lowered, step.kernel, target), target, runner)
         if apart and not reason:
             rounded(step, apart)
         if reason:
@@ -63,25 +63,25 @@ def first_wrong_kernel(
 
 
 def kernel_finding(wrong: WrongKernel, lowered: Lowered, evidence: Evidence) -> Finding:
-    """What is said of a wrong kernel, and what to do.
+    """The finding for a wrong kernel, with the remedy.
 
     Args:
-        evidence: gets what the kernel takes, what it should give, and its code.
+        evidence: receives the kernel's inputs, expected outputs, and code.
     """
     name = str(wrong.step.kernel)
     arrays = wrong.step.result if isinstance(wrong.step.result, list) else [wrong.step.result]
-    evidence.arrays.update({f"input{number}": one for number, one in enumerate(wrong.step.arguments)})
-    evidence.arrays.update({f"expected{number}": one for number, one in enumerate(arrays)})
+    evidence.arrays.update({f"input{number}": argument for number, argument in enumerate(wrong.step.arguments)})
+    evidence.arrays.update({f"expected{number}": array for number, array in enumerate(arrays)})
     evidence.texts["unscheduled.py"] = str(lowered.unscheduled[name])
     cause: Cause = "schedule" if wrong.is_right_unscheduled else "code generator or driver"
     if cause == "schedule":
         remedy = (
-            "`tvmake records verify` sets wrong records aside; then `tvmake make` again"
+            "`tvmake records verify` quarantines wrong records; then run `tvmake make` again"
             if wrong.schedule.startswith("record")
             else "`build: {schedule_rules: false}` leaves the kernel to TVM's own rules"
         )
     else:
-        remedy = "it is wrong with TVM's own schedule, too: try another driver, or keep the operator on the CPU"
+        remedy = "it is wrong with TVM's own schedule too: try another driver, or keep the operator on the CPU"
     return Finding(
         cause=cause,
         operator=name,
@@ -97,29 +97,29 @@ def kernel_finding(wrong: WrongKernel, lowered: Lowered, evidence: Evidence) -> 
 def _check(
     lowered: Lowered, step: Step, kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", runner: KernelRunner
 ) -> tuple[float, str, int]:
-    """The largest error, what is wrong (empty where nothing is), and how many integers differ, as rounding may have it."""
+    """The largest error, the problem (empty without one), and the number of integers that differ by rounding."""
     unscheduled = lowered.unscheduled[str(step.kernel)]
     expected = step.result if isinstance(step.result, list) else [step.result]
     try:
         got = scheduled_outputs(lambda: kernel, unscheduled, target, step.arguments, runner)
     except (Refused, KernelFailure) as failure:
         return float("inf"), str(failure), 0
-    # Real values are no small integers, whose sums would be exact.
+    # Real values, unlike small integers, whose sums would be exact.
     bound = tolerance(unscheduled, positive=True)
     apart = 0
     for want, have in zip(expected, got, strict=True):
         step_of_rounding = 1.0 if bound and np.asarray(want).dtype.kind in "iu" else 0.0
-        found = compare(want, have, step_of_rounding)
-        if found.error > bound:
-            reason = found.reason or f"off by {found.error:.2g} of the RMS, {bound:.2g} is allowed"
-            return found.error, reason, 0
+        comparison = compare(want, have, step_of_rounding)
+        if comparison.error > bound:
+            reason = comparison.reason or f"off by {comparison.error:.2g} of the RMS, {bound:.2g} is allowed"
+            return comparison.error, reason, 0
         apart += int(np.count_nonzero(np.not_equal(want, have))) if step_of_rounding else 0
     return 0.0, "", apart
 
 
-def _scheduled(lowered: Lowered, kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
-    """A kernel as the package has it."""
-    # On GPUs rules of TVM's come after that, too, and no weights are packed.
+def _schedule(lowered: Lowered, kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
+    """A kernel with the package's schedule."""
+    # On GPUs, TVM's own rules follow; no weights are packed.
     return (
         lowered.final[kernel]
         if backend_of(target).binds_threads or lowered.unpacked is None

@@ -1,4 +1,4 @@
-"""What else a config could say: a user's passes left out, to find the one that is wrong, and weights in more bits."""
+"""Variations of a config: without a user's passes, to find the wrong one, and with weights in more bits."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,24 +6,24 @@ from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.transform.options import UserPass
 
 GROUPS = (128, 64, 32)
-"""Weights that may share a scale."""
+"""Numbers of weights that may share a scale."""
 
 
 def without_passes(passes: Sequence[UserPass]) -> Iterator[tuple[str, list[UserPass]]]:
-    """The passes without each of them, and without all, with a name for what is left out."""
-    for one in passes:
-        yield f"the pass {one.use}", [other for other in passes if other is not one]
+    """The passes without each of them, and without all, with a name for the omitted ones."""
+    for pass_ in passes:
+        yield f"the pass {pass_.use}", [other for other in passes if other is not pass_]
     if len(passes) > 1:
-        yield f"the passes {', '.join(one.use for one in passes)}", []
+        yield f"the passes {', '.join(pass_.use for pass_ in passes)}", []
 
 
 def leave_out(name: str) -> str:
-    """What to do about a setting that is wrong, or about passes that are only together."""
-    return f"leave {name} out, or mend {'them' if name.startswith('the passes') else 'it'}"
+    """The remedy for a wrong setting, or for passes that are wrong only in combination."""
+    return f"leave {name} out, or correct {'them' if name.startswith('the passes') else 'it'}"
 
 
 def finer_weights(precision: PrecisionConfig) -> Iterator[tuple[str, PrecisionConfig]]:
-    """Precisions that hold weights in more bits or with more scales, the smallest first, as a config has them; none where all is rounded."""
+    """Precisions with more bits or scales for weights, the smallest first, as in a config; empty if activations are rounded too."""
     if precision.base not in WEIGHTS_ONLY:
         return
     bases = ("int4_weights", "int8_weights") if precision.base == "int4_weights" else ("int8_weights",)

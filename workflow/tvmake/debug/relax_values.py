@@ -1,7 +1,7 @@
-"""Every value that a Relax graph computes, on this machine's CPU, kernel by kernel and without schedules.
+"""Compute every value of a Relax graph on this machine's CPU, kernel by kernel and without schedules.
 
-Nothing that a rule, a record or a pass over kernels does takes part, nor a memory plan: these values are what a package's are
-judged by.
+Rules, records, passes over kernels and memory planning are not involved: these values are the reference for the
+package's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,26 +20,26 @@ from tvmake.targets.kernels.memory import in_buffers
 from tvmake.targets.numbers.norms import NORMS
 
 COPIES = frozenset({"to_vdevice", "hint_on_device"})
-"""Calls that give their first argument in another memory."""
+"""Calls that return their first argument in another memory."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One binding of a graph that was run."""
+    """One executed binding of a graph."""
 
     name: str
     operator: str
-    """As the graph was written, before its operators became kernels."""
+    """In the graph before its operators became kernels."""
     kernel: str | None
-    """What it calls; None for what is no call of a kernel."""
+    """The callee; None if it is not a kernel call."""
     inputs: tuple[str, ...]
     arguments: tuple[np.ndarray, ...]
     """Of the kernel."""
     result: Any
-    """An array, a list of them, or a tuple of extents."""
+    """An array, a list of arrays, or a tuple of sizes."""
 
     def values(self) -> Iterator[Value]:
-        """Its arrays; what takes a tuple apart names the tuple."""
+        """Its arrays; an element of a tuple names the tuple."""
         parts = self.result if isinstance(self.result, list) else [self.result]
         arrays = [part for part in parts if isinstance(part, np.ndarray)]
         if len(arrays) == 1:
@@ -53,14 +53,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """A graph that was run once."""
+    """The values of one run of a graph."""
 
     steps: tuple[Step, ...]
     outputs: tuple[np.ndarray, ...]
 
     @property
     def values(self) -> list[Value]:
-        """All arrays, in the order that they were computed."""
+        """All arrays, in order of computation."""
         return [value for step in self.steps for value in step.values()]
 
 
@@ -93,10 +93,10 @@ def trace_kernels(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Trac
 
 def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Mapping[Any, str]) -> Trace:
     main = module["main"]
-    held: dict[Any, Any] = {}
+    values: dict[Any, Any] = {}
     names: dict[Any, str] = {}
     for parameter, tensor in zip(main.params, tensors, strict=True):
-        held[parameter] = np.asarray(tensor).astype(numpy_dtype(str(parameter.ty.dtype)), copy=False)
+        values[parameter] = np.asarray(tensor).astype(numpy_dtype(str(parameter.ty.dtype)), copy=False)
         names[parameter] = str(parameter.name)
     kernels = _compiled(module)
     steps: list[Step] = []
@@ -105,16 +105,16 @@ def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Map
         kernel, arguments = None, ()
         if is_call(call, "call_tir"):
             kernel = str(call.args[0].name_hint)
-            arguments = tuple(_held(one, held) for one in call.args[1].fields)
+            arguments = tuple(_evaluate(field, values) for field in call.args[1].fields)
             results = _run(kernels[kernel], arguments, call)
-            held[variable] = results if isinstance(call.ty_args[0], relax.TupleType) else results[0]
+            values[variable] = results if isinstance(call.ty_args[0], relax.TupleType) else results[0]
         else:
-            held[variable] = _held(call, held)
+            values[variable] = _evaluate(call, values)
         names[variable] = f"{variable.name}#{number}"  # the variables' own names are not unique
-        inputs = tuple(names[one] for one in variables(call) if one in names)
+        inputs = tuple(names[variable] for variable in variables(call) if variable in names)
         operator = operators.get(variable) or _operator(call)
-        steps.append(Step(names[variable], operator, kernel, inputs, arguments, held[variable]))
-    result = _held(main.body.body, held)
+        steps.append(Step(names[variable], operator, kernel, inputs, arguments, values[variable]))
+    result = _evaluate(main.body.body, values)
     return Trace(tuple(steps), tuple(result) if isinstance(result, list) else (result,))
 
 
@@ -124,28 +124,28 @@ def _operator(expression: Any) -> str:
     return str(expression.op.name) if operator_name(expression) else type(expression).__name__  # as TVM spells it
 
 
-def _held(expression: Any, known: Mapping[Any, Any]) -> Any:
+def _evaluate(expression: Any, known: Mapping[Any, Any]) -> Any:
     match expression:
         case relax.Var():
             return known[expression]
         case tvm.ir.GenericConst():
             return np.asarray(expression.value.numpy())
         case relax.Tuple():
-            return [_held(field, known) for field in expression.fields]
+            return [_evaluate(field, known) for field in expression.fields]
         case relax.TupleGetItem():
-            return _held(expression.tuple_value, known)[int(expression.index)]
+            return _evaluate(expression.tuple_value, known)[int(expression.index)]
         case relax.Call() if is_call(expression, *COPIES):
-            return _held(expression.args[0], known)
+            return _evaluate(expression.args[0], known)
         case relax.ShapeExpr():
             return tuple(_extents(expression.values))
         case relax.Call() if is_call(expression, "shape_of"):
-            return tuple(_held(expression.args[0], known).shape)
+            return tuple(_evaluate(expression.args[0], known).shape)
         case relax.Call() if is_call(expression, "shape_to_tensor"):
-            return np.asarray(_held(expression.args[0], known), np.int64)
+            return np.asarray(_evaluate(expression.args[0], known), np.int64)
         case relax.Call() if is_call(expression, "tensor_to_shape"):
-            return tuple(map(int, _held(expression.args[0], known)))
+            return tuple(map(int, _evaluate(expression.args[0], known)))
         case relax.Call() if is_call(expression, "reshape"):
-            return _held(expression.args[0], known).reshape(_held(expression.args[1], known))
+            return _evaluate(expression.args[0], known).reshape(_evaluate(expression.args[1], known))
         case _:
             raise InputError("debug", f"cannot follow {_operator(expression)} outside of kernels")
 
@@ -164,8 +164,8 @@ def _run(kernel: Any, arguments: Sequence[np.ndarray], call: Any) -> list[np.nda
     (result,) = call.ty_args
     types = list(result.fields) if isinstance(result, relax.TupleType) else [result]
     results = [tvm.runtime.tensor(np.zeros(_shape(ty), numpy_dtype(str(ty.dtype)))) for ty in types]
-    kernel(*(tvm.runtime.tensor(np.asarray(one, order="C")) for one in arguments), *results)
-    return [one.numpy() for one in results]
+    kernel(*(tvm.runtime.tensor(np.asarray(argument, order="C")) for argument in arguments), *results)
+    return [result.numpy() for result in results]
 
 
 def _shape(ty: Any) -> list[int]:

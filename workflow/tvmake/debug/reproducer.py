@@ -1,4 +1,4 @@
-"""What to send to whoever must mend it: the diagnosis, the values around it and the code, in one small directory."""
+"""Write a small directory for a bug report: the diagnosis, the values at the operator, and its code."""
 
 import zipfile
 from pathlib import Path
@@ -11,17 +11,17 @@ DIAGNOSIS, VALUES = "diagnosis.json", "values.npz"
 
 
 def write_reproducer(diagnosis: Diagnosis, evidence: Evidence, directory: Path) -> None:
-    """Write ``diagnosis.json``, ``values.npz`` (what goes into the operator, what should come out, what does) and its code.
+    """Write ``diagnosis.json``, ``values.npz`` (the operator's inputs, expected and actual outputs) and its code.
 
-    No weights but those that the operator takes are in it, and nothing of the rest of the network.
+    It contains no weights except the operator's, and nothing else of the network.
 
     Raises:
         MachineError: it cannot be written.
     """
-    with atomic_directory(directory) as place:
-        write_text(place / DIAGNOSIS, diagnosis.model_dump_json(indent=1) + "\n")
+    with atomic_directory(directory) as temporary:
+        write_text(temporary / DIAGNOSIS, diagnosis.model_dump_json(indent=1) + "\n")
         for name, text in evidence.texts.items():
-            write_text(place / name, text)
-        with zipfile.ZipFile(place / VALUES, "w", zipfile.ZIP_DEFLATED) as archive:
+            write_text(temporary / name, text)
+        with zipfile.ZipFile(temporary / VALUES, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in evidence.arrays.items():
                 write_array(archive, f"{name}.npy", array)

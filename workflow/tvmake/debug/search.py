@@ -1,4 +1,4 @@
-"""From a package that misses its goals to the first operator that is wrong: stage by stage, then value by value."""
+"""Search for the first wrong operator of a package that misses its goals: stage by stage, then value by value."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from tvmake.debug.departure import (
     departure_of_error,
     difference,
     has_nan,
-    has_no_numbers,
+    is_all_nan,
     last_computed,
 )  # fmt: skip
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
@@ -48,20 +48,20 @@ from tvmake.validate.verdict import MissedGoal
 
 NOISE: Mapping[str, float] = {"float32": 1e-4}
 COARSE_NOISE = 5e-3
-"""What rounding alone may make of a difference between two values that are the same, as a share of the RMS."""
+"""The difference that rounding alone causes between equal values, relative to the RMS."""
 
-HELD = re.compile(r"^int\d_")
-"""What a product with weights in few bits is called more than the operator that it was."""
+QUANTISED_PREFIX = re.compile(r"^int\d_")
+"""The prefix in the name of a matmul with weights in few bits, before the original operator's name."""
 
 MOST_KEPT = 6
-"""Operators that are tried to be kept in float32, one more at a time."""
+"""Maximum number of operators that are tried in float32, one more at a time."""
 
 
 def diagnose(variant: Variant, say: Callable[[str], None] = lambda _: None) -> tuple[Diagnosis, Evidence]:
-    """Run a variant's network as each stage left it, and look into the first one whose outputs miss the goals.
+    """Run a variant's network after each stage, and examine the first one whose outputs miss the goals.
 
     Args:
-        say: told what is being done, a line each.
+        say: called with a line before each step.
 
     Raises:
         InputError: a file is missing or damaged, or the network has dimensions without a value.
@@ -81,7 +81,7 @@ class _Search:
         self.goals = variant.validating.goals_of(self.is_quantized)
         self.levels: list[LevelFigures] = []
         self.missed: list[MissedGoal] = []
-        """Of the package, by all samples."""
+        """The package's figures, over all samples."""
         self.evidence = Evidence()
 
     def run(self) -> tuple[Diagnosis, Evidence]:
@@ -97,7 +97,7 @@ class _Search:
             samples=len(self.known),
             levels=self.levels,
             finding=finding,
-            missed=[_words(one) for one in worst.missed_with_labels],
+            missed=[_words(label) for label in worst.missed_with_labels],
         )
         return diagnosis, self.evidence
 
@@ -125,7 +125,7 @@ class _Search:
         return None
 
     def _misses(self, level: Level, outputs: Sequence[np.ndarray], goals: Goals) -> bool:
-        """Whether a stage is wrong: of a package that is right none is, though plain loops overflow or round where its kernels do not."""
+        """Whether a stage is wrong. If the package is correct no stage is, although plain loops may overflow or round differently."""
         expected = [self.sample.outputs[spec.name] for spec in self.signature.outputs]
         errors = [
             difference(want, have) if want.shape == have.shape else float("inf")
@@ -133,44 +133,42 @@ class _Search:
         ]
         missed = self._missed(outputs, goals)
         self.levels.append(
-            LevelFigures(level=level, error=_finite(max(errors)), missed=[_words(one) for one in missed])
+            LevelFigures(level=level, error=_finite(max(errors)), missed=[_words(goal) for goal in missed])
         )
         return bool(missed and self.missed)
 
     def _missed(self, outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
         return missed_by(self.sample.outputs, outputs, goals)
 
-    # --- the four places ------------------------------------------------------------------------------------------
+    # --- the four stages ------------------------------------------------------------------------------------------
 
     def _in_import(self, trace: Trace) -> Finding:
         self.say("running the source model in its own framework, operator by operator")
         options = self.variant.source
         values = source_values(options.source, options, self.signature, self.sample.inputs)
-        if any(has_no_numbers(self.sample.outputs[spec.name]) for spec in self.signature.outputs):
+        if any(is_all_nan(self.sample.outputs[spec.name]) for spec in self.signature.outputs):
             return self._in_model(values)
         others = [value.array for value in trace.values]
         found = self._departure(values, others, NOISE["float32"])
         if found and found.steps:
             return self._rounding(found, values, found.steps)
-        remedy = (
-            "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
-        )
-        return self._finding("importer", found, values, "the import computes something else for it", remedy)
+        remedy = "an issue with the reproducer helps; meanwhile rewrite the operator, or export with another opset"
+        return self._finding("importer", found, values, "the import computes other values for it", remedy)
 
     def _in_model(self, values: Sequence[Value]) -> Finding:
-        """Where the source model has an output without a number: the first value that is no number."""
+        """The finding for a source model whose output has NaN: the first value that is not finite."""
         first = next((Departure(value, None, float("inf")) for value in values if has_nan(value.array)), None)
-        detail = "the model itself gives what is no number for it, in its own framework"
+        detail = "the model itself computes NaN or infinity for it, in its own framework"
         inputs = "the data that it is made for" if self.known.info.data == "random" else "other data"
         remedy = f"compare on {inputs}: `models.{self.variant.name.partition('/')[0]}.dataset`"
         return self._finding("model", first, values, detail, remedy)
 
     def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
-        detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
+        detail = f"{apart} of {found.value.array.size} integers differ by one step: the exact values are on the edge between two steps, so either is right"
         return self._finding("rounding", found, values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _beyond_float32(self, trace: Trace) -> Finding:
-        detail = "the goals ask for more than float32 gives: the network as it was imported misses them, too, by rounding alone"
+        detail = "the goals are beyond float32: the imported network misses them too, by rounding alone"
         return self._finding("rounding", None, trace.values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _met_goals(self) -> str:
@@ -185,21 +183,21 @@ class _Search:
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         self.say("transforming the network once more, without one setting at a time")
         without, right = self._needless(imported, weights)
-        if right:  # of nearly the same form: what folding has made of two operators is in it, too
+        if right:  # nearly the same form, so folded operators are in it too
             others += [value.array for value in right.values]
         found = self._departure(values, others, noise)
         match without:
             case "":
                 remedy = "an issue with the reproducer helps"
-                return self._finding("pass", found, values, "a pass of `transform` changes it, whatever is set", remedy)
+                return self._finding("pass", found, values, "a pass of `transform` changes it with any setting", remedy)
             case "nothing":
-                detail = "the transform gives another network now than the file holds"
-                return self._finding("pass", found, values, detail, "`tvmake make` makes it again")
+                detail = "the transform now gives another network than the file has"
+                return self._finding("pass", found, values, detail, "`tvmake make` rebuilds it")
             case "the precision" if (finding := self._coarse(after, imported, weights)) is not None:
                 return finding
             case "the precision" if request.precision.base == "int8":
-                detail = "its integers compute something else than rounding to 8 bits alone makes of the network"
-                remedy = "an issue with the reproducer helps; meanwhile name the convolution or product under `never` of the precision"
+                detail = "its integers differ from the network by more than rounding to 8 bits"
+                remedy = "an issue with the reproducer helps; meanwhile list the convolution or matmul under `never` of the precision"
                 return self._finding("pass", found, values, detail, remedy)
             case "the precision":
                 coarse = f"{request.precision.base} is too coarse for {'it' if found else 'the network'}"
@@ -207,15 +205,15 @@ class _Search:
                 remedy = self._kept_in_float32(found, others, imported, weights)
                 return self._finding("precision", found, values, detail, remedy)
             case _:
-                detail = f"without {without} all is well"
+                detail = f"without {without} all values are correct"
                 return self._finding("pass", found, values, detail, leave_out(without))
 
     def _coarse(self, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> Finding | None:
-        """The layers that 8 bits are too coarse for; None where it is not their rounding that is wrong."""
+        """The layers for which 8 bits are too coarse; None if their rounding is not the cause."""
         variant, request = self.variant, self.variant.transforming
         if request.precision.base != "int8" or variant.calibration is None:
             return None
-        self.say("having one layer at a time in 8 bits, and looking for what meets the goals")
+        self.say("running one layer at a time in 8 bits, and searching for a remedy")
         layers = CoarseLayers(
             imported,
             weights,
@@ -229,7 +227,7 @@ class _Search:
         if not layers.layers or not layers.is_rounding(after.outputs):
             return None
         otherwise = (
-            f"no calibration, and no layer in float32, meets the goals: take another precision; {self._met_goals()}"
+            f"no calibration, and no layer in float32, meets the goals: use another precision; {self._met_goals()}"
         )
         return layers.finding(variant.name.split("/")[1], otherwise, self.evidence)
 
@@ -243,7 +241,7 @@ class _Search:
         """Keep the operator that departs in float32, and the next one if that is not enough, and so on."""
         request = self.variant.transforming
         if request.precision.is_chosen:
-            return "name its operator under `never` of the precision, or set the goals that it has to meet: they decide the choice"
+            return "list its operator under `never` of the precision, or set the goals that it must meet: they decide the choice"
         name = self.variant.name.split("/")[1]
         for written, finer in finer_weights(request.precision):
             trace = self._transformed(imported, weights, request.model_copy(update={"precision": finer}))
@@ -252,7 +250,7 @@ class _Search:
         never = list(request.precision.never)
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         while found and len(never) < len(request.precision.never) + MOST_KEPT:
-            operator = HELD.sub("", found.value.operator.removeprefix("relax."))
+            operator = QUANTISED_PREFIX.sub("", found.value.operator.removeprefix("relax."))
             if operator in never:
                 break
             never.append(operator)
@@ -358,7 +356,7 @@ class _Search:
         self.evidence.arrays["got"] = value.array
         if found and found.nearest is not None:
             self.evidence.arrays["expected0"] = found.nearest
-        by_name = {one.name: one.array for one in values}
+        by_name = {value.name: value.array for value in values}
         for number, name in enumerate(name for name in value.inputs if name in by_name):
             self.evidence.arrays[f"input{number}"] = by_name[name]
         return Finding(

@@ -111,12 +111,12 @@ def _tflite(source: str, _options: ImportOptions, signature: Signature, inputs: 
         experimental_preserve_all_tensors=True,
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
-    places = {entry["name"]: entry["index"] for entry in interpreter.get_input_details()}
+    indices = {entry["name"]: entry["index"] for entry in interpreter.get_input_details()}
     for spec in signature.inputs:
-        interpreter.resize_tensor_input(places[spec.name], list(inputs[spec.name].shape))
+        interpreter.resize_tensor_input(indices[spec.name], list(inputs[spec.name].shape))
     interpreter.allocate_tensors()
     for spec in signature.inputs:
-        interpreter.set_tensor(places[spec.name], inputs[spec.name])
+        interpreter.set_tensor(indices[spec.name], inputs[spec.name])
     interpreter.invoke()
     names = {entry["index"]: str(entry["name"]) for entry in interpreter.get_tensor_details()}
     for operator, before, after in _tflite_operators(source):

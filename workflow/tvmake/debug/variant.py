@@ -34,4 +34,4 @@ class Variant:
     base: str = ""
     """The base of its precision, by which goals go."""
     recalibrate: Recalibrate | None = None
-    """Finds its ranges anew, for other options."""
+    """Calibrates again, with other options."""

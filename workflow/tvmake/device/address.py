@@ -1,4 +1,4 @@
-"""Where an RPC server listens."""
+"""The address of an RPC server."""
 
 import socket
 import struct
@@ -8,15 +8,15 @@ SERVER_MAGIC = 0xFF271
 """From tvm/rpc/base.py."""
 
 NUMBER = struct.Struct("<i")
-"""How numbers are sent."""
+"""The encoding of numbers."""
 
 CONNECT_S = 3.0
-"""For a machine that is there to accept a connection and to answer."""
+"""How long a machine may take to accept a connection and to answer."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -25,10 +25,10 @@ class Address:
         return f"{self.host}:{self.port}"
 
     def is_reachable(self) -> bool:
-        """Whether something accepts connections there; a busy server does, too."""
+        """Whether the address accepts connections, as a busy server does too."""
         try:
             with socket.create_connection((self.host, self.port), CONNECT_S) as connection:
-                # With a key that matches nothing, a server answers and goes on waiting; a bare connection upsets it.
+                # With a key that matches nothing, a server answers and keeps waiting; a bare connection disturbs it.
                 key = b"client:tvmake-is-there"
                 connection.sendall(NUMBER.pack(SERVER_MAGIC) + NUMBER.pack(len(key)) + key)
         except OSError:

@@ -1,4 +1,4 @@
-"""Which processor a device has, and whether a library or program is for it."""
+"""A device's processor, and whether a library or program is compiled for it."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tvmake.artifact.elf import machine_of
 from tvmake.errors import DeviceError
 
 ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "armv7l": "arm", "armv8l": "arm", "i686": "i386"}
-"""``uname -m``, and how triples begin, where :mod:`tvmake.artifact.elf` has another word."""
+"""Names in ``uname -m`` and in triples that differ from those of :mod:`tvmake.artifact.elf`."""
 
 NAMES = {
     "x86_64": "x86-64",
@@ -17,7 +17,7 @@ NAMES = {
     "mips": "MIPS",
     "ppc64": "PowerPC 64",
 }
-"""For people, by the word of :mod:`tvmake.artifact.elf`."""
+"""Names for people, by the name in :mod:`tvmake.artifact.elf`."""
 
 UNKNOWN = "an unknown processor"
 
@@ -25,28 +25,28 @@ REMEDY = "compile for this device: the target's mtriple and mcpu, and cc that li
 
 
 def name_of(library: Path) -> str:
-    """The processor that a library or program is for, for people; UNKNOWN for what is no ELF file."""
+    """The name of the processor that a library or program is compiled for; UNKNOWN for files that are not ELF."""
     machine = machine_of(library)
     return UNKNOWN if machine is None else NAMES.get(machine, machine)
 
 
 def is_for(library: Path, machine: str) -> bool:
-    """Whether a library or program is for a processor.
+    """Whether a library or program is compiled for a processor.
 
     Args:
-        machine: its ``uname -m``.
+        machine: the processor's ``uname -m``.
     """
     return name_of(library) == (_name(machine) or machine)
 
 
 def check_library(library: Path, machine: str, where: str, remedy: str = REMEDY) -> None:
-    """Refuse a library or program that the device cannot load, before it is sent there.
+    """Refuse a library or program that the device cannot load, before it is sent.
 
     Args:
         machine: the device's ``uname -m``.
 
     Raises:
-        DeviceError: it is for another processor.
+        DeviceError: it is compiled for another processor.
     """
     if not is_for(library, machine):
         has = _name(machine) or machine
@@ -58,18 +58,18 @@ def check_library(library: Path, machine: str, where: str, remedy: str = REMEDY)
 
 
 def check_triple(triple: str, machine: str, where: str) -> None:
-    """Refuse a target whose code a device cannot load, before anything is compiled for it.
+    """Refuse a target whose code the device cannot load, before anything is compiled.
 
     Args:
-        triple: LLVM's, of the code that loads kernels.
+        triple: LLVM's triple of the host code.
         machine: the device's ``uname -m``.
 
     Raises:
         DeviceError: it is for another processor.
     """
-    wanted, has = _name(triple.partition("-")[0]), _name(machine)
-    if wanted and has and wanted != has:
-        raise DeviceError(where, f"it is for {wanted}, and its device is {has} (uname -m: {machine})", REMEDY)
+    target_name, has = _name(triple.partition("-")[0]), _name(machine)
+    if target_name and has and target_name != has:
+        raise DeviceError(where, f"it is for {target_name}, and its device is {has} (uname -m: {machine})", REMEDY)
 
 
 def _name(word: str) -> str | None:

@@ -1,19 +1,19 @@
-"""Whether Qualcomm's CLML library computed its parts of a package, or kernels did."""
+"""Whether Qualcomm's CLML library or OpenCL kernels computed a package's CLML parts."""
 
 from collections.abc import Callable
 from typing import Any
 
 SUMMARY = "tvmake.clml.summary"
-"""What tvmake's OpenCL runtime reports of the packages that ran in its process, in words."""
+"""The function in tvmake's OpenCL runtime that reports, in words, on the packages that ran in its process."""
 
 CONDITION = "clml"
 
 
 def conditions(function: Callable[[str], Any]) -> dict[str, str]:
-    """What to note with a measurement; nothing where no package has parts for CLML.
+    """The condition to record with a measurement; empty for packages without CLML parts.
 
     Args:
-        function: gives a global function of the runtime by name, or None; may raise where there is none.
+        function: gets a global function of the runtime by name; None or an exception if it does not exist.
     """
     try:
         report = function(SUMMARY)

@@ -1,4 +1,4 @@
-"""Whether mod.so is the code that its manifest is about: digests do not tell where a manifest was written for other code."""
+"""Whether mod.so matches its manifest: digests do not show that a manifest was written for other code."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,39 +16,43 @@ from tvmake.process.output import counted
 MAIN = "main"
 
 ARGUMENT = r"ErrorContext\(fn=main, loc=param\[\d+\], param=(.+?), annotation=R\.Tensor\(\((.*?)\), dtype=\"(\w+)\"\)\)"
-"""How TVM's virtual machine says what an argument of ``main`` has to be."""
+"""The virtual machine's error for an argument of ``main`` with another type or shape."""
 
 SIZE_CHECK = rf"\((-?\d+) vs\. (-?\d+)\).*?{escape(SIZE_CHECK_MARK)}(.*?){escape(SIZE_CHECK_MARK)}"
-"""How it reports a size check: the two sizes, and what the network says of them."""
+"""The virtual machine's error for a failed size check: the two sizes, and the network's message."""
 
 
 def check_arguments(machine: Any, manifest: Manifest) -> None:
-    """Compare the names of what ``main`` takes.
+    """Compare the names of ``main``'s arguments with the manifest.
 
     Args:
         machine: the virtual machine's module.
 
     Raises:
-        InputError: there are other ones, or in another order.
+        InputError: the names or their order differ.
     """
     count = machine["get_function_arity"](MAIN)
-    taken = [str(machine["get_function_param_name"](MAIN, place)) for place in range(count)]
-    told = [spec.relax_name for spec in manifest.signature.inputs] + [one.name for one in manifest.parameters]
-    if len(taken) != len(told):
-        raise _other(f"takes {counted(len(taken), 'argument')}", str(len(told)))
-    place = next((place for place, pair in enumerate(zip(taken, told, strict=True)) if pair[0] != pair[1]), None)
-    if place is not None:
-        raise _other(f"takes '{taken[place]}' as argument {place}", f"'{told[place]}'")
+    actual = [str(machine["get_function_param_name"](MAIN, index)) for index in range(count)]
+    expected = [spec.relax_name for spec in manifest.signature.inputs] + [
+        parameter.name for parameter in manifest.parameters
+    ]
+    if len(actual) != len(expected):
+        raise _other(f"takes {counted(len(actual), 'argument')}", str(len(expected)))
+    index = next(
+        (index for index, names in enumerate(zip(actual, expected, strict=True)) if names[0] != names[1]), None
+    )
+    if index is not None:
+        raise _other(f"takes '{actual[index]}' as argument {index}", f"'{expected[index]}'")
 
 
 def check_kind(library: Any, manifest: Manifest) -> None:
-    """Compare the kind of device that there are kernels for.
+    """Check that the library has kernels for the manifest's kind of device.
 
     Args:
         library: mod.so as TVM loads it.
 
     Raises:
-        InputError: there are none for the manifest's.
+        InputError: it has none.
     """
     kind = manifest.device_kind
     if kind != "cpu" and manifest.kernels and kind not in _kinds(library):
@@ -60,41 +64,42 @@ def _kinds(module: Any) -> set[str]:
 
 
 def check_outputs(values: Sequence[np.ndarray], manifest: Manifest) -> None:
-    """Compare what came out.
+    """Compare the outputs of a run with the manifest.
 
     Raises:
-        InputError: there are more or fewer, or one has another type or shape.
+        InputError: the number, a type or a shape differs.
     """
     specs = manifest.signature.outputs
     if len(values) != len(specs):
         raise _other(f"gives {counted(len(values), 'output')}", str(len(specs)))
     for spec, value in zip(specs, values, strict=True):
         fits = len(value.shape) == len(spec.shape) and all(
-            isinstance(told, str) or told == given for told, given in zip(spec.shape, value.shape, strict=True)
+            isinstance(declared, str) or declared == actual
+            for declared, actual in zip(spec.shape, value.shape, strict=True)
         )
         if str(value.dtype) != spec.dtype or not fits:
-            given = f"{value.dtype}{list(value.shape)}"
-            raise _other(f"gives '{spec.name}' as {given}", f"{spec.dtype}{list(spec.shape)}")
+            actual = f"{value.dtype}{list(value.shape)}"
+            raise _other(f"gives '{spec.name}' as {actual}", f"{spec.dtype}{list(spec.shape)}")
 
 
 @contextmanager
 def checking_arguments() -> Iterator[None]:
-    """Translate what the virtual machine says of arguments that are as the manifest tells.
+    """Translate the virtual machine's errors for arguments that match the manifest.
 
     Raises:
-        InputError: an argument has another type or shape, or a size for which the network cannot be computed.
+        InputError: an argument has another type or shape than the code expects, or a size that the network cannot compute.
     """
     try:
         yield
     except (RuntimeError, ValueError, TypeError) as error:
-        if found := search(SIZE_CHECK, str(error)):
-            size, wanted, report = found.groups()
-            raise InputError("inputs", report.format(size, wanted), "give inputs of sizes that fit") from None
-        if found := search(ARGUMENT, str(error)):
-            name, shape, dtype = found.groups()
+        if match := search(SIZE_CHECK, str(error)):
+            size, expected, report = match.groups()
+            raise InputError("inputs", report.format(size, expected), "use inputs of valid sizes") from None
+        if match := search(ARGUMENT, str(error)):
+            name, shape, dtype = match.groups()
             raise _other(f"takes '{name}' as {dtype}[{shape.rstrip(',')}]", "otherwise") from None
         raise
 
 
-def _other(code: str, told: str) -> InputError:
-    return InputError("package", f"mod.so {code}, its manifest tells {told}", AGAIN)
+def _other(code: str, declared: str) -> InputError:
+    return InputError("package", f"mod.so {code}, its manifest declares {declared}", AGAIN)

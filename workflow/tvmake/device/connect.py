@@ -1,21 +1,21 @@
-"""From a device's config to the device."""
+"""Create devices from their config."""
 
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
 from tvmake.device.interface import Device
 
 
 def connect(name: str, config: DeviceConfig) -> Device:
-    """The device a config names, conditioned before each measurement where the config says so."""
-    device = _reached(name, config)
-    if config.conditioning is None or isinstance(config, LocalDeviceConfig):  # which does it by itself
+    """The device of a config, with conditioning before each measurement if the config asks for it."""
+    device = _connect(name, config)
+    if config.conditioning is None or isinstance(config, LocalDeviceConfig):  # a local device conditions itself
         return device
     from tvmake.device.conditioning.conditioned import Conditioned
 
     return Conditioned(device, config.conditioning)
 
 
-def _reached(name: str, config: DeviceConfig) -> Device:
-    # Each transport is imported when it is used: asyncssh alone takes 0.2 s.
+def _connect(name: str, config: DeviceConfig) -> Device:
+    # Transports are imported when used: asyncssh alone takes 0.2 s.
     match config:
         case LocalDeviceConfig():
             from tvmake.device.local.device import LocalDevice

@@ -1,4 +1,4 @@
-"""What a failed run means: the telling line of output, and what a user does about it."""
+"""Explain failed runs: the line of output that names the cause, and a remedy."""
 
 import re
 from collections.abc import Sequence
@@ -12,44 +12,44 @@ from tvmake.errors import DeviceError, InputError
 from tvmake.process.supervised import last_line
 
 LONGEST = 500
-"""Characters of a line to keep."""
+"""Maximum length of a line."""
 
 OPENCL = re.compile(r"OpenCL: (.+)")
 KERNEL = re.compile(r"kernel '(\w+)'")
 TAKES = re.compile(r"takes groups of up to (\d+)(?: for this kernel)?")
-"""As tvmake's OpenCL runtime writes them (native/opencl)."""
+"""Messages of tvmake's OpenCL runtime (native/opencl)."""
 
 NO_MEMORY = ("cannot allocate", "bad_alloc", "out of memory", "cudaErrorMemoryAllocation", "MemoryError")
 SMALLER = "use a smaller batch (models.NAME.inputs) or another precision, or end what else uses the device's memory"
 
 NO_LIBRARY = "load dynamic shared library"
-"""How TVM begins when the system's loader refuses mod.so."""
+"""The beginning of TVM's error if the system's loader refuses mod.so."""
 
 LOADER = re.compile(NO_LIBRARY + r" (.+) \1: (.+)")
-"""The library's path, twice, and why."""
+"""The library's path, twice, and the loader's reason."""
 
 NOEXEC = "failed to map segment from shared object"
-"""How glibc says that a library's disk is mounted noexec."""
+"""glibc's error for a library on a disk that is mounted noexec."""
 
 NEWER_GLIBC = re.compile(r"version `(GLIBC_[\d.]+)' not found")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One line each."""
+    """Problem and remedy, one line each."""
 
     problem: str
     remedy: str
 
 
 def overran(where: str, device: str, limit_s: float, key: str = "timeout_s") -> DeviceError:
-    """What to say of a run that its time limit ended.
+    """The error for a run that exceeded its time limit.
 
     Args:
-        where: the device, as messages name it.
+        where: the device's name in messages.
         device: its name in the config.
-        limit_s: the limit.
-        key: the device's key with the limit.
+        limit_s: the limit in seconds.
+        key: the device's config key of the limit.
     """
     less = "benchmark.repeat, benchmark.min_duration_s, or the dataset's limit"
     return DeviceError(
@@ -58,16 +58,16 @@ def overran(where: str, device: str, limit_s: float, key: str = "timeout_s") -> 
 
 
 def explain_failure(text: str, directory: Path | None = None) -> Failure:
-    """Explain what a run wrote as it ended.
+    """Explain the output of a failed run.
 
     Args:
-        text: an exception's text, or all that a process wrote.
-        directory: the unpacked package, whose manifest knows its kernels; None where it is not here.
+        text: an exception's text, or all output of a process.
+        directory: the unpacked package, whose manifest lists the kernels; None if it is not on this machine.
     """
     manifest = _manifest(directory)
     target = manifest.target_name if manifest else "NAME"
-    found = OPENCL.findall(text)
-    line = found[-1] if found else _last_line(text)
+    messages = OPENCL.findall(text)
+    line = messages[-1] if messages else _last_line(text)
     if line.endswith("bad_alloc"):
         line = "not enough memory to run it (bad_alloc)"
     refused = LOADER.search(line)
@@ -85,8 +85,8 @@ def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
         )
     if any(sign in line for sign in NO_MEMORY):
         return SMALLER
-    if found := KERNEL.search(line):
-        return _other_kernel(found[1], line, target, manifest)
+    if match := KERNEL.search(line):
+        return _other_kernel(match[1], line, target, manifest)
     if NO_LIBRARY in line:
         if NOEXEC in line:
             return "keep packages on a disk that is not mounted noexec: TVMAKE_HOME here, devices.NAME.directory on a device"
@@ -96,7 +96,7 @@ def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
 
 
 def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) -> str:
-    """How to get another schedule of a kernel that a driver refuses."""
+    """The remedy for a kernel that a driver refuses: another schedule."""
     kernel = kernel_of(name, manifest.kernels) if manifest else None
     if kernel is not None and kernel.is_tuned:
         return (
@@ -109,20 +109,20 @@ def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) 
         if int((manifest.target if manifest else {}).get("max_num_threads", 0)) > int(most[1]):
             return f"have schedules use fewer threads: set targets.{target}.attributes.max_num_threads to {most[1]} or less"
         if kernel is None or manifest is None or kernel.name not in manifest.coverage.not_tunable:
-            return f"tune it on this device (targets.{target}.tuning.trials), which leaves out what the driver refuses"
+            return f"tune it on this device (targets.{target}.tuning.trials), which discards candidates that the driver refuses"
     return (
-        f"look at its source (build.dump: [kernels]); another processor of `tvmake targets` for '{target}', or the driver's"
-        " newer version, may do"
+        f"look at its source (build.dump: [kernels]); try another processor of `tvmake targets` for '{target}', or a"
+        " newer driver"
     )
 
 
 def kernel_of(name: str, kernels: Sequence[Kernel]) -> Kernel | None:
-    """The kernel of a package that a function of the device's code belongs to.
+    """The kernel of a package that has a given function of the device code.
 
-    TVM calls the parts of ``fused_conv2d`` that run on a device ``fused_conv2d_kernel``, ``fused_conv2d_kernel_1`` …
+    TVM names the device functions of ``fused_conv2d`` ``fused_conv2d_kernel``, ``fused_conv2d_kernel_1`` …
     """
     plain = re.sub(r"_kernel(_\d+)?$", "", name)
-    return next((one for one in kernels if one.name in (name, plain)), None)
+    return next((kernel for kernel in kernels if kernel.name in (name, plain)), None)
 
 
 def _manifest(directory: Path | None) -> Manifest | None:

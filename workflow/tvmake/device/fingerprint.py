@@ -14,13 +14,14 @@ GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 def local_fingerprint(
     threads: int | None, kind: str = "cpu", gpu: Mapping[str, str] | None = None, cores: int | None = None
 ) -> Fingerprint:
-    """Who this machine is.
+    """This machine's identity.
 
     Args:
-        threads: the limit set for CPU kernels.
-        kind: of the device that kernels run on.
-        gpu: what that device says of itself, where it is not the CPU.
-        cores: that this process may run on; by default as it is now, which is fewer once TVM's runtime has bound its threads.
+        threads: the limit on CPU kernels' threads.
+        kind: the kind of device that runs kernels.
+        gpu: the properties of that device if it is not the CPU.
+        cores: the cores that this process may use; default: the current number, which is lower after TVM's runtime has bound its
+            threads.
     """
     cores = cores or usable_cores()
     details = {"threads": str(threads or cores), "python": platform.python_version()}
@@ -39,7 +40,7 @@ def local_fingerprint(
 
 
 def usable_cores() -> int:
-    """Logical cores this process may run on."""
+    """The number of logical cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,8 +1,8 @@
-"""The interface of a device, however it is reached.
+"""The interface of a device, independent of the transport.
 
-A device holds packages by digest and executes requests on them. Each request is complete in itself (which package,
-which inputs, what to measure) and is run by a fresh process on the device, so that a crash, a hang or a leak ends
-with the request, and so that a Python process, a native runner over ssh or adb, and an RPC session can all serve it.
+A device stores packages by digest and executes requests on them. Each request is complete (package, inputs,
+measurement) and runs in a new process on the device. So a crash, a hang or a leak ends with the request, and a Python
+process, a native runner over ssh or adb, and an RPC session can all serve it.
 """
 
 from contextlib import AbstractContextManager
@@ -25,47 +25,47 @@ class Deployment(_Message):
     device: str
     package_sha256: str
     location: str
-    """Where it lies, in the device's terms."""
+    """Its path on the device."""
     size_bytes: int
 
 
 class RunRequest(_Message):
-    """One execution: run samples, then measure, as far as the request says."""
+    """One execution: run samples, then measure, as requested."""
 
     samples: int = Field(ge=1)
-    """How many samples of the inputs file to run; see :mod:`tvmake.artifact.tensor_file` for its members."""
+    """The number of samples in the inputs file to run; :mod:`tvmake.artifact.tensor_file` describes the file."""
     want_outputs: bool = True
-    """Return every sample's outputs."""
+    """Return the outputs of every sample."""
     repeat_first: bool = False
-    """Run sample 0 once more at the end and return it as one further sample."""
+    """Run sample 0 again at the end, and return it as an additional sample."""
     measurement: Measurement | None = None
-    """Time sample 0 like this; None measures nothing."""
+    """How to time sample 0; None for no measurement."""
     wants_memory: bool = Field(default=True, exclude_if=lambda value: value)
-    """Whether the timing's memory is of use; where it is not, a process may be forked from one that has the runtime loaded, which
-    takes a twentieth of the time."""
+    """Whether memory figures are needed; if not, the process may be forked from one with the runtime loaded, which takes a
+    twentieth of the time."""
 
 
 class Timing(_Message):
-    """Raw figures of one execution; times in ms, memory in bytes."""
+    """Figures of one execution; times in ms, memory in bytes."""
 
     load_ms: float
-    """From opening the package's files to a virtual machine with its parameters."""
+    """The time to open the package's files and create a virtual machine with its parameters."""
     first_run_ms: float
     warmup_ms: list[float] = Field(default_factory=list)
     samples_ms: list[float] = Field(default_factory=list)
-    """Each the mean of ``number`` runs."""
+    """Means of ``number`` runs each."""
     number: int = 1
     op_runs: list["OpTime"] = Field(default_factory=list)
     peak_memory_bytes: int = 0
-    """Peak resident memory of the process; 0 where that is not known."""
+    """Peak resident memory of the process; 0 if unknown."""
     baseline_memory_bytes: int = 0
-    """Resident memory before the package was loaded: the runtime's own; 0 where that is not known."""
+    """Resident memory of the runtime, before the package was loaded; 0 if unknown."""
     conditions: dict[str, str] = Field(default_factory=dict)
-    """What else to know about these figures."""
+    """The circumstances of the measurement."""
 
 
 class OpTime(_Message):
-    """One kernel in one profiled run."""
+    """The time of one kernel in a profiled run."""
 
     name: str
     run: int
@@ -73,19 +73,19 @@ class OpTime(_Message):
 
 
 class RunResult(_Message):
-    """What one execution gave; outputs lie in the outputs file."""
+    """The result of one execution; its outputs are in the outputs file."""
 
     timing: Timing
     fingerprint: Fingerprint
 
 
 class Device(Protocol):
-    """A device, or one of several equal ones."""
+    """A device, or several equal ones."""
 
     name: str
 
     def push(self, package: Path) -> Deployment:
-        """Bring a package to the device, unless its digest is there already.
+        """Copy a package to the device, unless the device has its digest.
 
         Raises:
             InputError: the package is damaged.
@@ -94,16 +94,16 @@ class Device(Protocol):
         ...
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
-        """Run a deployed package on the inputs in an ``.npz`` file; write its outputs to another.
+        """Run a deployed package on the inputs of an ``.npz`` file; write the outputs to another.
 
         Raises:
             DeviceError: the run crashed, hung, or the device was lost.
-            InputError: the deployed files no longer match their digests, or the inputs do not fit.
+            InputError: the deployed files do not match their digests, or the inputs do not match the signature.
         """
         ...
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
-        """Who the device is, for kernels that run on its device of a kind (``cpu``, ``opencl``, ``cuda``).
+        """The device's identity, for kernels of a kind (``cpu``, ``opencl``, ``cuda``).
 
         Raises:
             DeviceError: it cannot be reached.
@@ -111,9 +111,9 @@ class Device(Protocol):
         ...
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Wait until nobody measures on the device, and keep others from it until the block ends.
+        """Wait until no other process measures on the device, and exclude others until the block ends.
 
         Raises:
-            MachineError: the wait cannot be arranged here.
+            MachineError: the lock file cannot be written.
         """
         ...

@@ -1,4 +1,4 @@
-"""Whether a device can run what was compiled for a target, by the device's own report."""
+"""Whether a device can run code that was compiled for a target, by the device's own report."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from tvmake.errors import DeviceError
 
 FLOAT16 = "float16"
 IMAGES = "images"
-"""What tvmake's OpenCL runtime reports (``tvmake.opencl.limits``): ``yes`` or ``no``; ``width x height x layers`` or
-``none``. Devices reached otherwise report none, and refuse kernels by themselves."""
+"""A key of the OpenCL runtime's report (``tvmake.opencl.limits``): ``yes`` or ``no``; ``width x height x layers`` or
+``none``. Other runtimes report nothing, and refuse kernels themselves."""
 
 REPORT = "tvmake.opencl.limits"
 
 
 def read_report(text: str) -> dict[str, str]:
-    """The runtime's report, a line each, by name."""
+    """The runtime's report, one line per entry, by name."""
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
@@ -30,9 +30,9 @@ def check_package(fingerprint: Fingerprint, manifest: Manifest) -> None:
     uses_float16 = any(
         dtype == FLOAT16
         for dtype in (
-            *(one.dtype for one in manifest.parameters),
-            *(one.dtype for one in manifest.graph),
-            *(one.dtype for one in (*manifest.signature.inputs, *manifest.signature.outputs)),
+            *(parameter.dtype for parameter in manifest.parameters),
+            *(tensor.dtype for tensor in manifest.graph),
+            *(tensor.dtype for tensor in (*manifest.signature.inputs, *manifest.signature.outputs)),
         )
     )
     images = manifest.placement.largest_image if manifest.placement else None
@@ -49,13 +49,13 @@ def check_limits(
     """Refuse kernels that the device cannot run.
 
     Args:
-        fingerprint: what the device reports.
-        target: TVM's attributes that they were compiled with.
-        images: width, height and layers of the largest images that they use; zeros where they use none, None where they
-            are not for textures.
+        fingerprint: the device's report.
+        target: the TVM attributes that they were compiled with.
+        images: width, height and layers of the largest images in use; zeros without images, None for targets without
+            textures.
 
     Raises:
-        DeviceError: it has another processor, does not compute in float16, or has no images, or smaller ones than are used.
+        DeviceError: it has another processor, does not compute in float16, or its images are missing or too small.
     """
     where, name = f"targets.{target_name}", fingerprint.details.get("gpu", fingerprint.soc)
     host = target.get("host") or target
@@ -72,10 +72,10 @@ def check_limits(
     if limits == "none":
         raise DeviceError(
             where,
-            f"the device '{name}' has no images that textures could be kept in",
+            f"the device '{name}' has no images for textures",
             "compile for buffers: a '-buffer' target, or leave out the key 'texture'",
         )
-    width, height, layers = (int(extent) for extent in limits.split(" x "))
+    width, height, layers = (int(size) for size in limits.split(" x "))
     used = max(images[:2])
     for attribute, uses, has in (
         ("texture_spatial_limit", used, min(width, height)),
@@ -84,6 +84,6 @@ def check_limits(
         if uses > has:
             raise DeviceError(
                 where,
-                f"a texture has an extent of {uses}, and images of the device '{name}' up to {has}",
+                f"a texture has a dimension of {uses}, and images of the device '{name}' up to {has}",
                 f"set {where}.attributes.{attribute} to {has}",
             )

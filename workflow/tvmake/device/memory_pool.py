@@ -1,4 +1,4 @@
-"""Limit the memory that TVM keeps of networks with dynamic dimensions.
+"""Limit the memory that TVM keeps for networks with dynamic dimensions.
 
 The pool is emptied when inputs have other shapes than in the run before; runs with the same shapes take their memory from it.
 Repair: `memory-of-every-shape`.
@@ -12,14 +12,14 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 
 CLEAR = "vm.builtin.memory_manager.clear"
-"""TVM's function that frees what no tensor uses, in the pools of all devices; known once the virtual machine's library is loaded."""
+"""TVM's function that frees unused memory in the pools of all devices; registered with the virtual machine's library."""
 
 
 class MemoryPool:
-    """What the pool keeps for one virtual machine.
+    """The memory pool of one virtual machine.
 
     Args:
-        function: finds a function of TVM's by its name, where the virtual machine is.
+        function: gets a function of TVM's by name, on the virtual machine's side.
     """
 
     def __init__(self, signature: Signature, function: Callable[[str], Callable[[], Any]]):
@@ -28,7 +28,7 @@ class MemoryPool:
         self._shapes: list[tuple[int, ...]] = []
 
     def prepare(self, inputs: Sequence[np.ndarray]) -> None:
-        """Free the memory of other shapes, before a run on these inputs."""
+        """Free the memory of other shapes before a run on these inputs."""
         if not self._is_dynamic:
             return
         shapes = [value.shape for value in inputs]

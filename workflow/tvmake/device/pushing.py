@@ -1,4 +1,4 @@
-"""A package to every device of a config."""
+"""Push a package to every device of a config."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tvmake.errors import DeviceError
 def push_everywhere(
     name: str, config: DeviceConfig, package: Path
 ) -> tuple[list[dict[str, object]], list[DeviceError]]:
-    """Push; a row a device with ``location``, ``sent_bytes`` and ``size_bytes``, and the errors of the others.
+    """Push a package; returns a row per device with ``location``, ``sent_bytes`` and ``size_bytes``, and errors.
 
     Raises:
         InputError: the package is damaged.
@@ -24,11 +24,11 @@ def push_everywhere(
         return [row | {"sent_bytes": 0 if isinstance(config, RpcDeviceConfig) else deployment.size_bytes}], []
     rows: list[dict[str, object]] = []
     errors: list[DeviceError] = []
-    for member, done in device.push_everywhere(package).items():
-        if isinstance(done, DeviceError):
-            errors.append(done)
+    for member, outcome in device.push_everywhere(package).items():
+        if isinstance(outcome, DeviceError):
+            errors.append(outcome)
         else:
-            deployment, sent = done
+            deployment, sent = outcome
             rows.append(
                 {
                     "device": member,

@@ -1,4 +1,4 @@
-"""Running a package on the samples of a file, whichever way the package is loaded."""
+"""Run a package on the samples of a file, independent of how it is loaded."""
 
 import time
 import zipfile
@@ -17,20 +17,20 @@ from tvmake.device.interface import RunRequest
 from tvmake.errors import InputError
 
 GIVEN = "inputs"
-"""Where inputs that do not fit are said to be wrong, here and by the native runner."""
+"""The subject of errors about inputs, here and in the native runner."""
 
-REMEDY = "make the reference again for this package: `tvmake make --forcerun reference`"
+REMEDY = "recompute the reference for this package: `tvmake make --forcerun reference`"
 
 
 class Package(Protocol):
-    """A package's virtual machine with its parameters in place."""
+    """A package's virtual machine with its parameters loaded."""
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
-        """Give ``main`` its arguments; they stay for every following run."""
+        """Set the arguments of ``main`` for all following runs."""
         ...
 
     def run(self) -> None:
-        """Run ``main`` on the inputs set last."""
+        """Run ``main`` on the current inputs."""
         ...
 
     def outputs(self) -> list[np.ndarray]:
@@ -39,17 +39,17 @@ class Package(Protocol):
 
 
 def run_samples(package: Package, manifest: Manifest, request: RunRequest, inputs: Path, outputs: Path | None) -> float:
-    """Run the samples that a request asks for; afterwards the first one's inputs are set again.
+    """Run the requested samples; afterwards the first sample's inputs are set again.
 
     Args:
         inputs: an ``.npz`` file of inputs.
-        outputs: where outputs go, if they are wanted.
+        outputs: the file for outputs; None to drop them.
 
     Returns:
-        How long the first run took, to the outputs here, in ms.
+        The duration of the first run in ms, until its outputs are here.
 
     Raises:
-        InputError: the inputs do not fit, or the code takes or gives something else than the manifest tells.
+        InputError: the inputs do not match the signature, or the code does not match its manifest.
     """
     with ExitStack() as stack:
         stack.enter_context(checking_arguments())

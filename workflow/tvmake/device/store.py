@@ -1,4 +1,4 @@
-"""Packages on this machine, by digest: unpacked once, verified, shared by every run."""
+"""Packages on this machine, by digest: unpacked once, verified, shared by all runs."""
 
 import os
 import stat
@@ -28,7 +28,7 @@ from tvmake.storage.tar import digest_as_tar
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 TVM = "apache-tvm"
-"""The distribution whose version code and runtime have to share."""
+"""The distribution whose version must be equal for code and runtime."""
 
 
 def store_root() -> Path:
@@ -37,63 +37,66 @@ def store_root() -> Path:
 
 
 def put(package: Path, root: Path) -> Path:
-    """Unpack a package under its digest and return the directory; one that is there and intact is left alone.
+    """Unpack a package under its digest, unless an intact copy exists, and return the directory.
 
     Raises:
-        InputError: the package is damaged, its statement or its files are of something else, or it is made with another TVM than this
-            one, whose runtime devices get.
-        MachineError: the store cannot be written, or is another user's.
+        InputError: the package is damaged, its statement or files belong to another package, or it was built with another TVM than
+            the one installed here, whose runtime devices get.
+        MachineError: the store cannot be written, or belongs to another user.
     """
     check_is_package_file(package)
     _make_private(root)
     digest = digest_file(package)
-    place = root / digest
+    directory = root / digest
     try:
-        manifest = stored(place)
+        manifest = stored(directory)
     except InputError:
-        # Nothing is there, or someone touched it; the package itself is the truth and replaces it.
-        manifest = _unpacked(package, place)
+        # The copy is missing or altered; the package replaces it.
+        manifest = _unpacked(package, directory)
     check_statement(manifest, str(package))
-    _check_contents(place, manifest, package)
+    _check_contents(directory, manifest, package)
     _check_version(manifest, package)
-    return place
+    return directory
 
 
-def _unpacked(package: Path, place: Path) -> Manifest:
-    if place.is_symlink():
-        place.unlink()
-    with atomic_directory(place) as fresh:
-        manifest = unpack(package, fresh)
-        for file in fresh.iterdir():
+def _unpacked(package: Path, directory: Path) -> Manifest:
+    if directory.is_symlink():
+        directory.unlink()
+    with atomic_directory(directory) as unpacked:
+        manifest = unpack(package, unpacked)
+        for file in unpacked.iterdir():
             file.chmod(file.stat().st_mode & ~WRITABLE_BY_OTHERS)
-        if _digest(fresh) != place.name:
-            raise InputError(str(package), "is not packed as tvmake packs, or changed while it was read", AGAIN)
-    place.chmod(place.stat().st_mode & ~WRITABLE_BY_OTHERS)
+        if _digest(unpacked) != directory.name:
+            raise InputError(str(package), "was not packed by tvmake, or changed while it was read", AGAIN)
+    directory.chmod(directory.stat().st_mode & ~WRITABLE_BY_OTHERS)
     return manifest
 
 
-def stored(place: Path) -> Manifest:
-    """The manifest of a package in the store, once it is known to be the very package whose digest the directory has for name.
+def stored(directory: Path) -> Manifest:
+    """The manifest of a package in the store, after checking the package against the digest in its directory's name.
 
-    Its files' digests alone would not do: whoever could write here could have written a manifest to fit.
+    The digests in the manifest would not do: anybody who can write to the store could write a matching manifest.
+
 
     Raises:
-        InputError: there is none, it is another one, or others than its owner may write to it.
+        InputError: the package is missing or altered, or users other than its owner may write to it.
     """
-    if not place.is_dir():
-        raise InputError(str(place), "no package is there", "run again: it is put there")
+    if not directory.is_dir():
+        raise InputError(str(directory), "has no package", "run again to store it there")
     try:
-        about = [place.lstat(), *(file.lstat() for file in place.iterdir())]
-        is_plain = stat.S_ISDIR(about[0].st_mode) and all(stat.S_ISREG(one.st_mode) for one in about[1:])
-        is_private = all(one.st_uid in (os.geteuid(), 0) and not one.st_mode & WRITABLE_BY_OTHERS for one in about)
-        is_intact = is_plain and is_private and _digest(place) == place.name
+        statuses = [directory.lstat(), *(file.lstat() for file in directory.iterdir())]
+        is_plain = stat.S_ISDIR(statuses[0].st_mode) and all(stat.S_ISREG(status.st_mode) for status in statuses[1:])
+        is_private = all(
+            status.st_uid in (os.geteuid(), 0) and not status.st_mode & WRITABLE_BY_OTHERS for status in statuses
+        )
+        is_intact = is_plain and is_private and _digest(directory) == directory.name
     except (OSError, ValueError):
         is_intact = False
     if not is_intact:
-        # What is damaged can be named; else it was changed together with its manifest.
-        verify_directory(place, str(place))
-        raise InputError(str(place), "is not the package that was put there", "run again: it is put there anew")
-    return load_manifest(place / MANIFEST, str(place))
+        # Damaged files are named here; otherwise a file was changed together with the manifest.
+        verify_directory(directory, str(directory))
+        raise InputError(str(directory), "was altered after it was stored", "run again to store it again")
+    return load_manifest(directory / MANIFEST, str(directory))
 
 
 def _digest(directory: Path) -> str:
@@ -112,47 +115,47 @@ def _make_private(root: Path) -> None:
         raise MachineError(str(root), "packages are run from there, and other users may write to it", remedy)
 
 
-def _check_contents(place: Path, manifest: Manifest, package: Path) -> None:
-    """What digests do not tell: a manifest may have been written for files that are cut short, or of another network."""
-    library = place / LIBRARY
+def _check_contents(directory: Path, manifest: Manifest, package: Path) -> None:
+    """Check contents independent of digests: a manifest may have been written for truncated files, or for another network."""
+    library = directory / LIBRARY
     size, loaded = library.stat().st_size, loaded_bytes(library)
     if size < loaded:
-        raise InputError(str(package), f"{LIBRARY} is cut short: it has {size} bytes of {loaded}", AGAIN)
+        raise InputError(str(package), f"{LIBRARY} is truncated: it has {size} bytes of {loaded}", AGAIN)
     try:
-        known = parameter_names(place / WEIGHTS)
+        known = parameter_names(directory / WEIGHTS)
     except ValueError as error:
         raise InputError(str(package), f"{WEIGHTS} is damaged: {error}", AGAIN) from None
-    missing = next((one.name for one in manifest.parameters if one.name not in known), None)
+    missing = next((parameter.name for parameter in manifest.parameters if parameter.name not in known), None)
     if missing is not None:
         raise InputError(str(package), f"{WEIGHTS} lacks the parameter '{missing}'", AGAIN)
 
 
 def _check_version(manifest: Manifest, package: Path) -> None:
-    version, installed = made_with(manifest), metadata.version(TVM)
+    version, installed = built_with(manifest), metadata.version(TVM)
     if version is not None and version.partition("+")[0] != installed.partition("+")[0]:
         raise InputError(
             str(package),
-            f"made with TVM {version}, and devices are given the runtime of TVM {installed}",
-            f"make it again here with `tvmake make`, or deploy it from where TVM {version} is installed",
+            f"built with TVM {version}, but devices get the runtime of TVM {installed}",
+            f"rebuild it here with `tvmake make`, or deploy it from a machine with TVM {version}",
         )
 
 
-def made_with(manifest: Manifest) -> str | None:
-    """The version of TVM that a package was made with; None where it is not recorded."""
-    return next((one.version for one in manifest.components if one.name == TVM), None)
+def built_with(manifest: Manifest) -> str | None:
+    """The TVM version that a package was built with; None if it is not recorded."""
+    return next((component.version for component in manifest.components if component.name == TVM), None)
 
 
 def manifest_of(deployment: Deployment) -> Manifest | None:
-    """What a package is; None where it is not, or no longer, known here.
+    """A package's manifest; None if the package is not stored here.
 
     Raises:
-        InputError: its manifest here is damaged.
+        InputError: the stored manifest is damaged.
     """
     file = store_root() / deployment.package_sha256 / MANIFEST
     return load_manifest(file, str(file)) if file.is_file() else None
 
 
 def device_kind(deployment: Deployment) -> str:
-    """The kind of device that a package's kernels run on; ``cpu`` where the package is not known here."""
+    """The kind of device that runs a package's kernels; ``cpu`` if the package is not stored here."""
     manifest = manifest_of(deployment)
     return manifest.device_kind if manifest else "cpu"

@@ -1,4 +1,4 @@
-"""Keeps a server running on one device behind a shell, and gives time slots on that device."""
+"""Keep a server running on a device behind a shell, and provide time slots on that device."""
 
 import sys
 import threading
@@ -22,32 +22,32 @@ STEADY_S = 60.0
 """A server that ran this long had started well: its end counts as a first failure."""
 
 PAUSE_S = 1.0
-"""Before a server is started again; twice as long each time."""
+"""The delay before a restart; it doubles each time."""
 
 LOGGED = 60
-"""Lines of a server that ended, for this process's log."""
+"""Lines of an ended server's output for this process's log."""
 
 PORTS = range(20_000, 32_000)
-"""Below those that systems hand out by themselves. Each device has a place in it, so that a tunnel that adb kept from a
-process that was killed is taken over by the next."""
+"""Below the ports that systems assign themselves. Each device has a fixed offset in it, so that the next process takes over a
+tunnel that adb kept from a killed one."""
 
 PORT_TRIES = 5
-"""Ports to try that no other process of tvmake has."""
+"""How many ports to try that no other process of tvmake uses."""
 
 POLL_S = 0.3
-"""How often to check whether a server has ended, or is to end."""
+"""The interval of checks whether a server has ended or must end."""
 
 
 class ServerSupervisor(threading.Thread):
     """Keeps a server running on one device.
 
     Args:
-        tracker_port: of the tracker on this machine that the server registers with.
-        key: what the server calls itself.
-        others: devices that do the work when this one fails.
-        over: ends it.
-        with_opencl: have the server run OpenCL kernels.
-        is_shared: whether other processes use the device, in slots; else the caller holds its lease.
+        tracker_port: the port of the tracker on this machine where the server registers.
+        key: the server's key.
+        others: the number of devices that continue if this one fails.
+        over: an event that ends the thread.
+        with_opencl: let the server run OpenCL kernels.
+        is_shared: whether other processes use the device, in slots; otherwise the caller holds its lease.
         on_set_aside: called with one line when the device is set aside.
     """
 
@@ -75,9 +75,9 @@ class ServerSupervisor(threading.Thread):
         self._attempt = 0
         self._conditioner: Conditioner | None = None
         self.port = 0
-        """Of the server that runs, on both sides of its tunnel; 0 if there is none."""
+        """The running server's port, on both sides of its tunnel; 0 without a server."""
         self.is_waiting = False
-        """For the device to come free, so that a server can be started."""
+        """Set when the device is free, so that a server can be started."""
 
     @contextmanager
     def slot(self, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
@@ -119,13 +119,13 @@ class ServerSupervisor(threading.Thread):
         with self._member.shell() as shell, ExitStack() as stack:
             with self._exclusive_start():
                 started = self._start(shell, stack)
-            # Ends before the server, and its shell, do.
+            # This ends before the server, and its shell, do.
             stack.callback(self._end_turns)
             self._watch(started)
 
     @contextmanager
     def _exclusive_start(self) -> Iterator[None]:
-        """Alone on the device: to bring programs there disturbs whoever measures."""
+        """Hold the device's lease: uploading programs disturbs measurements."""
         if not self._is_shared:
             yield
             return
@@ -144,11 +144,11 @@ class ServerSupervisor(threading.Thread):
         shell.run(command_line(["mkdir", "-p", work]))
         command = [*programs.command(SERVE, member.config), "--workdir", work, "--key", self._key]
         command += ["--host", shell.loopback, "--port", str(port), "--tracker", f"{shell.loopback}:{tracker}"]
-        if not self._is_shared:  # tuning sends nothing twice
+        if not self._is_shared:  # tuning sends no file twice
             command += ["--cache", f"{known.directory}/uploads"]
         conditioner = Conditioner(ShellFiles(shell), member.config.conditioning)
         if not self._is_shared and member.config.conditioning is not None:
-            # Who uses the server is not known here: settings stay for as long as it runs, rests are for those who time.
+            # The server's users are unknown here: settings stay while it runs, and those who time kernels rest.
             stack.callback(conditioner.restore)
             with conditioner.conditioned(False, self._over.is_set):
                 pass
@@ -185,7 +185,7 @@ class ServerSupervisor(threading.Thread):
                 clear_failures(device_id(self._member))
 
     def _forward(self, shell: Shell, stack: ExitStack) -> int:
-        """A port for the tunnel: none that another process has, or a server there had just now."""
+        """A port for the tunnel that neither another process nor the last server on the device has used."""
         first = zlib.crc32(device_id(self._member).encode()) + 97 * self._attempt
         tries = 0
         for attempt in range(len(PORTS) // 97):

@@ -1,4 +1,4 @@
-"""Time slots: for timing many short things on a device, in turn with other processes, alone on it and conditioned."""
+"""Time slots: for many short measurements on a device, alternating with other processes, alone on it and conditioned."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +9,11 @@ from typing import Protocol
 from tvmake.config.device import Conditioning
 from tvmake.device.address import Address
 from tvmake.device.conditioning.controls import Files, Preparation, conditions, observe, prepare, restore
-from tvmake.device.sharing.lease import lease_file, of_this_machine, take
+from tvmake.device.sharing.lease import lease_file, qualify_with_machine, take
 from tvmake.errors import DeviceError
 
 CHECK_S = 0.1
-"""How often to check whether a rest is over."""
+"""The interval of checks whether a rest is over."""
 
 
 class SlotCancelled(Exception):
@@ -21,35 +21,34 @@ class SlotCancelled(Exception):
 
 
 class TimeSlots(Protocol):
-    """How devices are shared."""
+    """How processes share devices."""
 
     freed_s: float
-    """How long what hangs there may go on after the process that used it was ended, in seconds; to be spent in the slot."""
+    """How long a hanging call may continue after its process was ended, in seconds; the slot includes this time."""
 
     def slot(
         self, address: Address | None, rest: bool, is_over: Callable[[], bool]
     ) -> AbstractContextManager[dict[str, str]]:
-        """Wait for a device, and keep others from it until the block ends.
+        """Wait for a device, and exclude others until the block ends.
 
         Args:
-            address: of its server; None for this machine.
-            rest: have it cool down first.
-            is_over: ends the wait when true.
+            address: its server's address; None for this machine.
+            rest: let it cool down first.
+            is_over: ends the wait when it returns true.
 
         Returns:
-            What was seen of the device before and after, once the block has ended; nothing where no conditioning is
-            wanted.
+            The device's state before and after, filled when the block ends; empty without conditioning.
 
         Raises:
             SlotCancelled: ``is_over`` became true.
-            DeviceError: it stays too hot, cannot be set as wanted, or was lost (``Unreachable``).
+            DeviceError: it stays too hot, refuses a setting, or was lost (``Unreachable``).
             MachineError: a lock file cannot be written.
         """
         ...
 
 
 class SessionSlots:
-    """Devices behind a tracker of somebody else's: a session is the lease, and nothing can be read or set there."""
+    """Devices behind a tracker of others: a session is the lease, and nothing can be read or set."""
 
     freed_s = 0.0
 
@@ -72,7 +71,7 @@ class LocalSlots:
     freed_s = 0.0
 
     def __init__(self, device: str, files: Files, conditioning: Conditioning | None):
-        self._file = lease_file(of_this_machine(device))
+        self._file = lease_file(qualify_with_machine(device))
         self._conditioner = Conditioner(files, conditioning)
 
     @contextmanager
@@ -82,7 +81,7 @@ class LocalSlots:
             yield notes
 
     def close(self) -> None:
-        """Put back what was set."""
+        """Restore the settings."""
         if self._conditioner.has_set:
             with exclusive(self._file):
                 self._conditioner.restore()
@@ -93,10 +92,10 @@ def cancellable_sleep(is_over: Callable[[], bool]) -> Callable[[float], None]:
 
     def sleep(seconds: float) -> None:
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        while (remaining := until - time.monotonic()) > 0:
             if is_over():
                 raise SlotCancelled
-            time.sleep(min(left, CHECK_S))
+            time.sleep(min(remaining, CHECK_S))
 
     return sleep
 
@@ -111,19 +110,19 @@ def exclusive(
         SlotCancelled: ``is_over`` became true.
         MachineError: the lock file cannot be written.
     """
-    taken = take([file], is_over, wait)
-    if taken is None:
+    acquired = take([file], is_over, wait)
+    if acquired is None:
         raise SlotCancelled
     try:
         yield
     finally:
-        taken[1].release()
+        acquired[1].release()
 
 
 class Conditioner:
-    """Keeps one device as its config wants it, for one process among several; for whoever holds its lease.
+    """Keeps a device in the state that its config asks for, for one of several processes; used while its lease is held.
 
-    What is set stays set from slot to slot, and is checked in each: another process puts back at its end what it had set.
+    Settings stay from slot to slot and are checked in each: another process restores its own settings when it ends.
     """
 
     def __init__(self, files: Files, conditioning: Conditioning | None):
@@ -154,11 +153,11 @@ class Conditioner:
 
     @property
     def has_set(self) -> bool:
-        """Whether there is something to put back."""
+        """Whether there are settings to restore."""
         return bool(self._preparations)
 
     def restore(self) -> None:
-        """Put back what was set; what cannot be, a device that is gone puts back itself."""
+        """Restore the settings; a device that cannot be reached restores them itself."""
         while self._preparations:
             with suppress(DeviceError, TimeoutError):
                 restore(self._files, self._preparations.pop())

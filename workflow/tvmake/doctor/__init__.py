@@ -1,1 +1,1 @@
-"""What this machine can do, and how to get what is missing: the checks behind ``tvmake doctor``."""
+"""The checks behind ``tvmake doctor``: what this machine can do, and how to get what is missing."""

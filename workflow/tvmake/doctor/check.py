@@ -11,9 +11,9 @@ Status = Literal["ok", "missing", "problem"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing a machine has, lacks, or has in a bad state.
+    """One property of a machine: present, missing or bad.
 
-    ``hint`` is how to get or mend it; empty when the status is ok. ``required`` marks what tvmake cannot work without.
+    ``hint`` is the remedy; empty if the status is ok. ``required`` marks what tvmake cannot work without.
     """
 
     group: str
@@ -34,9 +34,9 @@ class Check:
 
 
 def output_of(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
-    """Exit code and joined output of a command; 127 when there is none, 124 when it takes longer than ``timeout_s``."""
+    """Exit code and joined output of a command; 127 if it does not exist, 124 after ``timeout_s``."""
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -48,7 +48,7 @@ def output_of(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
         return 124, (error.stdout or b"").decode(errors="replace")
     except OSError as error:
         return 127, error.strerror or str(error)
-    return done.returncode, done.stdout.decode(errors="replace")
+    return finished.returncode, finished.stdout.decode(errors="replace")
 
 
 def last_line(text: str, limit: int = 160) -> str:

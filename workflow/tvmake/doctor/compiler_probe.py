@@ -27,7 +27,7 @@ def report(**values: object) -> None:
 
 
 def main() -> None:
-    """Report TVM's version and what it can compile."""
+    """Report TVM's version and the targets that it can compile for."""
     codegen = tvm.target.codegen
     report(
         version=str(tvm.__version__),
@@ -60,10 +60,10 @@ def main() -> None:
 
 
 def link_and_run() -> None:
-    """Link a kernel with g++, load it and check what it computes.
+    """Link a kernel with g++, load it and check its result.
 
     Raises:
-        RuntimeError: a step fails, or the numbers are wrong.
+        RuntimeError: a step fails, or the values are wrong.
     """
     with temporary_directory("tvmake-probe-") as directory:
         path = str(Path(directory) / "kernel.so")

@@ -30,7 +30,7 @@ DRIVERS = {
     "aarch64-linux-gnu-g++": ("links mod.so for Arm Linux", "apt-get install g++-aarch64-linux-gnu"),
     "nvcc": ("compiles CUDA kernels", "install the CUDA toolkit from https://developer.nvidia.com/cuda-downloads"),
 }
-"""Compiler drivers: what for, and how to get them."""
+"""Compiler drivers: their purpose, and how to install them."""
 
 
 def tvm() -> list[Check]:
@@ -113,7 +113,7 @@ def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
     root, variable = found
     compilers = sorted(root.glob("toolchains/llvm/prebuilt/*/bin/aarch64-linux-android*-clang++"))
     if not compilers:
-        return Check(GROUP, "Android NDK", "problem", f"{variable}={root} holds no aarch64 compiler", GET)
+        return Check(GROUP, "Android NDK", "problem", f"{variable}={root} has no aarch64 compiler", GET)
     return Check(GROUP, "Android NDK", "ok", f"{_ndk_revision(root)}, {len(compilers)} API levels, {root}")
 
 

@@ -94,7 +94,11 @@ def tracker(environment: Mapping[str, str] = os.environ) -> Check:
     hint = f"start it: tvmake device tracker --port {port}"
     if not port.isdigit() or not 0 < int(port) < 65536:
         return Check(
-            GROUP, "RPC tracker", "problem", f"{where}: the port is no number from 1 to 65535", "set TVM_TRACKER_PORT"
+            GROUP,
+            "RPC tracker",
+            "problem",
+            f"{where}: the port is not a number from 1 to 65535",
+            "set TVM_TRACKER_PORT",
         )
     try:
         servers = _tracker_servers(host, int(port))
@@ -106,26 +110,26 @@ def tracker(environment: Mapping[str, str] = os.environ) -> Check:
 
 
 def _tracker_servers(host: str, port: int) -> dict[str, int]:
-    """How many servers a tracker knows, by device key.
+    """The number of servers of each device key at a tracker.
 
     Raises:
-        OSError: nobody answers.
-        ValueError: whoever answers is no tracker.
+        OSError: there is no answer.
+        ValueError: the answer is not a tracker's.
     """
     with socket.create_connection((host, port), timeout=TRACKER_TIMEOUT_S) as connection:
         connection.sendall(struct.pack("<i", TRACKER_MAGIC))
         if struct.unpack("<i", _receive(connection, 4))[0] != TRACKER_MAGIC:
-            raise ValueError("what answers is not a TVM RPC tracker")
+            raise ValueError("the program at this address is not a TVM RPC tracker")
         question = json.dumps([TRACKER_SUMMARY]).encode()
         connection.sendall(struct.pack("<i", len(question)) + question)
         size = struct.unpack("<i", _receive(connection, 4))[0]
         if not 0 < size <= LARGEST_MESSAGE:
-            raise ValueError("what answers is not a TVM RPC tracker")
+            raise ValueError("the program at this address is not a TVM RPC tracker")
         message = json.loads(_receive(connection, size))
     if not isinstance(message, list) or len(message) != 2 or not isinstance(message[1], dict):
-        raise ValueError("what answers is not a TVM RPC tracker")
+        raise ValueError("the program at this address is not a TVM RPC tracker")
     if message[0] != TRACKER_SUCCESS:
-        raise ValueError("the tracker refuses to give a summary")
+        raise ValueError("the tracker refuses to send a summary")
     servers: dict[str, int] = {}
     for server in message[1].get("server_info", []):
         key = str(server.get("key", "")).partition(":")[2]
@@ -138,6 +142,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(min(size - len(data), 1 << 16))
         if not part:
-            raise ConnectionError("what answers is not a TVM RPC tracker: it hung up")
+            raise ConnectionError("the program at this address is not a TVM RPC tracker: it closed the connection")
         data += part
     return data

@@ -54,7 +54,7 @@ def python() -> list[Check]:
 
 
 def libraries() -> list[Check]:
-    """Every library that tvmake declares, at the version it declares; those of extras are optional."""
+    """Every library that tvmake declares, in its declared version; those of extras are optional."""
     try:
         declared = [Requirement(text) for text in metadata.requires("tvmake") or ()]
     except metadata.PackageNotFoundError:
@@ -74,8 +74,8 @@ def libraries() -> list[Check]:
 def _library(requirement: Requirement, extra: str) -> Check:
     name = requirement.name
     use = f" (for {USES[name]})" if name in USES else ""
-    wanted = f"{name}{requirement.specifier}"
-    hint = f"pip install 'tvmake[{extra}]'" if extra else f"pip install '{wanted}'"
+    requirement_text = f"{name}{requirement.specifier}"
+    hint = f"pip install 'tvmake[{extra}]'" if extra else f"pip install '{requirement_text}'"
     try:
         found = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -101,9 +101,9 @@ def _library(requirement: Requirement, extra: str) -> Check:
 
 
 def _how_to_repair(name: str, version: str, output: str) -> str:
-    """What to do about a library that is installed and cannot be imported."""
+    """The remedy for a library that is installed and cannot be imported."""
     if "Permission denied" in output:
         named = re.findall(r"Permission denied: '([^']+)'|(/[^\s:']+): [^\n]*Permission denied", output)
-        place = Path(next((file or library for file, library in reversed(named)), sysconfig.get_path("platlib")))
-        return how_to_permit(place, os.R_OK)
+        directory = Path(next((file or library for file, library in reversed(named)), sysconfig.get_path("platlib")))
+        return how_to_permit(directory, os.R_OK)
     return f"pip install --force-reinstall --no-deps '{name}=={version}'"

@@ -1,4 +1,4 @@
-"""The machine: cores, memory, room on disk, places to write."""
+"""The machine: cores, memory, disk space, writable directories."""
 
 import os
 import platform
@@ -45,26 +45,26 @@ def _disk(path: Path) -> Check:
     free = shutil.disk_usage(path).free
     if free < LEAST_DISK:
         return Check(
-            GROUP, "disk", "problem", f"{_size(free)} free in {path}", "make room, or work in another directory"
+            GROUP, "disk", "problem", f"{_size(free)} free in {path}", "free some space, or work in another directory"
         )
     return Check(GROUP, "disk", "ok", f"{_size(free)} free in {path}")
 
 
-def writable(name: str, place: Path) -> Check:
-    """Whether files can be written at ``place``, or it can be made where it is not there yet."""
+def writable(name: str, directory: Path) -> Check:
+    """Whether files can be written in ``directory``, or it can be created."""
     hint = "give write permission" if name == "working directory" else "set TVMAKE_HOME to a directory you can write to"
-    existing = next((parent for parent in (place, *place.parents) if parent.exists()), Path("/"))
+    existing = next((parent for parent in (directory, *directory.parents) if parent.exists()), Path("/"))
     try:
-        if existing == place:
-            with tempfile.NamedTemporaryFile(dir=place):
+        if existing == directory:
+            with tempfile.NamedTemporaryFile(dir=directory):
                 pass
         elif not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise NotADirectoryError if not existing.is_dir() else PermissionError
     except OSError as error:
         return Check(
-            GROUP, name, "problem", f"cannot write to {place}: {error.strerror or 'no permission'}", hint, True
+            GROUP, name, "problem", f"cannot write to {directory}: {error.strerror or 'no permission'}", hint, True
         )
-    return Check(GROUP, name, "ok", str(place), required=True)
+    return Check(GROUP, name, "ok", str(directory), required=True)
 
 
 def _size(count: int) -> str:

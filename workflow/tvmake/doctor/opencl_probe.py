@@ -1,7 +1,7 @@
-"""A process that lists the OpenCL devices behind this machine's loader, as JSON.
+"""List the OpenCL devices behind this machine's loader, as JSON.
 
-Runs apart (``python -m tvmake.doctor.opencl_probe LIBRARY``) because a vendor's driver can crash the process that uses
-it. Constants are those of CL/cl.h (OpenCL 3.0).
+It is a separate process (``python -m tvmake.doctor.opencl_probe LIBRARY``) because a vendor's driver can crash its process.
+Constants are those of CL/cl.h (OpenCL 3.0).
 """
 
 import ctypes

@@ -12,7 +12,7 @@ from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
 from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
-from tvmake.storage.notes.job_records import forget, has_job_records, record_of, recorded
+from tvmake.storage.notes.job_records import forget, has_job_records, record_job, record_of
 
 AGAIN = "`tvmake make` makes it again"
 
@@ -48,7 +48,7 @@ def report_failures(plan: Plan, began: float) -> Summary:
     selection, best = map(Path, jobs["select"].outputs)
     write_selection(request, unmade, selection, best)
     summary, table, page = map(Path, jobs["report"].outputs)
-    with recorded(map(Path, sorted(read)), [summary]):
+    with record_job(map(Path, sorted(read)), [summary]):
         return write_report(request, selection, unmade, summary, table, page)
 
 

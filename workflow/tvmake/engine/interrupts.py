@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from tvmake.process.stopping import Handler, handled
+from tvmake.process.stopping import Handler, handle_signals
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def stop_noted(note: Callable[[], None]) -> Iterator[None]:
 
         return handler if callable(before) else None
 
-    with handled(noting):
+    with handle_signals(noting):
         yield
 
 

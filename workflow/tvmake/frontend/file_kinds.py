@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from tvmake.frontend.options import EXPORT, FORMATS, OTHER_FORMATS
+from tvmake.storage.placeholders import PLACEHOLDERS
 from tvmake.storage.plain_files import broken_link
-from tvmake.storage.stand_ins import STAND_INS
 
 Archive = Literal["keras", "torchscript", "checkpoint", "pt2"]
 
@@ -34,7 +34,7 @@ SIGNS: tuple[tuple[bytes, tuple[str, ...], str, str], ...] = (
     (rb"\x08[\x03-\x1f][\x12\x3a\x42]", (".onnx",), "an ONNX model", "rename it to .onnx, or set `format: onnx`"),
     (re.escape(ZIP), (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
     (rb"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "rename it to .h5"),
-    *((sign, (), what, remedy) for sign, what, remedy in STAND_INS),
+    *((sign, (), what, remedy) for sign, what, remedy in PLACEHOLDERS),
 )
 """How files begin, as a regular expression; the suffixes of such files, what it is, and what to do where another kind is expected."""
 

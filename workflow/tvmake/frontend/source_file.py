@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from tvmake.errors import InputError
 from tvmake.frontend.file_kinds import LONGEST_SIGN, sign_of
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 COPY = "copy or download the file again"
@@ -43,4 +43,4 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
             where, "no such file", "check the path; relative ones start at the working directory"
         ) from error
     except OSError as error:
-        raise unreadable(source, error, where=where) from error
+        raise unreadable_error(source, error, where=where) from error

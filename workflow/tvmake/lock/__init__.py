@@ -1,1 +1,1 @@
-"""run.lock: everything that determined a run, so that it can be made again, byte for byte, and compared."""
+"""run.lock: everything that determines a run, so that it can be repeated, byte for byte, and compared."""

@@ -15,7 +15,7 @@ from tvmake.storage.files import canonical_json, digest_bytes, digest_file
 from tvmake.storage.tar import read_tar
 
 SEALS = ("own_sha256", "serialNumber", "mod.json")
-"""Keys and members that differ because another one does; mod.json is compared by itself as well."""
+"""Keys and members that differ only because another one does; mod.json is compared by itself as well."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class HermeticFile:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A file that is not what the lock says."""
+    """A file that differs from the lock."""
 
     stage: str
     path: str
@@ -40,9 +40,9 @@ class Mismatch:
 
 
 def hermetic_files(plan: Plan) -> Iterator[HermeticFile]:
-    """What a plan's hermetic stages write, in the order of the pipeline; directories file by file.
+    """The outputs of a plan's hermetic stages, in the order of the pipeline; directories file by file.
 
-    A file that is not there is named all the same.
+    Missing files are included.
     """
     for stage, output, name in hermetic_outputs(plan):
         path = Path(name)
@@ -53,14 +53,14 @@ def hermetic_files(plan: Plan) -> Iterator[HermeticFile]:
             yield HermeticFile(stage, path, output.has_parts)
 
 
-def locked(file: HermeticFile, results: Path) -> LockedArtifact:
+def lock_file(file: HermeticFile, results: Path) -> LockedArtifact:
     """A file's entry in a lock.
 
     Raises:
         InputError: it is not there.
     """
     if not file.path.is_file():
-        raise InputError(str(file.path), "is not made yet", "run `tvmake make` first")
+        raise InputError(str(file.path), "is not built yet", "run `tvmake make` first")
     return LockedArtifact(
         stage=file.stage,
         path=str(file.path.relative_to(results)),
@@ -70,7 +70,7 @@ def locked(file: HermeticFile, results: Path) -> LockedArtifact:
 
 
 def mismatches(plan: Plan, entries: list[LockedArtifact]) -> list[Mismatch]:
-    """Where the plan's files are not what a lock says, in the order of the pipeline."""
+    """The plan's files that differ from a lock, in the order of the pipeline."""
     results = Path(plan.config.results)
     found = []
     for entry in entries:
@@ -116,7 +116,7 @@ def _difference(path: Path, entry: LockedArtifact) -> str:
 
 def _members(path: Path) -> dict[str, str]:
     found = {}
-    for member in read_tar(path, "package", "make it again with `tvmake make`"):
+    for member in read_tar(path, "package", "rebuild it with `tvmake make`"):
         digest = sha256()
         while block := member.read(1 << 20):
             digest.update(block)
@@ -125,7 +125,7 @@ def _members(path: Path) -> dict[str, str]:
 
 
 def hermetic_outputs(plan: Plan) -> Iterator[tuple[str, Output, str]]:
-    """Stage, output and path; stage after stage, so that the first difference is the earliest."""
+    """Stage, output and path, ordered by stage, so that the first difference is the earliest."""
     for stage in stages().values():
         if stage.is_hermetic and stage.name in goal_stages():
             for path, output in plan.outputs_of_stage(stage).items():

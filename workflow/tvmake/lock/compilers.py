@@ -1,7 +1,7 @@
-"""What links the packages of each target on this machine.
+"""The linkers of each target's packages on this machine.
 
-Only TVM knows the processor of one of its target tags. TVM is loaded in a process of its own then: whoever asks here forks
-others later, which TVM's threads do not survive.
+Only TVM knows the processor of its target tags. TVM is then loaded in a separate process: the caller forks later, which
+TVM's threads would not survive.
 """
 
 import json
@@ -39,7 +39,7 @@ def _identity(name: str, target: TargetConfig) -> str:
 
 
 def _identities_with_tvm(targets: Mapping[str, object]) -> dict[str, str]:
-    done = subprocess.run(
+    finished = subprocess.run(
         python_command("-m", "tvmake.process.tvm_import", __name__),
         input=json.dumps(targets),
         capture_output=True,
@@ -47,9 +47,9 @@ def _identities_with_tvm(targets: Mapping[str, object]) -> dict[str, str]:
         timeout=TIMEOUT_S,
         check=False,
     )
-    if done.returncode:
+    if finished.returncode:
         return dict.fromkeys(targets, "unknown (TVM cannot be loaded)")
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(finished.stdout.splitlines()[-1])
 
 
 def _main() -> None:

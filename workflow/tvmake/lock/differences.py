@@ -1,4 +1,4 @@
-"""What is other here than where a run was locked, and which of it explains that a file came out differently."""
+"""The differences between this machine and that of a lock, and which of them explain different files."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,21 +10,21 @@ from tvmake.lock.document import Lock, Origins, Revision
 from tvmake.lock.origins import hermetic, is_dataset, libraries, origins, users
 from tvmake.plan.plan import Plan
 from tvmake.records.frozen import LockedRecords
-from tvmake.records.preference import last, latency_ms
+from tvmake.records.preference import latency_ms, latest_comparison
 from tvmake.records.record import Comparison
 from tvmake.records.store import RecordStore, StoredRecord, open_store
 
 EVERY = frozenset(hermetic())
 
 MEASURING = ("benchmark", "devices", "tuning")
-"""Top-level keys of the config that change no package once records are given."""
+"""Top-level config keys that do not affect packages if the records are fixed."""
 
 MEASURING_OF_MODEL = ("benchmark", "tuning", "precisions", "targets")
-"""Such keys of a model; which variants there are is compared by itself."""
+"""The same for a model's keys; variants are compared separately."""
 
 SELF_TEST = frozenset({"export"})
 SELF_TEST_OF_MODEL = ("dataset", "export", "goals", "validation")
-"""Keys of a model that change what its packages test themselves by, and nothing else in them."""
+"""Keys of a model that only affect its packages' self-tests."""
 
 STAGES_OF_KEY: dict[str, frozenset[str]] = {
     "models": frozenset({"import", "transform", "extract", "build", "attest"}),
@@ -35,7 +35,7 @@ STAGES_OF_KEY: dict[str, frozenset[str]] = {
     "export": SELF_TEST,
     "validation": SELF_TEST,
 }
-"""Which stages read what the config says."""
+"""The stages that read a part of the config."""
 
 SHORT = 12
 """Hex digits of a digest to show."""
@@ -47,7 +47,7 @@ class Difference:
 
     text: str
     stages: frozenset[str] = EVERY
-    """The stages whose bytes it may change; none for what is only worth knowing."""
+    """The stages whose bytes it may change; empty for information only."""
     only: frozenset[str] = frozenset()
     """The models or targets whose files it may change; empty for all."""
 
@@ -180,13 +180,13 @@ def _records(plan: Plan, lock: Lock) -> Iterator[Difference]:
 
 
 def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, str]]) -> Iterator[Difference]:
-    place = frozen.place
+    context = frozen.context
     for kernel in frozen.kernels:
         if kernel.record is None or (kernel.workload, kernel.record) in seen:
             continue
         seen.add((kernel.workload, kernel.record))
         name = f"records of {kernel.name} ({kernel.workload[:SHORT]}…)"
-        stored = {record.digest: record for record in store.load(place, kernel.workload)}
+        stored = {record.digest: record for record in store.load(context, kernel.workload)}
         used = stored.get(kernel.record)
         if used is None:
             yield Difference(
@@ -194,8 +194,8 @@ def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, 
                 frozenset({"pick_best", "build"}),
             )
         elif used.outcome != "ok":
-            yield Difference(f"{name}: the one used was found wrong since; it is used again", frozenset())
-        elif faster := _faster(stored.values(), used, last(store.comparisons(place, kernel.workload))):
+            yield Difference(f"{name}: the record in use was found wrong since then; it is used again", frozenset())
+        elif faster := _faster(stored.values(), used, latest_comparison(store.comparisons(context, kernel.workload))):
             better_ms, used_ms = faster
             yield Difference(
                 f"{name}: a faster one came since ({better_ms:.4g} ms, the lock's {used_ms:.4g} ms is used)",
@@ -206,10 +206,10 @@ def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, 
 def _faster(
     stored: Iterable[StoredRecord], used: StoredRecord, comparison: Comparison | None
 ) -> tuple[float, float] | None:
-    """The latencies in ms of the fastest record and of the one used, if that is slower; those that were compared with it are not faster."""
+    """The latencies in ms of the fastest record and of the one in use, if that is slower; records that were compared with it are not faster."""
     compared = comparison.samples_s if comparison and used.digest in comparison.samples_s else {}
     used_ms = latency_ms(used, comparison)
-    others = [one.latency_ms for one in stored if one.latency_ms is not None and one.digest not in compared]
+    others = [record.latency_ms for record in stored if record.latency_ms is not None and record.digest not in compared]
     return (min(others), used_ms) if used_ms is not None and min(others, default=used_ms) < used_ms else None
 
 

@@ -30,7 +30,7 @@ class Revision(_Part):
 
 
 class Tool(_Part):
-    """The tvmake that made a run."""
+    """The tvmake of a run."""
 
     version: str
     revision: Revision | None = None
@@ -40,34 +40,34 @@ class Tool(_Part):
 
 
 class Origins(_Part):
-    """What determines a run, as far as it can be known before anything is made."""
+    """Everything that determines a run, as far as it is known before the run."""
 
     tvmake: Tool
     project: Revision | None = None
-    """The checkout that the run was made in."""
+    """The checkout of the run."""
     config: dict[str, Any]
-    """The config with its defaults, without what says where things lie on a machine."""
+    """The config with its defaults, without paths that belong to one machine."""
     inputs: dict[str, Digest | None]
     """sha256 of every file that the config names, by its name there; None for a missing one. A dataset of several files
     has one digest."""
     versions: dict[str, str]
     """Python and the libraries whose version can change a byte."""
     compilers: dict[str, str]
-    """What links mod.so, by target."""
+    """The linkers of mod.so, by target."""
     cpus: dict[str, str]
     """This machine's CPU, for targets that are compiled for it (``mcpu: native``)."""
 
 
 class LockedArtifact(_Part):
-    """A file that the same origins give byte for byte."""
+    """A file that is byte-identical for the same origins."""
 
     stage: str
-    """The stage that makes it."""
+    """The stage that writes it."""
     path: str
     """Below the results directory."""
     sha256: Digest
     parts: dict[str, Digest] | None = None
-    """Digests of an archive's members or of a JSON object's values, to say where it differs."""
+    """Digests of an archive's members or of a JSON object's values, to locate differences."""
 
 
 class Lock(_Part):
@@ -106,5 +106,5 @@ def is_lock(path: Path) -> bool:
 
 
 def write_lock(lock: Lock, path: Path) -> None:
-    """Write a lock: one value a line, always in the same order, so that versions of it compare line by line."""
+    """Write a lock: one value per line in a fixed order, so that versions can be compared line by line."""
     write_text(path, lock.model_dump_json(indent=1, exclude_none=True) + "\n")

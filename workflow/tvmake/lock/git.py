@@ -1,4 +1,4 @@
-"""What git says of a directory."""
+"""Git's information on a directory."""
 
 import subprocess
 from pathlib import Path
@@ -8,11 +8,11 @@ from tvmake.lock.document import Revision
 TIMEOUT_S = 30
 
 READ_ONLY = ("--no-optional-locks", "-c", "core.fsmonitor=false")
-"""Nothing is written, and no program of the checkout's own configuration is asked what has changed."""
+"""Options that prevent writes, and programs from the checkout's own configuration."""
 
 
 def revision(directory: Path) -> Revision | None:
-    """The checkout's commit; None where there is no git, no checkout, or no commit."""
+    """The checkout's commit; None without git, a checkout, or a commit."""
     commit = _git(directory, "rev-parse", "--verify", "HEAD")
     if commit is None:
         return None
@@ -22,7 +22,7 @@ def revision(directory: Path) -> Revision | None:
 
 def _git(directory: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             ["git", *READ_ONLY, "-C", str(directory), *arguments],
             capture_output=True,
             text=True,
@@ -31,4 +31,4 @@ def _git(directory: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return finished.stdout if finished.returncode == 0 else None

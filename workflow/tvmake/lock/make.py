@@ -8,7 +8,7 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.package import read_manifest
 from tvmake.benchmark.precision_choice import PrecisionChoice
 from tvmake.errors import InputError
-from tvmake.lock.artifacts import hermetic_files, locked
+from tvmake.lock.artifacts import hermetic_files, lock_file
 from tvmake.lock.document import Lock
 from tvmake.lock.origins import origins
 from tvmake.plan.plan import Plan, Variant
@@ -19,20 +19,20 @@ from tvmake.tune.layouts import LayoutChoice
 
 
 def lock_run(plan: Plan) -> Lock:
-    """Everything that determined a finished run, and what came of it.
+    """Everything that determined a finished run, and its results.
 
     Raises:
-        InputError: something is not made yet, missing or damaged.
+        InputError: a file is not built yet, missing or damaged.
     """
     results = Path(plan.config.results)
-    artifacts = [locked(file, results) for file in hermetic_files(plan)]
+    artifacts = [lock_file(file, results) for file in hermetic_files(plan)]
     present = origins(plan)
     missing = [name for name, digest in present.inputs.items() if digest is None]
     if missing:
         raise InputError(missing[0], "is missing, so that the run cannot be made again", "put it back, or leave it out")
     tuned = [variant for variant in plan.variants if plan.context(variant).is_tuned]
     return Lock(
-        # What linked them, not what would link them today: a newer compiler makes nothing out of date.
+        # The linkers of the packages, not today's: a newer compiler makes no file out of date.
         origins=present.model_copy(update={"compilers": present.compilers | _linked_by(plan)}),
         written_by=f"tvmake {__version__}",
         records={str(variant): _records(Path(plan.file("best.json", variant))) for variant in tuned},

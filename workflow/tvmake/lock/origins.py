@@ -1,4 +1,4 @@
-"""What determines a run here and now."""
+"""What determines a run on this machine now."""
 
 import hashlib
 import platform
@@ -19,18 +19,18 @@ from tvmake.storage.resources import PACKAGE, snakefile
 from tvmake.targets.cpu.identity import cpu_identity
 from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS
 
-PLACES = (("results",), ("cache",), ("tuning", "store"), ("tuning", "shared"), ("tuning", "frozen"))
-"""Keys that say where things lie on one machine, and change nothing in them."""
+PATH_KEYS = (("results",), ("cache",), ("tuning", "store"), ("tuning", "shared"), ("tuning", "frozen"))
+"""Keys with paths that belong to one machine and do not affect contents."""
 
 
 def hermetic() -> tuple[str, ...]:
-    """The stages whose outputs are the same bytes for the same inputs, in the order data flows; of those that measure
-    that holds once the lock gives what was measured."""
+    """The stages with byte-identical outputs for the same inputs, in the order of data flow; for measuring stages this holds if the
+    lock provides the measurements."""
     return tuple(stage.name for stage in stages().values() if stage.is_hermetic)
 
 
 def origins(plan: Plan) -> Origins:
-    """Everything that determines the plan's packages, as it is here.
+    """Everything that determines the plan's packages on this machine.
 
     Raises:
         MachineError: an input cannot be read.
@@ -49,9 +49,9 @@ def origins(plan: Plan) -> Origins:
 
 
 def portable_config(plan: Plan) -> dict[str, Any]:
-    """The plan's config without what says where things lie on this machine."""
+    """The plan's config without paths that belong to this machine."""
     values = plan.resolved_config()
-    for path in PLACES:
+    for path in PATH_KEYS:
         _drop(values, path)
         for target in values["targets"].values():
             _drop(target, path)
@@ -74,7 +74,7 @@ def users(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 def is_dataset(name: str) -> bool:
-    """Whether an input is one that packages are validated with, not made of."""
+    """Whether an input is used to validate packages, not to build them."""
     return "(dataset of " in name
 
 
@@ -97,7 +97,7 @@ def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
 def _inputs_of(plan: Plan, name: str) -> dict[str, list[Path]]:
     job = plan.context({"model": name})
     files = [*job.model_files, *job.pass_files(TRANSFORM_POINTS), *job.pass_files(BUILD_POINTS)]
-    found = {_named(file): [Path(file)] for file in files}
+    found = {_identity_of(file): [Path(file)] for file in files}
     if (dataset := plan.config.models[name].dataset) is not None:
         found[f"{dataset.path} (dataset of {name})"] = [Path(file) for file in dataset_files(dataset)]
     return found
@@ -124,12 +124,12 @@ def _versions(plan: Plan, models: Iterable[str]) -> dict[str, str]:
 
 def _checkout() -> Any:
     tree = snakefile().parent
-    # An installed package has its Snakefile inside; what is around it is not its checkout.
+    # An installed package contains its Snakefile; the directory around it is not its checkout.
     return None if tree.is_relative_to(PACKAGE) else revision(tree)
 
 
-def _named(file: str) -> str:
-    """A module found along ``sys.path`` goes by its place below that; a model by what the config says."""
+def _identity_of(file: str) -> str:
+    """A module on ``sys.path`` is identified by its path below that; a model by its name in the config."""
     path = Path(file)
     if not path.is_absolute():
         return file

@@ -19,22 +19,22 @@ MOST_CAUSES = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of making a locked run again."""
+    """The result of repeating a locked run."""
 
     equal: int
     """Files that are byte for byte as locked."""
     fresh: int
-    """How many of all were made just now; the others were there."""
+    """How many of all were built now; the others existed."""
     wrong: list[Mismatch]
 
 
 def frozen_layer(lock: Path) -> dict[str, Any]:
-    """The config layer that takes records and layouts from a lock."""
+    """The config layer that uses records and layouts of a lock."""
     return {"tuning": {"frozen": str(lock)}}
 
 
 def config_of(lock: Lock, directory: Path) -> Path:
-    """The lock's own config as a file in a directory, for where there is no other."""
+    """Write the lock's own config to a directory, for use without another config."""
     text = yaml.safe_dump(dict(lock.origins.config), sort_keys=False, allow_unicode=True)
     path = directory / f"locked-{digest_bytes(text.encode())[:16]}.yaml"
     write_text(path, text)
@@ -42,12 +42,12 @@ def config_of(lock: Lock, directory: Path) -> Path:
 
 
 def packages(plan: Plan) -> list[str]:
-    """What is made when a run is made again: every variant's package, what lies beside it, and all that these take."""
+    """The outputs of a repeated run: every variant's package, the files beside it, and their inputs."""
     return plan.results_of("package.provenance.json")
 
 
 def modification_times(plan: Plan) -> dict[Path, int]:
-    """When the files that are there were written, to tell later which were made anew."""
+    """The modification times of existing files, to find those that are rebuilt later."""
     return {file.path: file.path.stat().st_mtime_ns for file in hermetic_files(plan) if file.path.is_file()}
 
 
@@ -58,9 +58,9 @@ def compare(plan: Plan, lock: Lock, before: Mapping[Path, int]) -> Outcome:
         before: :func:`modification_times` before the run.
     """
     wrong = mismatches(plan, lock.artifacts)
-    fresh = sum(modified != before.get(path) for path, modified in modification_times(plan).items())
+    rebuilt = sum(modified != before.get(path) for path, modified in modification_times(plan).items())
     unequal = {mismatch.path for mismatch in wrong}
-    return Outcome(sum(entry.path not in unequal for entry in lock.artifacts), fresh, wrong)
+    return Outcome(sum(entry.path not in unequal for entry in lock.artifacts), rebuilt, wrong)
 
 
 def explain(plan: Plan, outcome: Outcome, found: list[Difference], lock: Path) -> InputError:
@@ -74,7 +74,7 @@ def explain(plan: Plan, outcome: Outcome, found: list[Difference], lock: Path) -
         more = f"; and {len(likely) - MOST_CAUSES} more" if len(likely) > MOST_CAUSES else ""
         remedy = f"likely because of {reasons}{more}"
     elif not outcome.fresh:
-        remedy = "nothing was made anew, all files were there already; `--forceall` makes them again"
+        remedy = "nothing was rebuilt, because all files existed; `--forceall` rebuilds them"
     else:
-        remedy = f"nothing that the lock knows of explains it: stage {first.stage} may not be reproducible, which is a defect"
+        remedy = f"no recorded difference explains it: stage {first.stage} may not be reproducible, which is a defect"
     return InputError(str(Path(plan.config.results) / first.path), problem, remedy)

@@ -1,1 +1,1 @@
-"""The device-side C++: what TVM's wheel lacks, compiled on this machine when it is needed."""
+"""The C++ parts that TVM's wheel lacks, compiled on this machine when needed."""

@@ -1,7 +1,7 @@
-"""TVM's runtime for 64-bit Arm Linux, from the wheels of the very version that is installed here.
+"""TVM's runtime for 64-bit Arm Linux, from the wheels of the installed version.
 
-A board needs three libraries: the runtime, its FFI library, and the contributed functions (filling tensors with random
-numbers, for tuning). The programs for it are linked with them on this machine, with Debian's cross compiler.
+A board needs three libraries: the runtime, its FFI library, and additional functions, such as filling tensors with random
+values for tuning. The programs are linked with them on this machine, with Debian's cross compiler.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ from tvmake.storage.files import atomic_directory, digest_file
 WHERE = "aarch64 runtime"
 
 PLATFORM, PYTHON = "manylinux_2_28_aarch64", "3.11"
-"""The platform of the wheels; the libraries in them do not depend on Python."""
+"""The wheels' platform; the libraries in them do not depend on Python."""
 
 DOWNLOAD_S = 900.0
-"""For 98 MB behind a slow line; most of it is the compiler, which stays behind."""
+"""The time limit for 98 MB on a slow line; most of them are the compiler, which is not kept."""
 
 COMPILER = "aarch64-linux-gnu-g++"
 
@@ -36,9 +36,9 @@ class Wheel:
     """A wheel on PyPI.
 
     Attributes:
-        name, version: of the distribution.
-        sha256: of the file for aarch64; it stands in envs/requirements.lock, too.
-        libraries: the files in it that a device needs.
+        name, version: the distribution's.
+        sha256: of the file for aarch64; also listed in envs/requirements.lock.
+        libraries: the files that a device needs.
     """
 
     name: str
@@ -64,10 +64,10 @@ WHEELS = (
 
 
 def libraries() -> Path:
-    """The directory with TVM's libraries for aarch64, downloaded the first time.
+    """The directory of TVM's libraries for aarch64, downloaded on the first call.
 
     Raises:
-        MachineError: another version of TVM is installed here, or they cannot be downloaded.
+        MachineError: another version of TVM is installed here, or the download failed.
     """
     for wheel in WHEELS:
         if (installed := metadata.version(wheel.name)) != wheel.version:
@@ -77,14 +77,17 @@ def libraries() -> Path:
                 f"pip install {wheel.name}=={wheel.version}, or compile on the device itself (docs/guides/native.md)",
             )
     key = hashlib.sha256("".join(wheel.sha256 for wheel in WHEELS).encode()).hexdigest()
-    place = root() / f"tvm-aarch64-{key}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(place.with_suffix(".lock")):
-        if not place.is_dir():
-            with atomic_directory(place) as fresh, tempfile.TemporaryDirectory(dir=fresh.parent) as downloads:
+    directory = root() / f"tvm-aarch64-{key}"
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(directory.with_suffix(".lock")):
+        if not directory.is_dir():
+            with (
+                atomic_directory(directory) as extracted,
+                tempfile.TemporaryDirectory(dir=extracted.parent) as downloads,
+            ):
                 for wheel in WHEELS:
-                    _extract(_download(wheel, Path(downloads)), wheel, fresh)
-    return place
+                    _extract(_download(wheel, Path(downloads)), wheel, extracted)
+    return directory
 
 
 def toolchain() -> Toolchain:
@@ -103,29 +106,29 @@ def _download(wheel: Wheel, directory: Path) -> Path:
     command += ["--only-binary=:all:", "--platform", PLATFORM, "--python-version", PYTHON]
     command += ["--require-hashes", "--requirement", str(requirements), "--dest", str(directory)]
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             command, env={**os.environ, "PIP_NO_INPUT": "1"}, capture_output=True, text=True, timeout=DOWNLOAD_S
         )
     except subprocess.TimeoutExpired:
         raise MachineError(
-            WHERE, f"{wheel.name} does not arrive in {DOWNLOAD_S:g} s", "try again with a better network"
+            WHERE, f"{wheel.name} was not downloaded within {DOWNLOAD_S:g} s", "try again with a faster network"
         ) from None
-    found = list(directory.glob(f"{wheel.name.replace('-', '_')}-{wheel.version}-*.whl"))
-    if done.returncode or not found:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
+    wheels = list(directory.glob(f"{wheel.name.replace('-', '_')}-{wheel.version}-*.whl"))
+    if finished.returncode or not wheels:
+        lines = [line for line in finished.stderr.splitlines() if line.strip()]
         raise MachineError(
             WHERE,
             f"pip cannot download {wheel.name}: {lines[-1].strip() if lines else 'no message'}",
-            "see whether `pip download` reaches a package index from here; a cache that has them will do (TVMAKE_HOME)",
+            "see whether `pip download` works here, or copy the cache of another machine (TVMAKE_HOME)",
         )
-    if digest_file(found[0]) != wheel.sha256:
-        raise MachineError(WHERE, f"{found[0].name} is not the file that tvmake knows", "see where pip got it from")
-    return found[0]
+    if digest_file(wheels[0]) != wheel.sha256:
+        raise MachineError(WHERE, f"{wheels[0].name} has another sha256 than expected", "see which index pip used")
+    return wheels[0]
 
 
 def _extract(archive: Path, wheel: Wheel, directory: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         for member in wheel.libraries:
-            place = directory / Path(member).name
-            place.write_bytes(opened.read(member))
-            place.chmod(0o755)
+            path = directory / Path(member).name
+            path.write_bytes(opened.read(member))
+            path.chmod(0o755)

@@ -1,6 +1,6 @@
-"""What a device needs to run packages without Python: programs and TVM's libraries, in one directory.
+"""Everything that a device needs to run packages without Python: programs and TVM's libraries, in one directory.
 
-``tvmake runtime build aarch64-linux-gnu -o board.tar`` makes an archive to copy by hand. On a board:
+``tvmake runtime build aarch64-linux-gnu -o board.tar`` writes an archive to copy by hand. On a board:
 ``tar -xf board.tar && ./tvmake-run --package DIR``.
 """
 
@@ -25,33 +25,33 @@ from tvmake.storage.files import atomic_directory, atomic_path, digest_file, wri
 CONTENTS = "bundle.json"
 
 BUILT_IN = "built in"
-"""What ``bundle.json`` says of OpenCL where it needs no library beside the programs."""
+"""The value for OpenCL in ``bundle.json`` if the programs contain the runtime."""
 
 TRIPLES = ("aarch64-linux-android", "aarch64-linux-musl", "aarch64-linux-gnu")
-"""The usual ones."""
+"""The triples of the usual systems."""
 
 LIBRARIES = ("libtvm_runtime.so", "libtvm_ffi.so", "libtvm_runtime_extra.so")
 
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
-"""``uname -m`` and its other spellings."""
+"""Processors by their names in ``uname -m``."""
 
 
 SYSTEMS = {"gnu": "linux", "musl": "musl", "android": "android"}
-"""The last word of a triple, by the system that it stands for here."""
+"""Systems by the last word of a triple."""
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Target:
-    """What programs are made for.
+    """The system that programs are built for.
 
     Attributes:
-        machine: the processor, as ``uname -m`` spells it.
-        system: ``linux`` has glibc; ``musl`` is any Linux, with programs that hold all they need and run CPU packages only;
-            ``android`` has an NDK's programs, or those of ``musl`` where there is no NDK.
-        with_opencl: OpenCL packages are to run.
-        api: Android's API level; :data:`tvmake.native.ndk.OLDEST_API` when None.
+        machine: the processor, as in ``uname -m``.
+        system: ``linux`` has glibc; ``musl`` is any Linux, with static programs that run CPU packages only; ``android`` has
+            programs of an NDK, or those of ``musl`` without an NDK.
+        with_opencl: whether OpenCL packages must run.
+        api: Android's API level; default: :data:`tvmake.native.ndk.OLDEST_API`.
     """
 
     machine: str
@@ -62,7 +62,7 @@ class Target:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How programs are made, and the libraries that go beside them."""
+    """How to build programs, and the libraries beside them."""
 
     toolchain: Toolchain
     libraries: tuple[Path, ...] = ()
@@ -72,30 +72,28 @@ class _Recipe:
 
 
 def parse_triple(triple: str, api: int | None = None) -> Target:
-    """The target that a triple such as ``aarch64-linux-android`` or ``aarch64-linux-android28`` names.
+    """Parse a triple such as ``aarch64-linux-android`` or ``aarch64-linux-android28``.
 
     Raises:
-        UsageError: it is for another kind of system.
+        UsageError: its system is not supported.
     """
-    found = re.fullmatch(r"(\w+)(?:-\w+)?-linux-(gnu|musl|android)(\d+)?", triple)
-    if found is None or (found[3] and found[2] != "android"):
-        raise UsageError(
-            "runtime build", f"'{triple}' is no system that programs can be made for", f"such as {', '.join(TRIPLES)}"
-        )
-    level = api or (int(found[3]) if found[3] else None)
+    match = re.fullmatch(r"(\w+)(?:-\w+)?-linux-(gnu|musl|android)(\d+)?", triple)
+    if match is None or (match[3] and match[2] != "android"):
+        raise UsageError("runtime build", f"'{triple}' is not a supported system", f"such as {', '.join(TRIPLES)}")
+    level = api or (int(match[3]) if match[3] else None)
     return Target(
-        found[1], SYSTEMS[found[2]], with_opencl=found[2] == "android" and ndk.find_ndk() is not None, api=level
+        match[1], SYSTEMS[match[2]], with_opencl=match[2] == "android" and ndk.find_ndk() is not None, api=level
     )
 
 
 def bundle(machine: str, system: str = "linux", with_opencl: bool = False, progress: Progress | None = None) -> Path:
-    """A directory with ``tvmake-run``, ``tvmake-serve`` and their libraries, made the first time.
+    """A directory with ``tvmake-run``, ``tvmake-serve`` and their libraries, built on the first call.
 
-    Its name holds a digest of its files' contents, which ``bundle.json`` lists.
+    Its name has a digest of the files' contents, which ``bundle.json`` lists.
 
     Args:
         machine, system, with_opencl: see :class:`Target`.
-        progress: gets a line when a compilation starts, and when it is done.
+        progress: called with a line when a compilation starts, and when it ends.
 
     Raises:
         MachineError: it cannot be built here.
@@ -104,7 +102,7 @@ def bundle(machine: str, system: str = "linux", with_opencl: bool = False, progr
 
 
 def bundle_for(target: Target, progress: Progress | None = None) -> Path:
-    """The same, for a target.
+    """Like :func:`bundle`, for a target.
 
     Raises:
         MachineError: it cannot be built here.
@@ -124,40 +122,40 @@ def bundle_for(target: Target, progress: Progress | None = None) -> Path:
     facts: dict[str, object] = {"machine": processor, "system": target.system, "files": contents}
     if recipe.builds_in_opencl:
         facts["opencl"] = BUILT_IN
-    place = root() / f"bundle-{target.system}-{processor}-{digest(facts)}"
-    with FileLock(place.with_suffix(".lock")):
-        if not (place / CONTENTS).is_file():
-            _copy(files, facts, place)
-    return place
+    directory = root() / f"bundle-{target.system}-{processor}-{digest(facts)}"
+    with FileLock(directory.with_suffix(".lock")):
+        if not (directory / CONTENTS).is_file():
+            _copy(files, facts, directory)
+    return directory
 
 
 def has_built_in_opencl(directory: Path) -> bool:
-    """Whether the programs of a bundle hold the OpenCL runtime themselves."""
+    """Whether the programs of a bundle contain the OpenCL runtime."""
     try:
         return json.loads((directory / CONTENTS).read_text()).get("opencl") == BUILT_IN
     except (OSError, ValueError, AttributeError):
         return False
 
 
-def _copy(files: dict[str, Path], facts: dict[str, object], place: Path) -> None:
-    with atomic_directory(place) as fresh:
+def _copy(files: dict[str, Path], facts: dict[str, object], directory: Path) -> None:
+    with atomic_directory(directory) as temporary:
         for name, file in files.items():
-            shutil.copyfile(file, fresh / name)
-            (fresh / name).chmod(0o755)
-        write_json(fresh / CONTENTS, facts)
+            shutil.copyfile(file, temporary / name)
+            (temporary / name).chmod(0o755)
+        write_json(temporary / CONTENTS, facts)
 
 
 def program(name: str) -> Path:
-    """A program (``runner``, ``server``) for this machine, with its libraries beside it.
+    """A program (``runner``, ``server``) for this machine, in one directory with its libraries.
 
     Raises:
-        MachineError: it has to be compiled, and cannot be.
+        MachineError: it must be compiled, and cannot be.
     """
     return bundle(platform.machine()) / parts()[name].output
 
 
 def pack(directory: Path, destination: Path) -> None:
-    """Write a bundle as a tar; equal bundles give equal bytes.
+    """Write a bundle as a tar archive; equal bundles give equal bytes.
 
     Raises:
         MachineError: the destination cannot be written.
@@ -172,7 +170,7 @@ def pack(directory: Path, destination: Path) -> None:
 
 
 def _recipe(target: Target, progress: Progress | None) -> _Recipe:
-    """How the programs for a device are made."""
+    """How to build the programs for a device."""
     where = f"programs for {target.system} on {target.machine}"
     processor = MACHINES.get(target.machine.lower())
     if processor in standalone.PROCESSORS and target.system == "android" and (ndk.find_ndk() or target.api):
@@ -182,7 +180,7 @@ def _recipe(target: Target, progress: Progress | None) -> _Recipe:
     if processor in standalone.PROCESSORS and target.system == "android" and target.with_opencl:
         raise MachineError(
             where,
-            "Android's OpenCL drivers can be used only by what its NDK has compiled, and no NDK is found",
+            "Android's OpenCL drivers work only with programs of its NDK, and no NDK was found",
             ndk.GET,
         )
     if processor in standalone.PROCESSORS and target.system in ("android", "musl"):
@@ -197,6 +195,6 @@ def _recipe(target: Target, progress: Progress | None) -> _Recipe:
         return _Recipe(aarch64.toolchain(), tuple(directory / name for name in LIBRARIES), names)
     raise MachineError(
         where,
-        "tvmake cannot make them here",
+        "tvmake cannot build them here",
         "compile them on the device (docs/guides/native.md), and name their directory in devices.NAME.programs",
     )

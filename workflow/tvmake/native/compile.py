@@ -1,7 +1,7 @@
 """Compile a C++ part against the installed TVM wheel.
 
-The result is kept by the digest of everything it was built from (:mod:`tvmake.native.parts`). Two processes that need
-the same part build it once: the second waits for the first.
+The result is stored by the digest of everything it was built from (:mod:`tvmake.native.parts`). If two processes need the
+same part, the second waits for the first.
 """
 
 import os
@@ -33,16 +33,16 @@ from tvmake.storage.files import atomic_directory, write_json
 from tvmake.storage.resources import native_sources
 
 ERROR_MARKS = ("error", "undefined reference", "cannot find")
-"""Words that mark the line of a compiler's output with the reason of a failure."""
+"""Words in the line of a compiler's output that has the reason of a failure."""
 
 
 def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None] | None = None) -> Path:
-    """The file of a part, compiled now unless this very build exists.
+    """The output file of a part, compiled if necessary.
 
     Args:
-        name: of the part, one of :func:`~tvmake.native.parts.parts`.
+        name: a part of :func:`~tvmake.native.parts.parts`.
         toolchain: the compiler, and the machine to compile for.
-        progress: gets one line when a compilation starts and one when it is done.
+        progress: called with a line when a compilation starts, and when it ends.
 
     Raises:
         MachineError: the sources, cmake, the compiler or TVM's libraries are missing, or the sources do not compile.
@@ -51,39 +51,44 @@ def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None
 
 
 def build_part(part: Part, toolchain: Toolchain = HOST, progress: Callable[[str], None] | None = None) -> Path:
-    """The same for a part that is not in the list.
+    """Like :func:`build`, for a part that is not in the list.
 
     Raises:
         MachineError: as :func:`build`.
     """
     where = f"{part.name} ({toolchain.name})"
     cmake, compiler = _tool("cmake", where), _tool(toolchain.compiler, where)
-    if part.uses == JDK and "android" not in toolchain.name:  # the NDK has jni.h itself
+    if part.uses == JDK and "android" not in toolchain.name:  # the NDK includes jni.h
         _tool("javac", where)
     for file in linked(part, toolchain):
         if not file.is_file():
             raise MachineError(where, f"{file} is not there", "reinstall apache-tvm, or name its directory")
     inputs, pointer_file = identity(part, toolchain), pointer(part, toolchain)
     facts = {**inputs, "compiler": _version(compiler, where)}
-    place = root() / f"{part.name}-{digest(facts)}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(place.with_suffix(".lock")):
-        if not (place / part.output).is_file():
-            _compile(part, toolchain, cmake, place, facts, progress or (lambda line: None))
-        write_json(pointer_file, {"directory": place.name})
-    return place / part.output
+    directory = root() / f"{part.name}-{digest(facts)}"
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(directory.with_suffix(".lock")):
+        if not (directory / part.output).is_file():
+            _compile(part, toolchain, cmake, directory, facts, progress or (lambda line: None))
+        write_json(pointer_file, {"directory": directory.name})
+    return directory / part.output
 
 
 def _compile(
-    part: Part, toolchain: Toolchain, cmake: str, place: Path, facts: dict[str, object], progress: Callable[[str], None]
+    part: Part,
+    toolchain: Toolchain,
+    cmake: str,
+    directory: Path,
+    facts: dict[str, object],
+    progress: Callable[[str], None],
 ) -> None:
     where = f"{part.name} ({toolchain.name})"
     progress(f"compiling {where} with {facts['compiler']} …")
     began = time.monotonic()
-    with atomic_directory(place) as fresh:
-        tree = fresh / "build"
+    with atomic_directory(directory) as build_directory:
+        tree = build_directory / "build"
         configure = [cmake, "-S", str(native_sources() / part.project), "-B", str(tree)]
-        configure += _definitions(part, toolchain, fresh)
+        configure += _definitions(part, toolchain, build_directory)
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         log = root() / f"{part.name}-{toolchain.name}.log"
@@ -91,15 +96,15 @@ def _compile(
         _run([cmake, "--build", str(tree), "--target", part.name, "--parallel"], log, where)
         if sources_digest(part, toolchain) != facts["sources"]:
             raise MachineError(where, "its sources changed while they were compiled", "run the same command again")
-        (tree / "parts" / part.output).replace(fresh / part.output)
+        (tree / "parts" / part.output).replace(build_directory / part.output)
         shutil.rmtree(tree)
-        write_json(fresh / "build.json", {**facts, "seconds": round(time.monotonic() - began, 1)})
-    progress(f"{where}: {place / part.output} in {time.monotonic() - began:.0f} s")
+        write_json(build_directory / "build.json", {**facts, "seconds": round(time.monotonic() - began, 1)})
+    progress(f"{where}: {directory / part.output} in {time.monotonic() - began:.0f} s")
 
 
-def _definitions(part: Part, toolchain: Toolchain, fresh: Path) -> list[str]:
-    """Options for CMake; no path of this machine stays in the result."""
-    maps = (f"-ffile-prefix-map={native_sources()}=native", f"-ffile-prefix-map={fresh}=.")
+def _definitions(part: Part, toolchain: Toolchain, build_directory: Path) -> list[str]:
+    """Options for CMake that keep paths of this machine out of the result."""
+    maps = (f"-ffile-prefix-map={native_sources()}=native", f"-ffile-prefix-map={build_directory}=.")
     headers = clml_headers(part)
     includes = (f"-isystem {headers}",) if headers else ()
     values = {
@@ -121,27 +126,27 @@ def _definitions(part: Part, toolchain: Toolchain, fresh: Path) -> list[str]:
 
 
 def _run(command: list[str], log: Path, where: str) -> None:
-    done = subprocess.run(
+    finished = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C"},  # messages in English, for the marks below
+        env={**os.environ, "LC_ALL": "C"},  # English messages, for ERROR_MARKS
         text=True,
         check=False,
     )
-    if done.returncode:
-        log.write_text(" ".join(command) + "\n" + done.stdout)
-        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    if finished.returncode:
+        log.write_text(" ".join(command) + "\n" + finished.stdout)
+        lines = [line.strip() for line in finished.stdout.splitlines() if line.strip()]
         reason = next((line for line in lines if any(mark in line.lower() for mark in ERROR_MARKS)), "no message")
         raise MachineError(where, f"does not compile: {reason}", f"the whole output is in {log}")
 
 
 def _tool(name: str, where: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise MachineError(where, f"{name} is not installed, which compiles it", _hint(name))
-    return found
+    path = shutil.which(name)
+    if path is None:
+        raise MachineError(where, f"{name}, which compiles it, is not installed", _hint(name))
+    return path
 
 
 def _hint(name: str) -> str:
@@ -155,7 +160,7 @@ def _hint(name: str) -> str:
 
 
 def _version(compiler: str, where: str) -> str:
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    if done.returncode or not done.stdout.strip():
+    finished = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    if finished.returncode or not finished.stdout.strip():
         raise MachineError(where, f"{compiler} --version fails", "see whether the compiler works")
-    return done.stdout.splitlines()[0].strip()
+    return finished.stdout.splitlines()[0].strip()

@@ -1,10 +1,10 @@
-"""The C++ parts, and where a compiled one is kept.
+"""The C++ parts, and the location of their builds.
 
 ``native/parts.json`` lists the parts; CMake reads the same file. ``$TVMAKE_HOME/native`` (or the user's cache directory)
-holds one directory per build, named by a digest of everything that can change its bytes: sources, TVM's version and
+has one directory per build, named by a digest of everything that can change its bytes: sources, TVM's version and
 libraries, compiler, toolchain. A small pointer file beside them names the current build for these sources, this TVM and
-this toolchain, so that it is found without running a compiler, within ten milliseconds: every ``import tvm`` imports
-this module.
+this toolchain. So it is found without running a compiler, within ten milliseconds: every ``import tvm`` imports this
+module.
 """
 
 import hashlib
@@ -27,28 +27,28 @@ COMMON = ("CMakeLists.txt", "parts.json", "cmake/tvm.cmake")
 """Files that every part depends on, relative to the directory of the sources."""
 
 JDK = "jdk"
-"""What a part for Java is linked with, instead of TVM."""
+"""The library for Java parts, which do not link TVM."""
 
 CODE = (".cc", ".h")
 
 CLML_SDK = "TVMAKE_CLML_SDK"
-"""The environment's name for the directory of Qualcomm's OpenCL ML SDK."""
+"""The environment variable with the directory of Qualcomm's OpenCL ML SDK."""
 
 CLML_HEADER = "CL/cl_qcom_ml_ops.h"
-"""What the OpenCL runtime library takes of it: without, the library leaves CLML's layers to kernels."""
+"""The SDK's header for the OpenCL runtime library; without it, kernels compute CLML's layers."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A library or program that is built as a whole.
+    """A library or program that is built as one unit.
 
     Attributes:
-        name: the CMake target, and the word on the command line.
-        output: name of the resulting file.
-        directories: directories with its sources and headers, relative to that of all sources.
-        purpose: what it is for, in a few words.
-        uses: what it is linked with: ``tvm``, or ``jdk`` and nothing of TVM.
-        project: the directory whose ``CMakeLists.txt`` builds it; empty for that of all sources.
+        name: the CMake target, and the name on the command line.
+        output: the resulting file's name.
+        directories: directories of its sources and headers, relative to that of all sources.
+        purpose: its purpose, in a few words.
+        uses: what it links: ``tvm``, or ``jdk`` without TVM.
+        project: the directory of its ``CMakeLists.txt``; empty for that of all sources.
     """
 
     name: str
@@ -66,7 +66,7 @@ TVM_RUNTIME = Part(
     "TVM's runtime from its sources",
     project="tvm_sources",
 )
-"""What parts are linked with on systems that TVM publishes no runtime for."""
+"""The runtime to link on systems for which TVM publishes none."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,13 @@ class Toolchain:
     Attributes:
         name: a word for messages and file names.
         compiler: the C++ compiler driver.
-        system: CMake's name of the system that runs the result (``Linux``, ``Android``); empty for this machine.
-        processor: its processor (``aarch64``); empty for this machine.
-        libraries: directories with the ``libtvm_runtime.so`` and ``libtvm_ffi.so`` to link with; empty for the
-            installed wheels'.
-        flags: further compiler and linker flags.
-        definitions: further definitions for CMake (``CMAKE_TOOLCHAIN_FILE=…``).
-        archive: the build of :data:`TVM_RUNTIME` to link with instead of shared libraries.
-        directories: directories of sources that are compiled into every part, besides the part's.
+        system: CMake's name of the target system (``Linux``, ``Android``); empty for this machine.
+        processor: the target processor (``aarch64``); empty for this machine.
+        libraries: directories of the ``libtvm_runtime.so`` and ``libtvm_ffi.so`` to link; empty for the installed wheels'.
+        flags: additional compiler and linker flags.
+        definitions: additional definitions for CMake (``CMAKE_TOOLCHAIN_FILE=…``).
+        archive: the build of :data:`TVM_RUNTIME` to link instead of shared libraries.
+        directories: directories of sources that are compiled into every part, in addition to the part's.
     """
 
     name: str = "host"
@@ -119,7 +118,7 @@ def root() -> Path:
 
 
 def find_built(name: str, toolchain: Toolchain = HOST) -> Path | None:
-    """The current build of a part from these very sources for this TVM, or None. Runs no compiler and never fails."""
+    """The current build of a part from these sources for this TVM, or None. Runs no compiler and never fails."""
     try:
         part = parts()[name]
         build = json.loads(pointer(part, toolchain).read_text())["directory"]
@@ -130,12 +129,12 @@ def find_built(name: str, toolchain: Toolchain = HOST) -> Path | None:
 
 
 def pointer(part: Part, toolchain: Toolchain) -> Path:
-    """The file that names the current build."""
+    """The pointer file of the current build."""
     return root() / f"{part.name}-{toolchain.name}-{digest(identity(part, toolchain))}.json"
 
 
 def identity(part: Part, toolchain: Toolchain) -> dict[str, object]:
-    """Everything but the compiler that can change a build's bytes."""
+    """Everything that can change a build's bytes, except the compiler."""
     return {
         "part": part.name,
         "sources": sources_digest(part, toolchain),
@@ -147,10 +146,10 @@ def identity(part: Part, toolchain: Toolchain) -> dict[str, object]:
 
 
 def clml_headers(part: Part) -> Path | None:
-    """The directory of CLML's header, for the part that uses it; None where no SDK is named.
+    """The directory of CLML's header, for the part that uses it; None without an SDK.
 
     Raises:
-        MachineError: the SDK that is named has no such header.
+        MachineError: the SDK has no such header.
     """
     named = os.environ.get(CLML_SDK)
     if part.name != "opencl" or not named:
@@ -162,7 +161,7 @@ def clml_headers(part: Part) -> Path | None:
     raise MachineError(
         CLML_SDK,
         f"{named} has no {CLML_HEADER}",
-        "name the directory of Qualcomm's OpenCL ML SDK that has it, or unset the variable to compile without CLML",
+        "set it to the directory of an OpenCL ML SDK with this header, or unset the variable to compile without CLML",
     )
 
 
@@ -172,7 +171,7 @@ def _clml_identity(part: Part) -> dict[str, object]:
 
 
 def linked(part: Part, toolchain: Toolchain) -> tuple[Path, ...]:
-    """TVM's libraries that a part is linked with, whether they exist or not: its runtime, and its FFI library."""
+    """The TVM libraries that a part links, existing or not: its runtime, and its FFI library."""
     if part.project or part.uses == JDK:
         return ()
     if toolchain.archive:
@@ -188,7 +187,7 @@ def linked(part: Part, toolchain: Toolchain) -> tuple[Path, ...]:
 
 @cache
 def package(name: str) -> Path:
-    """Directory of an installed Python package, without importing it."""
+    """The directory of an installed Python package, without importing it."""
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(name)
@@ -196,7 +195,7 @@ def package(name: str) -> Path:
 
 
 def sources_digest(part: Part, toolchain: Toolchain = HOST) -> str:
-    """sha256 over the names and contents of the part's sources, wherever they lie."""
+    """sha256 over the names and contents of the part's sources, independent of their directory."""
     sources = native_sources()
     if part.project:
         files = [sources / part.project / "CMakeLists.txt"]

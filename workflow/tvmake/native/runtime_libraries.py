@@ -1,4 +1,4 @@
-"""What ``import tvm`` leaves out when only TVM's runtime is asked for (``TVM_USE_RUNTIME_LIB=1``)."""
+"""Load the libraries that ``import tvm`` skips if only TVM's runtime is requested (``TVM_USE_RUNTIME_LIB=1``)."""
 
 import tvm
 
@@ -10,18 +10,18 @@ from tvm.libinfo import package_lib_paths  # isort: skip
 from tvm_ffi.libinfo import load_lib_ctypes  # isort: skip
 
 EXTRA = "tvm_runtime_extra"
-"""Functions that fill and sort tensors, and those of libraries."""
+"""Functions that fill and sort tensors, and contributed libraries."""
 
 
 def load_runtime(kind: str) -> None:
-    """Load the libraries that kernels of a kind of device need. It opens no driver, so that processes may still fork.
+    """Load the libraries for kernels of a kind of device. No driver is opened, so the process may still fork.
 
     Args:
-        kind: the runtime's name of it (``cpu``, ``opencl``, ``cuda``).
+        kind: the runtime's name of the kind (``cpu``, ``opencl``, ``cuda``).
 
     Raises:
-        DeviceError: TVM as installed has none for it, or the driver that it needs is not installed.
-        MachineError: the OpenCL runtime has to be compiled, and cannot be.
+        DeviceError: the installed TVM has no runtime for it, or its driver is not installed.
+        MachineError: the OpenCL runtime must be compiled, and cannot be.
     """
     if kind == "opencl":
         from tvmake.native.backend import opencl_library
@@ -31,8 +31,8 @@ def load_runtime(kind: str) -> None:
     if not has_runtime(kind):
         raise DeviceError(
             "this machine",
-            f"TVM as installed has no runtime for {kind} kernels",
-            "name a device that has one, with -d; `tvmake targets` says what runs here",
+            f"the installed TVM has no runtime for {kind} kernels",
+            "name a device with such a runtime (-d); `tvmake targets` lists what runs here",
         )
     if kind not in ("cpu", "opencl"):
         try:
@@ -40,15 +40,15 @@ def load_runtime(kind: str) -> None:
         except (OSError, RuntimeError) as error:
             why = str(error).strip().splitlines()[-1]
             raise DeviceError(
-                "this machine", f"kernels for {kind} cannot be run here: {why}", "see `tvmake doctor`"
+                "this machine", f"kernels for {kind} cannot run here: {why}", "see `tvmake doctor`"
             ) from error
 
 
 def present(kind: str) -> "tvm.runtime.Device":
-    """This machine's first device of a kind, with its libraries loaded. It opens the driver.
+    """This machine's first device of a kind, with its libraries loaded. This opens the driver.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: the device does not exist.
     """
     load_runtime(kind)
     device = tvm.runtime.device(kind, 0)
@@ -56,7 +56,7 @@ def present(kind: str) -> "tvm.runtime.Device":
         raise DeviceError(
             "this machine",
             f"there is no {kind} device",
-            "`tvmake doctor` lists those that there are; or give the target another device",
+            "`tvmake doctor` lists this machine's; or give the target another device",
         )
     return device
 

@@ -1,9 +1,8 @@
-"""Programs that need nothing on a device but its kernel: static, for any Linux and for Android, CPU packages only.
+"""Static programs that need only a device's kernel: for any Linux and for Android, CPU packages only.
 
-zig compiles them, with musl as the C library, so that neither a cross compiler nor the NDK is needed. A static program has
-no dynamic loader, and Android's C library could not be used by one of another C library anyway: what loads a package's
-``mod.so`` is in ``native/loader``. OpenCL drivers are libraries of the system's own C library, so that these programs
-cannot use them.
+zig compiles them with musl as C library, without a cross compiler or the NDK. A static program has no dynamic loader, and
+a program of another C library could not use Android's anyway, so ``native/loader`` loads a package's ``mod.so``. These
+programs cannot use OpenCL drivers, which are libraries of the system's own C library.
 """
 
 from collections.abc import Callable
@@ -14,21 +13,21 @@ from tvmake.native.parts import TVM_RUNTIME, Toolchain
 from tvmake.native.zig import INSTALL, script, zig_command
 
 PROCESSORS = ("aarch64", "x86_64")
-"""Whose relocations the loader knows."""
+"""Processors whose relocations the loader supports."""
 
 STACK_BYTES = 8 << 20
-"""Of each thread, as glibc has it. musl's 128 KiB are too few for some kernels."""
+"""The stack of each thread, as in glibc. musl's 128 KiB are too small for some kernels."""
 
 PAGE_BYTES = 65536
-"""The largest pages of 64-bit Arm; Android 15 has devices with 16 KiB."""
+"""The largest page size of 64-bit Arm; Android 15 has devices with 16 KiB."""
 
 
 FLAGS = ("-g0", "-DTVM_FFI_CMAKE_LITTLE_ENDIAN=1")
-"""zig adds debugging information unless told not to; tvm_ffi does not recognise musl, and asks which order bytes have."""
+"""zig adds debugging information by default; tvm_ffi does not recognise musl, and needs the byte order."""
 
 
 def toolchain(processor: str, progress: Callable[[str], None] | None = None) -> Toolchain:
-    """zig, with TVM's runtime compiled by it, which takes minutes the first time.
+    """zig, with TVM's runtime, which takes minutes to compile on the first call.
 
     Args:
         processor: one of :data:`PROCESSORS`.
@@ -38,7 +37,7 @@ def toolchain(processor: str, progress: Callable[[str], None] | None = None) -> 
     """
     command = zig_command()
     if command is None:
-        raise MachineError(f"programs for Linux on {processor}", "zig is not installed, which compiles them", INSTALL)
+        raise MachineError(f"programs for Linux on {processor}", "zig, which compiles them, is not installed", INSTALL)
     triple = f"{processor}-linux-musl"
     tools = {"CMAKE_AR": "ar", "CMAKE_RANLIB": "ranlib"}
     link = f"-static -Wl,-z,stack-size={STACK_BYTES} -Wl,-z,max-page-size={PAGE_BYTES}"

@@ -19,7 +19,7 @@ from tvmake.stages.context import JobContext
 from tvmake.stages.descriptor import LOCK, Output, Stage
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
-from tvmake.storage.notes.own_directories import make_own
+from tvmake.storage.notes.own_directories import create_own_directory
 
 __all__ = ["Job", "Plan", "Variant"]
 
@@ -165,7 +165,7 @@ class Plan:
     def write_resolved_config(self) -> None:
         """Write the config as it was understood beside the results, unless it stands there already; makes their directory."""
         for directory in (self.config.results, LOGS):
-            make_own(directory)
+            create_own_directory(directory)
         if not self.has_written_config():
             write_text(Path(self.file("config.resolved.yaml")), self._resolved_text())
 

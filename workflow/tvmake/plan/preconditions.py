@@ -24,7 +24,7 @@ from tvmake.frontend.file_kinds import how_to_name_file
 from tvmake.frontend.model_files import python_file
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
-from tvmake.process.own_cores import tvm_threads
+from tvmake.process.cpu_affinity import tvm_threads
 from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store

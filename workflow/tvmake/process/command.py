@@ -1,4 +1,4 @@
-"""tvmake's own commands as child processes, whose errors are raised here."""
+"""Run tvmake's commands as child processes, and raise their errors here."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ from tvmake.errors import ErrorList, InputError, MachineError, TvmakeError, Usag
 from tvmake.process.python import python_command
 
 KINDS: dict[int, type[TvmakeError]] = {2: UsageError, 3: MachineError}
-"""By exit code; anything else is the input's fault."""
+"""Error classes by exit code; other codes are errors of the input."""
 
 _ERROR = re.compile(r"^( *)error: (.*)$")
 
@@ -25,23 +25,23 @@ MAIN = "from tvmake.cli import main; main()"
 
 
 def run_tvmake(arguments: Sequence[str], directory: Path | None = None, *, shows_progress: bool = True) -> str:
-    """Run a command of tvmake in a process of its own.
+    """Run a tvmake command as a child process.
 
     Args:
-        arguments: as behind ``tvmake``.
-        directory: where it runs; here when left out.
-        shows_progress: pass on what it prints to standard error, line by line.
+        arguments: the command line after ``tvmake``.
+        directory: its working directory; default: this process's.
+        shows_progress: pass its standard error on, line by line.
 
     Returns:
-        What it printed.
+        Its standard output.
 
-    Interrupted, it is ended with all that it started, before the interrupt goes on.
+    An interrupt ends it with all its children.
 
     Raises:
-        TvmakeError: it failed; of the class that its exit code stands for, an :class:`ErrorList` where it named several mistakes.
+        TvmakeError: it failed. The class follows from its exit code; an :class:`ErrorList` if it reported several errors.
     """
     lines: list[str] = []
-    # What it prints goes to a file: a pipe that nobody reads until it ends would stop it.
+    # Standard output goes to a file: nobody reads a pipe before the end, so a full one would block the command.
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         process = subprocess.Popen(
             python_command("-c", MAIN, *arguments),
@@ -71,18 +71,18 @@ def run_tvmake(arguments: Sequence[str], directory: Path | None = None, *, shows
 
 
 def _interrupt(command: int) -> None:
-    """Do to a command, and to all that it started, what Ctrl-C in a terminal does: it does not wait for the end of its jobs then."""
+    """Interrupt a command and all its children as Ctrl-C in a terminal does, so that it does not wait for its jobs."""
     with suppress(psutil.NoSuchProcess):
-        whole = psutil.Process(command)
-        whole.send_signal(signal.SIGINT)  # first, so that it starts no more
-        for started in whole.children(recursive=True):
+        process = psutil.Process(command)
+        process.send_signal(signal.SIGINT)  # first, so that it starts no more children
+        for child in process.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                started.send_signal(signal.SIGINT)
+                child.send_signal(signal.SIGINT)
 
 
 def errors_in(lines: Sequence[str], kind: type[TvmakeError]) -> list[TvmakeError]:
-    """The errors among printed lines: ``error: where: problem``, and the remedy below, further in."""
-    found: list[TvmakeError] = []
+    """Parse printed errors: ``error: where: problem``, with the remedy indented below."""
+    errors: list[TvmakeError] = []
     for number, line in enumerate(lines):
         if (match := _ERROR.match(line)) is None:
             continue
@@ -93,14 +93,14 @@ def errors_in(lines: Sequence[str], kind: type[TvmakeError]) -> list[TvmakeError
                 break
             remedy.append(following.strip())
         where, colon, problem = match[2].partition(": ")
-        found.append(kind(where if colon else "", problem if colon else where, " ".join(remedy) or None))
-    return found
+        errors.append(kind(where if colon else "", problem if colon else where, " ".join(remedy) or None))
+    return errors
 
 
 def _error(lines: Sequence[str], code: int, arguments: Sequence[str]) -> TvmakeError:
     kind = KINDS.get(code, InputError)
-    found = errors_in(lines, kind)
-    if not found:
-        last = " ".join(line.strip() for line in lines[-LAST_LINES:]) or "it said nothing"
+    errors = errors_in(lines, kind)
+    if not errors:
+        last = " ".join(line.strip() for line in lines[-LAST_LINES:]) or "no output"
         return kind(f"tvmake {arguments[0]}", f"ended with exit code {code}: {last}")
-    return found[0] if len(found) == 1 else ErrorList(found)
+    return errors[0] if len(errors) == 1 else ErrorList(errors)

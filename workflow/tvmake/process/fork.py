@@ -12,24 +12,24 @@ from typing import Literal, NoReturn
 
 from tvmake.process.parent_death import end_with_parent
 from tvmake.process.stopping import SIGNALS, unstoppable
-from tvmake.storage.temporary import remove_ours
+from tvmake.storage.temporary import remove_own_directories
 
 
 def fork(
     work: Callable[[], int | None], *, leads: Literal["nothing", "group", "session"] = "nothing", is_bound: bool = True
 ) -> int:
-    """Fork a process that does ``work`` and ends.
+    """Fork a process that runs ``work`` and ends.
 
-    Its exit code is what ``work`` returns (0 for None), or that of an interpreter which the same exception would end.
-    Interpreter shutdown is skipped: destructors of TVM and torch cost time there, and have crashed after good work.
-    Threads do not survive a fork, so there should be none that hold locks.
+    The exit code is the value of ``work`` (0 for None), or that of Python for an exception. Interpreter shutdown is
+    skipped: destructors of TVM and torch take time, and have crashed after correct work. Threads do not survive a fork,
+    so no thread may hold a lock.
 
     Args:
-        leads: what the process becomes the leader of, so that it can be signalled with all that it starts.
+        leads: whether the process leads a group or a session, so that it can be signalled with its children.
         is_bound: whether it is killed when this thread ends.
 
     Returns:
-        Its number, once it leads and is bound.
+        The process number, after the process leads and is bound.
     """
     _flush()
     parent = os.getpid()
@@ -56,7 +56,7 @@ def _run(work: Callable[[], int | None], leads: str, parent: int | None, writing
         if parent is not None:
             end_with_parent(parent)
         unstoppable()
-        # A byte, not the end of the file: a fork made by another thread may hold this file open.
+        # Wait for a byte, not for the end of the file: a fork of another thread may hold this file open.
         os.write(writing, b"+")
         os.close(writing)
         code = work() or 0
@@ -67,7 +67,7 @@ def _run(work: Callable[[], int | None], leads: str, parent: int | None, writing
     except BaseException:  # noqa: BLE001  # as the interpreter does at its end
         traceback.print_exc()
     finally:
-        remove_ours()
+        remove_own_directories()
         _flush()
         os._exit(code)
 
@@ -86,16 +86,16 @@ Wait = Callable[[int], tuple[int, resource.struct_rusage]]
 
 
 def run_forked(work: Callable[[], int | None], wait: Wait = _wait) -> tuple[int, resource.struct_rusage]:
-    """Do ``work`` in a fork (see :func:`fork`) and hand signals on to it until it ends.
+    """Run ``work`` in a fork (see :func:`fork`) and forward signals to it until it ends.
 
     Args:
-        work: what the fork does.
-        wait: returns the wait status and use of a child, given its number, once it has ended.
+        work: the fork's work.
+        wait: waits for a child, and returns its wait status and resource usage.
 
     Returns:
-        Its exit code, negative for a signal, and what it used.
+        The exit code, negative for a signal, and the resource usage.
     """
-    # Kept back until they are handed on: at any time before, they would end this process alone.
+    # Blocked until signals can be forwarded: before that, they would end this process only.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
     def unmasked() -> int | None:
@@ -123,11 +123,11 @@ def _forward(child: int) -> Callable[[int, FrameType | None], None]:
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Signal a process that leads a group or session, and all that it started; nothing happens if it has ended."""
+    """Signal the leader of a group or session with all its children; no effect if it has ended."""
     with suppress(ProcessLookupError):
         os.killpg(leader, number)
 
 
 def disable_core_dumps() -> None:
-    """Have crashes of this process and its children leave no files; for processes that may crash."""
+    """Switch core dumps off for this process and its children, which may crash."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -14,7 +14,7 @@ from tvmake.process.fork import disable_core_dumps, fork
 from tvmake.process.supervised import exit_description
 
 LIMIT_S = 60
-"""For one item, in seconds; replaying a correct trace takes milliseconds."""
+"""The time limit of one item, in seconds; replaying a correct trace takes milliseconds."""
 
 HEADER = struct.Struct("!?I")
 """Whether the work succeeded, and the length of the answer that follows."""
@@ -23,10 +23,10 @@ Item = TypeVar("Item")
 
 
 class Refused(Exception):
-    """Data that cannot be used; the text says why, in one line.
+    """Data that cannot be used; the text is the reason, in one line.
 
     Args:
-        is_final: whether it is the data's fault; not so where time or memory ran out, which may be there the next time.
+        is_final: whether the data is the cause; False if time or memory ran out, which may not happen again.
     """
 
     def __init__(self, reason: str, is_final: bool = True):
@@ -34,18 +34,18 @@ class Refused(Exception):
         self.is_final = is_final
 
 
-def each_isolated(
+def map_isolated(
     items: Sequence[Item], work: Callable[[Item], bytes], failure: str, limit_s: int = LIMIT_S
 ) -> list[bytes | Refused]:
-    """Do the work for each item in a fork; after an item that ends it, in another.
+    """Apply ``work`` to each item in a fork; after an item that ends the fork, continue in another.
 
     Args:
         work: may raise :class:`Refused`; any other exception is a defect, and ends the fork.
-        failure: what it means when the fork ends, in a few words.
-        limit_s: for one item.
+        failure: the meaning of the fork's end, in a few words.
+        limit_s: the time limit of one item.
 
     Returns:
-        For each item, what ``work`` gave, or why it gave nothing.
+        For each item, the result of ``work``, or the reason without one.
     """
     results: list[bytes | Refused] = []
     while len(results) < len(items):
@@ -56,7 +56,7 @@ def each_isolated(
 def _until_end(
     items: Sequence[Item], work: Callable[[Item], bytes], failure: str, limit_s: int
 ) -> list[bytes | Refused]:
-    """Results of all items, or of those up to the first that ends the process."""
+    """Results of the items up to the first that ends the process."""
     reading, writing = os.pipe()
 
     def serve() -> None:
@@ -78,13 +78,13 @@ def _until_end(
 def _refusal(code: int, failure: str, limit_s: int) -> Refused:
     if code == -signal.SIGALRM:
         return Refused(f"{failure}: TVM does not end within {limit_s} s", is_final=False)
-    # Killed for want of memory, or ended by a defect of ours: neither is the data's fault.
+    # Killed for lack of memory, or ended by a defect of tvmake: the data is not the cause.
     how = exit_description(code).removeprefix("ended ")
     return Refused(f"{failure}: TVM ends {how}", is_final=code < 0 and code != -signal.SIGKILL)
 
 
 def _serve(items: Sequence[Item], work: Callable[[Item], bytes], limit_s: int, writing: int) -> None:
-    # The default action ends the process even inside TVM. Nobody needs the core or the stack traces of a crash.
+    # The default action ends the process even inside TVM. Core dumps and stack traces are of no use.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     faulthandler.disable()
     disable_core_dumps()

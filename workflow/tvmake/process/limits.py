@@ -1,8 +1,8 @@
-"""Limits of time and memory for reading files from elsewhere: a small file must not occupy a machine.
+"""Limits of time and memory for reading files from outside: a small file must not occupy a machine.
 
-The process that reads says what it allows itself; the one that forked it watches, since neither a loop inside a library
-nor one huge integer lets the reader's own Python run. Measured is the growth since the block began, of the memory and of
-the busiest thread's processor time, so that neither loaded libraries nor the machine's load or cores count.
+The reading process reports its limits, and the process that forked it enforces them: a loop inside a library, or one huge
+integer, would keep the reader's own Python from running. Measured is the growth since the block began, of memory and of
+the busiest thread's processor time, so loaded libraries, machine load and the number of cores do not matter.
 """
 
 import faulthandler
@@ -23,33 +23,33 @@ from tvmake.process.stopping import STOPPED
 from tvmake.storage.refusals import system_error
 
 POLL_S = 0.03
-"""How often a reader is looked at; in this time memory grows by some ten MB."""
+"""The interval of measurements; meanwhile memory grows by some ten MB."""
 
 PAGE_BYTES, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 BASE_S, S_PER_MB = 20.0, 4.0
 BASE_MB, MEMORY_PER_BYTE = 320, 30
-"""What reading a file may take, and how much more for its size. Ordinary networks take a tenth of it."""
+"""The base limits for reading a file, and the increase with its size. Ordinary networks take a tenth of it."""
 
-WHOLE: Mapping[str, Any] = {"whole": True}
-"""What a process says when its work came to an end."""
+COMPLETE: Mapping[str, Any] = {"whole": True}
+"""The report of a process that completed its work."""
 
 _watcher: int | None = None
-"""The pipe to the process that watches this one."""
+"""The pipe to the watching process."""
 
 _blocks: list[Mapping[str, Any]] = []
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much processor time and memory a block of work may take."""
+    """The maximum processor time and memory of a block of work."""
 
     processor_s: float
     memory_mb: int
 
     @classmethod
     def for_files(cls, files: Sequence[Path]) -> "Limits":
-        """Limits for reading files, by their sizes on the disk; the holes of a file count nothing."""
+        """Limits for reading files, by their sizes on the disk; holes do not count."""
         size = 0
         for file in files:
             with suppress(OSError):
@@ -60,10 +60,10 @@ class Limits:
 
 @contextmanager
 def limited(limits: Limits, where: str, remedy: str | None = None) -> Iterator[None]:
-    """Do the work of the block within limits.
+    """Run the work of the block within limits.
 
-    In a process of :func:`run_watched` exceeding them ends the process, with an InputError that names ``where``. In
-    another one nothing is limited.
+    In a process of :func:`run_watched`, exceeding them ends the process with an InputError about ``where``. In another
+    process, nothing is limited.
     """
     with _block(where=where, remedy=remedy, processor_s=limits.processor_s, memory_mb=limits.memory_mb):
         yield
@@ -71,7 +71,7 @@ def limited(limits: Limits, where: str, remedy: str | None = None) -> Iterator[N
 
 @contextmanager
 def named(where: str) -> Iterator[None]:
-    """Do the work of the block in the name of ``where``, which :attr:`Ended.within` is if it ends a process of :func:`run_watched`."""
+    """Name the work of the block: :attr:`Ended.within` is the name if the work ends a process of :func:`run_watched`."""
     with _block(where=where):
         yield
 
@@ -79,15 +79,15 @@ def named(where: str) -> Iterator[None]:
 @contextmanager
 def _block(**report: str | float | None) -> Iterator[None]:
     _blocks.append(report)
-    _tell(report)
+    _report(report)
     try:
         yield
     finally:
         _blocks.pop()
-        _tell(_blocks[-1] if _blocks else None)
+        _report(_blocks[-1] if _blocks else None)
 
 
-def _tell(report: Mapping[str, Any] | None) -> None:
+def _report(report: Mapping[str, Any] | None) -> None:
     if _watcher is not None:
         with suppress(OSError):
             os.write(_watcher, json.dumps(report).encode() + b"\n")
@@ -101,15 +101,15 @@ class Ended:
     """Its exit code, negative for a signal."""
     usage: resource.struct_rusage
     exceeded: TvmakeError | None
-    """Why it was ended, if it exceeded a limit."""
+    """The limit that it exceeded; None otherwise."""
     is_whole: bool
-    """Whether its work came to an end; not where something in it ended the process."""
+    """Whether its work completed; False if something in it ended the process."""
     within: str | None
-    """The innermost block that it was in when it ended."""
+    """The innermost named block in which it ended."""
 
 
 def run_watched(work: Callable[[], int | None]) -> Ended:
-    """Do ``work`` in a fork, as :func:`run_forked`, and end it where it exceeds what it said with :func:`limited`."""
+    """Run ``work`` in a fork, as :func:`run_forked` does, and end it if it exceeds the limits of :func:`limited`."""
     reading, writing = os.pipe()
     watch = _Watch(reading)
 
@@ -121,7 +121,7 @@ def run_watched(work: Callable[[], int | None]) -> Ended:
         try:
             return work()
         finally:
-            _tell(WHOLE)
+            _report(COMPLETE)
 
     def wait(process: int) -> tuple[int, resource.struct_rusage]:
         os.close(writing)
@@ -141,16 +141,16 @@ def isolated(
     what: str = "reading it",
     remedy: str | None = "the file is damaged or hostile",
 ) -> bytes:
-    """What ``work`` gives, done in a watched fork, so that a library that crashes or does not end is one clear line.
+    """The result of ``work``, computed in a watched fork, so that a library's crash or endless loop is one clear error.
 
     Args:
-        where: what the work is about, for errors.
+        where: the subject of the work, for errors.
         what: the work, in a few words.
-        remedy: what to do where it ends the process.
+        remedy: the remedy if it ends the process.
 
     Raises:
-        TvmakeError: what ``work`` raised of it.
-        InputError: the process crashed, or exceeded its limits; ``where`` is the innermost block (:func:`named`) that it was in.
+        TvmakeError: from ``work``.
+        InputError: the process crashed or exceeded its limits; ``where`` is the innermost named block (:func:`named`).
     """
     with os.fdopen(os.memfd_create("answer"), "r+b") as answer:
 
@@ -158,16 +158,16 @@ def isolated(
             faulthandler.disable()
             disable_core_dumps()
             try:
-                given = b"+" + work()
+                answer_bytes = b"+" + work()
             except TvmakeError as error:
                 kind = next((name for name, kind in KINDS.items() if type(error) is kind), "InputError")
-                given = json.dumps([kind, error.where, error.problem, error.remedy]).encode()
+                answer_bytes = json.dumps([kind, error.where, error.problem, error.remedy]).encode()
             except OSError as error:
                 refused = system_error(error.errno or 0, str(error.filename or where))
                 if refused is None:
                     raise
-                given = json.dumps(["MachineError", refused.where, refused.problem, refused.remedy]).encode()
-            answer.write(given)
+                answer_bytes = json.dumps(["MachineError", refused.where, refused.problem, refused.remedy]).encode()
+            answer.write(answer_bytes)
             answer.flush()
             return 0
 
@@ -180,15 +180,15 @@ def isolated(
             how = signal.Signals(-ended.code).name if ended.code < 0 else f"code {ended.code}"
             raise InputError(ended.within or where, f"{what} ended the process with {how}", remedy)
         answer.seek(0)
-        given = answer.read()
-    if given[:1] == b"+":
-        return given[1:]
-    kind, *words = json.loads(given)
+        answer_bytes = answer.read()
+    if answer_bytes[:1] == b"+":
+        return answer_bytes[1:]
+    kind, *words = json.loads(answer_bytes)
     raise KINDS[kind](*words)
 
 
 class _Watch:
-    """Looks at a process while it is within a block with limits."""
+    """Watches a process while it is in a block with limits."""
 
     def __init__(self, reports: int):
         self.exceeded: TvmakeError | None = None
@@ -199,7 +199,7 @@ class _Watch:
         self._processor_s: dict[str, float] = {}
 
     def until_end(self, process: int) -> None:
-        """Return when the process has ended, by itself or by what it exceeded, and all that it said was read."""
+        """Return when the process has ended, by itself or for exceeding a limit, and all its reports were read."""
         ended = os.pidfd_open(process)
         try:
             watched = select.poll()
@@ -228,13 +228,13 @@ class _Watch:
 
     def _receive(self, process: int) -> bool:
         text = os.read(self._reports, 1 << 16)
-        if not text:  # it is ending, in the block that it was in
+        if not text:  # it is ending in the last block
             return False
         if not text.endswith(b"\n"):
             self._block = None
             return True
         block = json.loads(text.splitlines()[-1])
-        if block == WHOLE:
+        if block == COMPLETE:
             self.is_whole, block = True, None
         was_limited, self._block = self._is_limited, block
         if self._is_limited and not was_limited:
@@ -245,15 +245,17 @@ class _Watch:
         if _memory_mb(process) - self._memory_mb > block["memory_mb"]:
             problem = f"reading it takes more than {block['memory_mb']} MB of memory, too much for its size"
             return InputError(block["where"], problem, block["remedy"])
-        used = max((now - self._processor_s.get(one, 0) for one, now in _processor_s(process).items()), default=0)
-        if used > block["processor_s"]:
+        growth_s = max(
+            (now - self._processor_s.get(thread, 0) for thread, now in _processor_s(process).items()), default=0
+        )
+        if growth_s > block["processor_s"]:
             problem = f"reading it takes more than {block['processor_s']:.0f} s, too long for its size"
             return InputError(block["where"], problem, block["remedy"])
         return None
 
 
 def _memory_mb(process: int) -> int:
-    """What is in memory of a process; 0 of one that has ended."""
+    """A process's resident memory in MB; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE_BYTES >> 20
     except (OSError, IndexError):
@@ -261,11 +263,11 @@ def _memory_mb(process: int) -> int:
 
 
 def _processor_s(process: int) -> dict[str, float]:
-    """The processor time of each thread."""
-    used = {}
+    """The processor time of each thread, in seconds."""
+    seconds = {}
     with suppress(OSError):
         for thread in Path(f"/proc/{process}/task").iterdir():
             with suppress(OSError, IndexError):
                 fields = (thread / "stat").read_text().rpartition(")")[2].split()
-                used[thread.name] = (int(fields[11]) + int(fields[12])) / TICKS
-    return used
+                seconds[thread.name] = (int(fields[11]) + int(fields[12])) / TICKS
+    return seconds

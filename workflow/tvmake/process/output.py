@@ -1,6 +1,6 @@
-"""What a process prints: text from files of others shows what a terminal would obey, and does not make it obey.
+"""Print text from outside with control characters escaped, so that a terminal does not interpret them.
 
-Escape sequences and control characters in a summary, a manifest or an error could hide lines, forge others or set a terminal's title.
+Escape sequences in a summary, a manifest or an error could hide lines, forge lines or set the terminal's title.
 """
 
 import ctypes
@@ -15,28 +15,28 @@ from pathlib import Path
 
 from tvmake.errors import MachineError
 
-OBEYED = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-"""Control characters besides tabs and ends of lines, characters that turn the direction of writing, and halves of characters."""
+CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""Control characters other than tabs and line ends, characters that change the writing direction, and lone surrogates."""
 
 _outputs: list["_Output"] = []
-"""Kept, because a stream that is forgotten closes the file below it."""
+"""References to replaced streams: collecting a stream closes its file."""
 
-_IN_TEXT = re.compile(f"[{OBEYED}]")
-_IN_LINE = re.compile(f"[{OBEYED}\t\n]")
+_IN_TEXT = re.compile(f"[{CONTROLS}]")
+_IN_LINE = re.compile(f"[{CONTROLS}\t\n]")
 
 
 def printable(text: str) -> str:
-    """One line of text, with what a terminal would obey written as an escape, as in Python's texts."""
+    """One line of text, with control characters as Python escapes."""
     return _IN_LINE.sub(_escape, text)
 
 
 def argument(path: object) -> str:
-    """A path as it is typed in a shell: quoted where it has to be, and never taken for an option."""
+    """A path as typed in a shell: quoted if necessary, and never an option."""
     return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 variant``, ``3 variants``; a plural that is not the noun with an s is given."""
+    """``1 variant``, ``3 variants``; ``plural`` is for nouns without a regular plural."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -45,7 +45,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class _Output(io.TextIOWrapper):
-    """A standard stream that writes text as :func:`printable`, by lines."""
+    """A standard stream that writes text as :func:`printable`, line by line."""
 
     def __init__(self, stream: io.TextIOWrapper):
         stream.flush()
@@ -57,38 +57,38 @@ class _Output(io.TextIOWrapper):
             write_through=stream.write_through,
         )
         self.rich_proxied_file = stream
-        """Where rich's consoles write, which have sequences of their own to write (see ``report.console``)."""
+        """The raw stream for rich's consoles, which write their own escape sequences (see ``report.console``)."""
 
     def write(self, text: str) -> int:
         super().write(_IN_TEXT.sub(_escape, text))
-        self.flush()  # what rich writes to the stream below comes after
+        self.flush()  # rich writes to the stream below
         return len(text)
 
 
 def refusal() -> MachineError | None:
-    """What the system refuses a process whatever it does: its directory, or its output, of which the rest is forgotten then."""
+    """An environment that fails every command: a deleted working directory, or closed output; the rest of the output is dropped."""
     try:
         Path.cwd()
     except FileNotFoundError:
-        return MachineError("", "the directory that this runs in is deleted", "change to another one, as with `cd ~`")
+        return MachineError("", "the working directory was deleted", "change to another one, as with `cd ~`")
     try:
         sys.stdout.flush()
-        os.write(sys.stdout.fileno(), b"\n")  # of what was refused nothing may be left to flush
+        os.write(sys.stdout.fileno(), b"\n")  # nothing of the failed output may be left to flush
     except OSError as error:
-        with Path(os.devnull).open("w") as nothing:  # the interpreter's last flush would fail once more
+        with Path(os.devnull).open("w") as nothing:  # the interpreter's last flush would fail again
             os.dup2(nothing.fileno(), sys.stdout.fileno())
         return MachineError("", f"cannot write to standard output: {error.strerror}")
     return None
 
 
 @contextmanager
-def escaped_output() -> Iterator[None]:
-    """Have what is printed inside this block hold nothing that a terminal obeys; rich's consoles write as they do."""
+def escape_output() -> Iterator[None]:
+    """Escape control characters in all output of this block; rich's consoles are exempt."""
     before = sys.stdout, sys.stderr
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Output):
-            stream.reconfigure(errors="backslashreplace")  # as an ASCII terminal's, for what rich writes there
+            stream.reconfigure(errors="backslashreplace")  # rich writes there; an ASCII terminal would fail
             _outputs.append(_Output(stream))
             setattr(sys, name, _outputs[-1])
     try:
@@ -98,36 +98,36 @@ def escaped_output() -> Iterator[None]:
 
 
 @contextmanager
-def muted() -> Iterator[None]:
-    """Without what libraries that are not written in Python print inside this block, as LLVM and TVM do of what they doubt."""
+def mute_libraries() -> Iterator[None]:
+    """Discard output of native libraries inside this block, such as warnings of LLVM and TVM."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
+    copies = {number: os.dup(number) for number in (1, 2)}
     nothing = os.open(os.devnull, os.O_WRONLY)
     try:
-        for number in kept:
+        for number in copies:
             os.dup2(nothing, number)
         yield
     finally:
-        for number, copy in kept.items():
+        for number, copy in copies.items():
             os.dup2(copy, number)
             os.close(copy)
         os.close(nothing)
 
 
 @contextmanager
-def printing_to_stderr() -> Iterator[None]:
-    """What is printed inside this block, by a user's code, libraries or child processes too, goes to standard error.
+def redirect_stdout_to_stderr() -> Iterator[None]:
+    """Redirect all output of this block, also of user code, libraries and child processes, to standard error.
 
-    Standard output is left to what a command gives: one JSON document, say.
+    Standard output then has only the command's result, such as one JSON document.
     """
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout_copy = os.dup(1)
     os.dup2(2, 1)
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        ctypes.CDLL(None).fflush(None)  # what libraries in C have printed waits in a buffer of its own
-        os.dup2(kept, 1)
-        os.close(kept)
+        ctypes.CDLL(None).fflush(None)  # C libraries buffer their output
+        os.dup2(stdout_copy, 1)
+        os.close(stdout_copy)

@@ -1,4 +1,4 @@
-"""End a process with the one that started it, so that a killed run leaves no worker behind."""
+"""End a process with its starter, so that a killed run leaves no worker."""
 
 import os
 import signal
@@ -6,17 +6,17 @@ import sys
 from collections.abc import Mapping
 
 PARENT_VARIABLE = "TVMAKE_PARENT"
-"""Holds the number of the process that a new program ends with (:func:`end_with_starter`)."""
+"""The variable with the process number of the starter (:func:`end_with_starter`)."""
 
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal to get when the parent dies."""
 
 
 def end_with_parent(parent: int) -> None:
-    """On Linux, have this process killed when its parent ends: to be exact, the thread that started it.
+    """On Linux, kill this process when its parent ends (strictly: the thread that started it).
 
     Args:
-        parent: this process's parent; where it has ended already, so does this process.
+        parent: this process's parent; if it has ended already, this process ends too.
     """
     if sys.platform == "linux":
         import ctypes
@@ -27,12 +27,12 @@ def end_with_parent(parent: int) -> None:
 
 
 def bound_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables for a program that is to end with this process (:func:`end_with_starter`)."""
+    """The environment for a program that must end with this process (:func:`end_with_starter`)."""
     return {**environment, PARENT_VARIABLE: str(os.getpid())}
 
 
 def end_with_starter() -> None:
-    """End with the process that gave this one a :func:`bound_environment`; nothing happens without one."""
-    parent = os.environ.pop(PARENT_VARIABLE, None)  # not this process's children's
+    """End with the process that set :func:`bound_environment`; no effect without it."""
+    parent = os.environ.pop(PARENT_VARIABLE, None)  # children of this process do not inherit it
     if parent:
         end_with_parent(int(parent))

@@ -1,8 +1,8 @@
-"""Python as a child process: it imports what is installed, and nothing that only lies in the working directory.
+"""Python as a child process, without modules of the working directory.
 
-With ``-m`` and ``-c``, Python looks for every module in the working directory first: a ``json.py`` beside a config would be run
-by whatever imports json. All that tvmake starts leaves that directory out. A user's own modules, which a config names, come
-from :mod:`tvmake.process.user_code`.
+With ``-m`` and ``-c``, Python searches the working directory first: a ``json.py`` beside a config would replace the json module
+of every library. Child processes of tvmake exclude that directory. Modules of users, which a config names, are imported by
+:mod:`tvmake.process.user_code`.
 """
 
 import os
@@ -10,7 +10,7 @@ import pwd
 import sys
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Python's own switch to leave the working directory out."""
+"""Python's own switch to exclude the working directory."""
 
 
 def python_command(*arguments: str) -> list[str]:
@@ -19,7 +19,7 @@ def python_command(*arguments: str) -> list[str]:
 
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
-"""Libraries that report on their use unless told not to: ONNX Runtime, which looks up a host and writes into the home directory."""
+"""Switches for libraries that report their use: ONNX Runtime looks up a host and writes into the home directory."""
 
 
 USER_NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
@@ -27,11 +27,11 @@ USER_NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 
 
 def protect_children() -> None:
-    """Set what libraries and the programs that they start go by, in this process and all that it starts.
+    """Set environment variables of libraries and child processes.
 
-    Python programs (TVM's workers, Snakemake's jobs) leave the working directory out, too; nothing reports on its use. A user
-    without a name, as in a container that was started with a number (``--user``), has the number for one, and the
-    root for a home: Snakemake and PyTorch ask for both.
+    Python programs (TVM's workers, Snakemake's jobs) exclude the working directory, and libraries do not report their use. A
+    user without a name, as in a container with ``--user NUMBER``, gets the number as name and the root as home: Snakemake and
+    PyTorch read both.
     """
     os.environ.update({SAFE_PATH: "1", **NO_TELEMETRY})
     if not any(os.environ.get(name) for name in USER_NAMES):

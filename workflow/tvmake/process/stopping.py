@@ -1,6 +1,6 @@
-"""Ctrl-C, and the signals that ask a command to end: each ends it as Ctrl-C does, so that nothing half-written stays behind.
+"""Ctrl-C and the signals that end a command: each ends it as Ctrl-C does, so that no partial file stays.
 
-This module imports little: every step starts with it.
+Every step imports this module, so it imports little.
 """
 
 import signal
@@ -15,44 +15,44 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 STOPPED = (128 + signal.SIGINT, *(-number for number in SIGNALS))
-"""How a fork ends that one of them reached (:func:`tvmake.process.fork.run_forked`)."""
+"""Exit codes of a fork that was ended by one of them (:func:`tvmake.process.fork.run_forked`)."""
 
 ONE_PRESS_S = 5.0
-"""Signals that follow one another faster are one: a terminal sends Ctrl-C to a process and to its parent, which hands it on, on a busy
+"""Signals within this time count as one: a terminal sends Ctrl-C to a process and to its parent, which forwards it, on a busy
 machine some time later."""
 
 Handler = Any
-"""Of a signal: a function, one of the constants of ``signal``, or None."""
+"""A signal handler: a function, one of the constants of ``signal``, or None."""
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 
 
 class _Stop:
-    """What has come to this process."""
+    """The signals that this process received."""
 
     number: int | None = None
     """The first signal."""
     at = 0.0
-    """When the last one was raised."""
+    """The time of the last KeyboardInterrupt."""
     is_told = False
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Have these signals raise KeyboardInterrupt in this block, where nothing else handles or ignores them."""
+    """Make these signals raise KeyboardInterrupt in this block, unless they are handled or ignored already."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with handled(lambda before: _stop if before in _DEFAULTS else None):
+    with handle_signals(lambda before: _stop if before in _DEFAULTS else None):
         yield
 
 
 @contextmanager
-def handled(handler_after: Callable[[Handler], Handler]) -> Iterator[None]:
-    """Handle these signals otherwise in this block.
+def handle_signals(handler_after: Callable[[Handler], Handler]) -> Iterator[None]:
+    """Change the handlers of these signals in this block.
 
     Args:
-        handler_after: from the handler before to the one in the block; None to leave it as it is.
+        handler_after: maps the current handler to the one in the block; None leaves it unchanged.
     """
     previous = {number: signal.getsignal(number) for number in SIGNALS}
     handlers = {
@@ -68,33 +68,33 @@ def handled(handler_after: Callable[[Handler], Handler]) -> Iterator[None]:
 
 
 def unstoppable() -> None:
-    """For a process that others end: the signals do again what they do by default."""
+    """Restore the default actions of the signals, for a process that others end."""
     for number in SIGNALS:
         if signal.getsignal(number) is _stop:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def is_stopped() -> bool:
-    """Whether one of the signals has come."""
+    """Whether one of the signals was received."""
     return _Stop.number is not None
 
 
 def stop(number: int) -> KeyboardInterrupt:
-    """What to raise where a signal was handled elsewhere; it counts unless one has come already."""
+    """The exception for a signal that was handled elsewhere; it is recorded unless another came first."""
     _Stop.number = number if _Stop.number is None else _Stop.number
     return KeyboardInterrupt()
 
 
-def stopped(goes_on: bool) -> int:
-    """Say once, in a line, that the command was stopped; returns its exit code, as shells have it.
+def report_stop(goes_on: bool) -> int:
+    """Report once, in a line, that the command was stopped; returns the exit code that shells use.
 
     Args:
-        goes_on: whether the same command goes on where this one was.
+        goes_on: whether the same command would resume.
     """
     number = signal.SIGINT if _Stop.number is None else signal.Signals(_Stop.number)
     if not _Stop.is_told:
         how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
-        more = "; what is finished is kept, run the same command to go on" if goes_on else ""
+        more = "; finished results are kept; run the same command to resume" if goes_on else ""
         print(f"{how}{more}", file=sys.stderr)
         _Stop.is_told = True
     return 128 + number

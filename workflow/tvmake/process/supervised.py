@@ -1,4 +1,4 @@
-"""Programs as child processes: each in a session of its own, so that it is ended with all that it started."""
+"""Programs as child processes, each in its own session, so that it is ended with all its children."""
 
 import os
 import selectors
@@ -10,16 +10,16 @@ from typing import IO, Any, Self
 from tvmake.process.fork import signal_group
 
 DRAIN_S = 5.0
-"""How long to wait for the last output of a session that was killed; a process that left it may hold a pipe open."""
+"""How long to wait for the last output of a killed session; a process that left the session may hold a pipe open."""
 
 
 class ChildProcess:
-    """A program that runs until it ends or is killed, at the latest with the block.
+    """A program that runs until it ends, is killed, or the block ends.
 
     Args:
-        environment: all of its variables; this process's own when None.
-        stdin, stdout, stderr: as for ``subprocess.Popen``; its standard input is empty unless given.
-        pass_fds: files that it inherits.
+        environment: all of its variables; default: this process's.
+        stdin, stdout, stderr: as for ``subprocess.Popen``; the default standard input is empty.
+        pass_fds: file descriptors that it inherits.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ChildProcess:
         return self._process.poll()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for its end; whether it came in time."""
+        """Wait for its end; False after the timeout."""
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -57,7 +57,7 @@ class ChildProcess:
         return True
 
     def read_line(self, timeout_s: float) -> str:
-        """The next line of its standard output, which has to be a pipe; empty if there is none in time."""
+        """The next line of its standard output, which must be a pipe; empty after the timeout."""
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
@@ -65,20 +65,20 @@ class ChildProcess:
         return line.decode(errors="replace")
 
     def kill(self) -> int:
-        """End it with all that it started; returns how it ended, now or before."""
+        """End it with all its children; returns its exit code."""
         if not self._is_killed:
-            # Also where the program itself has ended: it may have left something that runs on.
+            # Even if the program itself has ended: children may still run.
             signal_group(self._process.pid, signal.SIGKILL)
             self._is_killed = True
         return self._process.wait()
 
     def end(self, grace_s: float) -> int:
-        """As :meth:`kill`, after some time to end by itself."""
+        """Like :meth:`kill`, after some time to end by itself."""
         self.wait(grace_s)
         return self.kill()
 
     def close(self) -> None:
-        """End it and close the pipes to it."""
+        """End it and close its pipes."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
@@ -99,12 +99,12 @@ def run_supervised(
     stdout: int | IO[Any] = subprocess.PIPE,
     stderr: int | IO[Any] = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, as ``subprocess.run`` does, without input.
+    """Run a program to its end without input, as ``subprocess.run`` does.
 
-    Its session is killed when its time is over, or when this process is interrupted.
+    Its session is killed after the timeout, or when this process is interrupted.
 
     Raises:
-        subprocess.TimeoutExpired: it did not end in time; with the output so far.
+        subprocess.TimeoutExpired: it did not end in time; has the output so far.
         OSError: it cannot be started.
     """
     process = subprocess.Popen(
@@ -128,7 +128,7 @@ def run_supervised(
 
 
 def _kill(process: "subprocess.Popen[str]") -> tuple[str | None, str | None]:
-    """End a session; what it wrote."""
+    """End a session; returns its output."""
     signal_group(process.pid, signal.SIGKILL)
     try:
         return process.communicate(timeout=DRAIN_S)
@@ -139,17 +139,17 @@ def _kill(process: "subprocess.Popen[str]") -> tuple[str | None, str | None]:
 
 
 def exit_description(code: int) -> str:
-    """How a process ended, for people: ``ended with SIGSEGV``, ``ended with code 3``."""
+    """How a process ended, in words: ``ended with SIGSEGV``, ``ended with code 3``."""
     return f"ended with {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
 def last_line(text: str) -> str:
-    """The last line that is not blank, without the space around it; empty if there is none."""
+    """The last line that is not blank, stripped; empty without one."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of this number."""
+    """Whether a process of this number exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,10 +1,10 @@
-"""Import TVM without paying for torch.
+"""Import TVM without importing torch.
 
-TVM and tvm_ffi import torch whenever it can be found, to register its dtypes; that doubles the import (1.2 s to 2.9 s of
-processor) and adds 200 MB. A process that needs TVM and not torch calls :func:`hide_torch_from_tvm` where it begins; modules write
-plain ``import tvm``. Torch can still be imported afterwards. A process that needs both imports torch first.
+TVM and tvm_ffi import torch if it is installed, to register its dtypes; that doubles the import (1.2 s to 2.9 s of processor
+time) and adds 200 MB. A process that needs TVM but not torch calls :func:`hide_torch_from_tvm` first; modules write plain
+``import tvm``. Torch can still be imported afterwards. A process that needs both imports torch first.
 
-``python -m tvmake.process.tvm_import MODULE …`` runs a module so, for those that import TVM at their top.
+``python -m tvmake.process.tvm_import MODULE …`` runs a module this way, for modules that import TVM at the top.
 """
 
 import importlib.abc
@@ -14,11 +14,11 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from tvmake.process.stopping import handled
+from tvmake.process.stopping import handle_signals
 
 
 class _TorchHidden(importlib.abc.MetaPathFinder):
-    """Makes ``import torch`` fail while TVM is being imported."""
+    """Makes ``import torch`` fail during the import of TVM."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname.partition(".")[0] == "torch" and any(map(_is_being_imported, ("tvm_ffi", "tvm"))):
@@ -31,24 +31,24 @@ def _is_being_imported(name: str) -> bool:
 
 
 def hide_torch_from_tvm() -> None:
-    """Let ``import tvm`` leave torch alone, in this process and its forks, unless torch is imported already."""
+    """Make ``import tvm`` skip torch, in this process and its forks, unless torch is imported already."""
     if not any(isinstance(finder, _TorchHidden) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchHidden())
 
 
 def import_tvm() -> None:
-    """Import TVM whole: a Ctrl-C meanwhile counts when it is there. Python cannot import again what it left half-way, and a notebook
-    goes on after Ctrl-C."""
+    """Import TVM completely; a Ctrl-C meanwhile is handled afterwards. Python cannot repeat a partial import, and a notebook continues
+    after Ctrl-C."""
     if "tvm" in sys.modules:
         return
-    came: list[int] = []
+    signals: list[int] = []
     with ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
             stack.enter_context(
-                handled(lambda before: (lambda number, _: came.append(number)) if callable(before) else None)
+                handle_signals(lambda before: (lambda number, _: signals.append(number)) if callable(before) else None)
             )
         import tvm  # noqa: F401
-    for number in came[:1]:
+    for number in signals[:1]:
         signal.raise_signal(number)
 
 

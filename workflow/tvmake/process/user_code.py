@@ -1,4 +1,4 @@
-"""Code that a user's config names: its modules may lie in the working directory, and what it raises is told in one line."""
+"""Code that a user's config names: its modules may be in the working directory, and its errors become one line."""
 
 import ast
 import importlib
@@ -14,35 +14,35 @@ from types import ModuleType
 from typing import Any
 
 from tvmake.errors import InputError
-from tvmake.process.kept_state import kept_state
 from tvmake.process.limits import named
+from tvmake.process.process_state import restore_process_state
 from tvmake.process.stopping import is_stopped
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 MOST_NAMES = 12
-"""Functions of a module that an error lists."""
+"""Maximum number of a module's functions in an error."""
 
 ENDING = "a function ends with `return`; take out what exits the program"
-"""What to do about a function that raises SystemExit."""
+"""The remedy for a function that raises SystemExit."""
 
 LONGEST = 300
-"""Characters of an error's message; PyTorch's have paragraphs."""
+"""Maximum length of an error's message; PyTorch's have paragraphs."""
 
 
 def _import(name: str, where: str) -> ModuleType:
-    """Import a module that is installed, or lies in the working directory.
+    """Import a module that is installed, or in the working directory.
 
-    The working directory comes last, in this process and from now on: no file in it takes the place of a module that Python or
-    a library wants.
+    The working directory is searched last, in this process and from now on, so its files cannot replace modules of Python or
+    of a library.
 
     Args:
-        name: of the module, with dots.
-        where: what names it, for errors.
+        name: the module's dotted name.
+        where: the config key, for errors.
 
     Raises:
-        InputError: a file of the user's has the name of another module, which would be imported in its place.
-        Exception: whatever importing it raises.
+        InputError: the user's file has the name of another module, which would be imported instead.
+        Exception: any exception of the import.
     """
     here = str(Path.cwd())
     if here not in sys.path:
@@ -58,9 +58,9 @@ def _check_not_hidden(name: str, where: str) -> None:
         return
     try:
         spec = importlib.util.find_spec(name)
-    except ValueError:  # a module that was made by hand
+    except ValueError:  # a module that was created by hand
         return
-    if spec is None or spec.origin is None:  # a directory without an __init__.py comes after every file
+    if spec is None or spec.origin is None:  # a directory without an __init__.py is searched after every file
         return
     if not (Path(spec.origin).exists() and local.samefile(spec.origin)):
         raise InputError(
@@ -71,55 +71,58 @@ def _check_not_hidden(name: str, where: str) -> None:
 
 
 def load_function(use: str, where: str) -> Callable[..., Any]:
-    """The function that ``package.module:function`` names; its module is looked for in the working directory too, after all that
-    is installed.
+    """The function ``package.module:function``; its module is searched in the working directory too, after installed ones.
 
     Args:
-        use: the name.
-        where: what names it, for errors.
+        use: the function's name.
+        where: the config key, for errors.
 
     Raises:
-        InputError: no such module or function, or importing it fails.
+        InputError: the module or function does not exist, or the import fails.
     """
     module_name, _, function = use.partition(":")
     try:
-        with named(f"{where}{_file_of(module_name)}"), kept_state():
+        with named(f"{where}{_file_of(module_name)}"), restore_process_state():
             imported = _import(module_name, where)
     except InputError:
         raise
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             problem = f"no module named '{error.name}'"
-            raise InputError(where, problem, "it is looked for in the working directory and on PYTHONPATH") from None
-        raise blame(where, "cannot be imported", error, remedy="install what it needs beside tvmake") from error
-    except BaseException as error:  # importing runs the user's code
+            raise InputError(where, problem, "the working directory and PYTHONPATH are searched") from None
+        raise user_code_error(
+            where, "cannot be imported", error, remedy="install what it needs beside tvmake"
+        ) from error
+    except BaseException as error:  # the import runs the user's code
         if isinstance(error, KeyboardInterrupt) and is_stopped():
             raise
-        raise blame(where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`") from error
-    found = getattr(imported, function, None)
-    if not callable(found):
+        raise user_code_error(
+            where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`"
+        ) from error
+    value = getattr(imported, function, None)
+    if not callable(value):
         raise _no_function(use, where, str(imported.__file__), _functions(imported))
-    loaded: Callable[..., Any] = found
+    loaded: Callable[..., Any] = value
     return loaded
 
 
 def _file_of(module: str) -> str:
-    """The file of a module in the working directory, in brackets; nothing for others."""
+    """The file of a module in the working directory, in brackets; empty for other modules."""
     path = Path(*module.split("."))
     there = next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
     return f" ({there})" if there else ""
 
 
 def check_function(use: str, file: Path, where: str) -> None:
-    """Refuse a function that its module's file plainly does not define; nothing of it is run.
+    """Refuse a function that its module's file does not define; nothing is run.
 
     Args:
         use: ``package.module:function``.
-        file: the module's.
-        where: what names it, for errors.
+        file: the module's file.
+        where: the config key, for errors.
 
     Raises:
-        InputError: there is no such name in it, it is no Python, or it has the name of another module.
+        InputError: the file does not define the name, is not Python, or has the name of another module.
     """
     module_name, _, function = use.partition(":")
     _check_not_hidden(module_name.partition(".")[0], where)
@@ -130,18 +133,20 @@ def check_function(use: str, file: Path, where: str) -> None:
         try:
             tree = ast.parse(file.read_bytes(), str(file))
         except (OSError, SyntaxError, ValueError) as error:
-            raise blame(where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`") from None
-        names, functions = set(_names(tree)), [one.name for one in tree.body if isinstance(one, ast.FunctionDef)]
+            raise user_code_error(
+                where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`"
+            ) from None
+        names, functions = set(_names(tree)), [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if function not in names and not names & _ANYTHING:
         raise _no_function(use, where, str(file), functions)
 
 
 _ANYTHING = {"*", "__getattr__", "globals", "setattr", "exec", "vars"}
-"""Names by which a module may have others than its text has."""
+"""Names with which a module may define others than its text shows."""
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    """The names that stand anywhere in a file, as a module may come by its own in many ways."""
+    """All names in a file, since a module may define its own in many ways."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -160,72 +165,75 @@ def _no_function(use: str, where: str, file: str, functions: Sequence[str]) -> I
     module_name, _, function = use.partition(":")
     public = sorted(name for name in functions if not name.startswith("_"))
     shown = ", ".join(public[:MOST_NAMES]) + (" …" if len(public) > MOST_NAMES else "")
-    listed = f"it defines: {shown}" if public else "it defines no functions"
-    return InputError(where, f"'{module_name}' has no function '{function}' ({file})", listed)
+    remedy = f"it defines: {shown}" if public else "it defines no functions"
+    return InputError(where, f"'{module_name}' has no function '{function}' ({file})", remedy)
 
 
 @contextmanager
-def calling(where: str, what: str, called: Any, remedy: str | None = None) -> Iterator[None]:
-    """Call a user's function in this block: what it changes of the process is as before behind it (:func:`kept_state`), what it
-    raises is told in one line, and where it ends the process (``os._exit``, a
-    crash), the process that watches names it.
+def guard_call(where: str, what: str, called: Any, remedy: str | None = None) -> Iterator[None]:
+    """Call a user's function in this block: restore the process's state afterwards (:func:`restore_process_state`), turn its
+    exceptions into one line, and name it if it ends the process (``os._exit``, a crash).
 
     Args:
-        where: what names the function, for errors.
-        what: what became of it, for errors.
+        where: the config key, for errors.
+        what: what failed, for errors.
         called: the function.
-        remedy: what to do.
+        remedy: the remedy.
 
     Raises:
-        InputError: whatever the function raises.
-        KeyboardInterrupt: a signal asks this process to end.
+        InputError: the function raised an exception.
+        KeyboardInterrupt: a signal ended this process's work.
     """
     with named(f"{where}{defined_at(called)}"):
         try:
-            with kept_state():
+            with restore_process_state():
                 yield
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and is_stopped():
                 raise
-            raise blame(where, what, error, called, ENDING if isinstance(error, SystemExit) else remedy) from error
+            raise user_code_error(
+                where, what, error, called, ENDING if isinstance(error, SystemExit) else remedy
+            ) from error
 
 
-def blame(where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None) -> InputError:
-    """The error in one line: the line of the user's code that it passed through last, else where ``called`` stands."""
+def user_code_error(
+    where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None
+) -> InputError:
+    """The error in one line, with the last line of the user's code that it passed, or else where ``called`` is defined."""
     try:
         message = _first_line(str(error))
     except Exception:  # noqa: BLE001  # an exception of the user's that has no text
         message = ""
     cause = f"{type(error).__name__}: {message[:LONGEST]}" if message else type(error).__name__
-    return InputError(where, f"{what}: {cause}{place(error) or defined_at(called)}", remedy)
+    return InputError(where, f"{what}: {cause}{error_location(error) or defined_at(called)}", remedy)
 
 
 def _first_line(message: str) -> str:
-    """What an error says first; TVM's say it last, below the frames of its C++ sources."""
+    """The first line of an error; the last of TVM's, which list C++ frames first."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[-1 if lines[0].startswith("Traceback") else 0] if lines else ""
 
 
-def place(error: BaseException) -> str:
-    """The line of the user's code that an error passed through last, in brackets; nothing where there is none."""
+def error_location(error: BaseException) -> str:
+    """The last line of the user's code that an error passed, in brackets; empty without one."""
     if isinstance(error, SyntaxError) and error.filename:
-        return _shown(error.filename, error.lineno)
+        return _location(error.filename, error.lineno)
     libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
-        # TVM appends frames of its C++ sources, which are no files here.
+        # TVM appends frames of its C++ sources, which do not exist here.
         if file.is_file() and not frame.filename.startswith(libraries) and PACKAGE not in file.parents:
-            return _shown(frame.filename, frame.lineno)
+            return _location(frame.filename, frame.lineno)
     return ""
 
 
 def defined_at(function: Any) -> str:
-    """Where a Python function begins; nothing for what is not written in Python."""
+    """Where a Python function is defined; empty for other callables."""
     code = getattr(function, "__code__", None)
-    return _shown(code.co_filename, code.co_firstlineno) if code else ""
+    return _location(code.co_filename, code.co_firstlineno) if code else ""
 
 
-def _shown(filename: str, line: int | None) -> str:
+def _location(filename: str, line: int | None) -> str:
     file = Path(filename)
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     return f" ({shown}:{line})"

@@ -1,4 +1,4 @@
-"""Workers: processes that answer requests one by one, and that can be killed whenever one of them takes too long."""
+"""Workers: processes that answer requests one by one, and that are killed if an answer takes too long."""
 
 import os
 import signal
@@ -11,22 +11,22 @@ from typing import IO, Any, Self
 from tvmake.process.supervised import exit_description, last_line
 
 CLOCK_S = 1.0
-"""How often to read a clock that may stand still."""
+"""The interval at which to read a clock that may stop."""
 
 OUTPUT_BYTES = 4096
-"""Bytes of an ended worker's output to read."""
+"""How much of an ended worker's output to read."""
 
 EXIT_S = 30.0
-"""For a worker that has closed its connection to be gone, so that its exit code is known."""
+"""How long to wait for the exit code of a worker that closed its connection."""
 
 
 class WorkerEnded(Exception):
-    """A worker ended before it answered.
+    """A worker ended without an answer.
 
     Args:
-        code: its exit code, negative for a signal; None when the process that it was forked from ended, so that it was
-            not to blame.
-        last_words: one line of what it wrote last.
+        code: its exit code, negative for a signal; None if the process that it was forked from ended, so that the worker is not
+            the cause.
+        last_words: the last line of its output.
     """
 
     def __init__(self, code: int | None, last_words: str):
@@ -36,12 +36,12 @@ class WorkerEnded(Exception):
 
     @property
     def description(self) -> str:
-        """How it ended, with what it wrote last."""
+        """How it ended, with the last line of its output."""
         how = exit_description(self.code) if self.code is not None else "ended with the process it was forked from"
         return f"{how}: {self.last_words}" if self.last_words else how
 
     def line(self, subject: str) -> str:
-        """One line that begins with ``subject``, with the likely reason."""
+        """One line about ``subject``, with the likely reason."""
         if self.code is None:
             return f"{subject} was ended with the process it was forked from"
         if self.code == -signal.SIGKILL:
@@ -59,10 +59,10 @@ class Worker:
 
     Args:
         connection: this end of the connection to it.
-        output: the file that it writes its output to.
-        end: ends it after so many seconds, unless it ended by itself, and returns its exit code (see
+        output: the file of its output.
+        end: ends it after a number of seconds, unless it ended by itself, and returns its exit code (see
             :class:`WorkerEnded`).
-        summary: one line of its output.
+        summary: extracts one line of its output.
         grace_s: how long it may take to end by itself when it is closed.
     """
 
@@ -99,16 +99,16 @@ class Worker:
 
         Raises:
             WorkerEnded: the worker ended first, by itself or killed.
-            WorkerTimeout: there was no message in time; the worker was killed.
+            WorkerTimeout: no message came in time; the worker was killed.
         """
-        left, last = timeout_s, clock()
+        remaining_s, last = timeout_s, clock()
         try:
-            while not self._connection.poll(max(min(left, CLOCK_S), 0)):
+            while not self._connection.poll(max(min(remaining_s, CLOCK_S), 0)):
                 now = clock()
-                # Time in which this process stood still does not count.
-                left -= min(now - last, 2 * CLOCK_S)
+                # Time in which this process was suspended does not count.
+                remaining_s -= min(now - last, 2 * CLOCK_S)
                 last = now
-                if left <= 0:
+                if remaining_s <= 0:
                     self.kill()
                     raise WorkerTimeout
             return self._connection.recv()
@@ -116,7 +116,7 @@ class Worker:
             raise self._ended() from None
 
     def kill(self, grace_s: float = 0.0) -> int | None:
-        """End the process, from any thread; returns its exit code, now or before (see :class:`WorkerEnded`)."""
+        """End the process, from any thread; returns its exit code (see :class:`WorkerEnded`)."""
         with self._lock:
             if not self._has_ended:
                 self._code = self._end(grace_s)
@@ -124,7 +124,7 @@ class Worker:
             return self._code
 
     def close(self) -> None:
-        """End the process and forget it; for the thread that asks."""
+        """End the process and release its resources; for the thread that asks."""
         self.kill(self._grace_s)
         self._connection.close()
         self._output.close()

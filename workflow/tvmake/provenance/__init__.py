@@ -1,1 +1,1 @@
-"""Where a package comes from and what is in it: statement, component list, signature, and how all three are checked."""
+"""Origin and contents of a package: statement, component list, signature, and their verification."""

@@ -29,46 +29,45 @@ class Checked:
     statement: Statement
     sha256: str
     source: SourceRecord | None
-    """Where its network came from; None where its provenance does not lie beside it."""
+    """The origin of its network; None without a provenance file beside it."""
     signed: Signed | None
     source_signed: Signed | None
     """The signature of the provenance beside it."""
     is_trusted: bool
-    """Whether the signatures are by a key that was given."""
+    """Whether the signatures belong to a trusted key."""
     has_list: bool
-    """Whether its component list lies beside it."""
+    """Whether a component list is beside it."""
 
 
 def components_file(package: Path) -> Path:
-    """Where a package's component list lies."""
+    """The path of a package's component list."""
     return package.with_suffix(SUFFIX)
 
 
 def beside(package: Path) -> list[Path]:
-    """The files about a package that lie beside it, with the signatures."""
+    """The files about a package that exist beside it, with the signatures."""
     signed = (package, origin_file(package))
     named = (components_file(package), origin_file(package), *map(signature_file, signed))
     return [file for file in named if file.is_file()]
 
 
 def to_sign(package: Path) -> list[Path]:
-    """The files that a package's signer vouches for: the package, and where it came from if that lies beside it."""
+    """The files that a package's signer signs: the package, and its provenance file if it exists."""
     return [package, *(file for file in (origin_file(package),) if file.is_file())]
 
 
 def check_package(
     package: Path, key: Path | None = None, *, require_signature: bool = False, ignore_signature: bool = False
 ) -> Checked:
-    """Check digests, provenance, component list and signatures, in this order; the first failure ends it.
+    """Check digests, provenance, component list and signatures, in this order, up to the first failure.
 
     Args:
-        key: the public keys to trust; the package has to be signed by one of them then, and so has its provenance if that
-            lies beside it.
-        require_signature: refuse these without a signature. By whose key it is counts only with ``key``.
-        ignore_signature: leave signatures out, for a package that is about to be signed anew.
+        key: the trusted public keys; the package, and its provenance file if it exists, must be signed by one of them.
+        require_signature: refuse unsigned files. The signer matters only with ``key``.
+        ignore_signature: skip signatures, for a package that will be signed again.
 
     Raises:
-        InputError: something does not fit, or cannot be read.
+        InputError: a check fails, or a file cannot be read.
     """
     trusted = None if key is None else read_public_keys(key)
     manifest = inspect(package)
@@ -99,12 +98,12 @@ def _signature(file: Path, trusted: list[bytes] | None, is_required: bool) -> Si
     signature = signature_file(file)
     if not signature.exists():
         if is_required:
-            raise InputError(str(file), f"is not signed: there is no {signature.name}", "`tvmake sign` signs it")
+            raise InputError(str(file), f"is not signed: {signature.name} does not exist", "`tvmake sign` signs it")
         return None
     signed = check(file, signature)
     if trusted is not None and signed.key not in trusted:
         whose = ", ".join(map(name_of, trusted[:3])) + (" …" if len(trusted) > 3 else "")
-        raise InputError(str(signature), f"is by another key ({signed.by}) than the one given ({whose})")
+        raise InputError(str(signature), f"belongs to another key ({signed.by}) than the trusted one ({whose})")
     return signed
 
 

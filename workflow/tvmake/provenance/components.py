@@ -1,7 +1,7 @@
-"""The component list of a package, in CycloneDX: what it was made of, what made it, what it needs to run.
+"""The component list of a package, in CycloneDX: its parts, the tools that built it, and its requirements.
 
-A function of the package and of where its network came from: no time, no random serial number. So it can be made again
-wherever these two are, and they give the same bytes.
+It depends only on the package and its origin: no time, no random serial number. So it can be recomputed from the two, byte for
+byte.
 """
 
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tvmake.artifact.elf import Library
 
 SUFFIX = ".cdx.json"
-"""What CycloneDX recommends for its JSON files."""
+"""CycloneDX's recommended name for JSON files."""
 
 RUNTIME = ("apache-tvm", "apache-tvm-ffi")
 """The components that a package is run with; the others only took part in making it."""
@@ -32,11 +32,11 @@ DRIVERS = {
     "metal": "Metal",
     "rocm": "ROCm",
 }
-"""What a device needs for kernels of a kind of target."""
+"""The runtime that a device needs for kernels of a kind of target."""
 
 
 SOURCE = "source:"
-"""What the references of a model's own files begin with: the parts that the package does not name."""
+"""The prefix of references to a model's own files, which the package does not name."""
 
 
 def component_list(
@@ -45,9 +45,9 @@ def component_list(
     """The list as JSON text (CycloneDX 1.6).
 
     Args:
-        package_sha256: of the package; it identifies the package in the list.
-        library: mod.so's demands of the system that loads it.
-        source: what the network was read from, where that is known.
+        package_sha256: the package's digest, which identifies it in the list.
+        library: mod.so's requirements on the system that loads it.
+        source: the files that the network was read from, if known.
     """
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import ComponentType
@@ -73,37 +73,37 @@ def component_list(
         components=parts,
     )
     bom.register_dependency(package, parts)
-    written = json.loads(JsonV1Dot6(bom).output_as_string())
+    document = json.loads(JsonV1Dot6(bom).output_as_string())
     # The library always notes the time; the format does not ask for it.
-    del written["metadata"]["timestamp"]
-    return json.dumps(written, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    del document["metadata"]["timestamp"]
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def check_component_list(data: bytes, expected: str, where: str, wholly: bool, with_source: bool) -> None:
     """Check that a list agrees with its package.
 
     Args:
-        expected: the list as it is made of the package here.
-        wholly: whether all of it has to be the same, or just the package that it is of.
-        with_source: whether the model's own files are known here, so that they have to be the same, too.
+        expected: the list, recomputed from the package.
+        wholly: compare the whole list, not only the package's identity.
+        with_source: compare the model's own files too, which must be known here.
 
     Raises:
-        InputError: it is damaged, of another package, or contradicts the package.
+        InputError: it is damaged, belongs to another package, or contradicts the package.
     """
     try:
         listed = json.loads(data)
     except (ValueError, RecursionError):
-        raise InputError(where, "is no component list: not JSON, or truncated") from None
+        raise InputError(where, "is not a component list: not JSON, or truncated") from None
     derived = json.loads(expected)
     if not isinstance(listed, dict) or listed.get("bomFormat") != "CycloneDX":
-        raise InputError(where, "is no component list in CycloneDX's format")
+        raise InputError(where, "is not a CycloneDX component list")
     if listed.get("serialNumber") != derived["serialNumber"]:
         raise InputError(where, "is the component list of another package")
     if not with_source:
         listed, derived = _without_source(listed), _without_source(derived)
     if wholly and listed != derived:
         key = next(key for key in sorted({*listed, *derived}) if listed.get(key) != derived.get(key))
-        raise InputError(where, f"differs from what the package says of itself ({key})")
+        raise InputError(where, f"contradicts the package ({key})")
 
 
 def _contents(manifest: Manifest) -> "Iterable[Part]":
@@ -135,7 +135,7 @@ def _source(source: SourceRecord) -> "Iterable[Part]":
 
 
 def _without_source(listed: dict[str, Any]) -> dict[str, Any]:
-    """A list without the model's own files, whatever else is wrong with it."""
+    """A list without the model's own files, valid or not."""
 
     def is_source(reference: Any) -> bool:
         return isinstance(reference, str) and reference.startswith(SOURCE)

@@ -1,7 +1,7 @@
-"""Ed25519 keys as people have them: OpenSSH's files, and PEM.
+"""Ed25519 keys in common formats: OpenSSH's files, and PEM.
 
-One kind of key, because each further one is a further way to be weak. Ed25519 has no parameters to choose wrongly, and
-`ssh-keygen` has made such keys by default since 2023.
+One kind of key, because each additional kind adds weaknesses. Ed25519 has no parameters to choose wrongly, and `ssh-keygen`
+creates such keys by default since 2023.
 """
 
 import base64
@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING
 
 from tvmake.errors import InputError
 from tvmake.storage.files import digest_bytes
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 MOST_BYTES = 1 << 20
-"""A key takes under 1 kB; a list of those of a large team some hundred."""
+"""Maximum file size: a key has less than 1 kB; a list of a large team's keys some hundred."""
 
 ED25519 = "ssh-ed25519"
 _SSH_KEY = re.compile(r"\b((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+)\s+(AAAA[A-Za-z0-9+/]+={0,2})")
 
-_MAKE_ONE = "make one with `ssh-keygen -t ed25519 -f KEY`"
-_GIVE_PUBLIC = "give the public one, which `ssh-keygen -t ed25519` leaves in KEY.pub"
+_MAKE_ONE = "create one with `ssh-keygen -t ed25519 -f KEY`"
+_GIVE_PUBLIC = "use the public key, which `ssh-keygen -t ed25519` writes to KEY.pub"
 
 
 def read_private_key(path: Path) -> "Ed25519PrivateKey":
-    """The key to sign with: an OpenSSH private key file, or PEM (PKCS #8), without a passphrase.
+    """The signing key: an OpenSSH private key file, or PEM (PKCS #8), without a passphrase.
 
     Raises:
-        InputError: it cannot be read, is no private key, of another kind, or protected by a passphrase.
+        InputError: it cannot be read, is not a private key, is another kind of key, or has a passphrase.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -42,20 +42,20 @@ def read_private_key(path: Path) -> "Ed25519PrivateKey":
     if b"PRIVATE KEY" not in data:
         if b"PUBLIC KEY" in data or _SSH_KEY.search(data.decode("utf-8", "replace")):
             raise InputError(
-                str(path), "is a public key; signing takes the private one", "it lies beside, without .pub"
+                str(path), "is a public key, but signing needs the private key", "use the file without .pub"
             )
-        raise InputError(str(path), "is no private key", _MAKE_ONE)
+        raise InputError(str(path), "is not a private key", _MAKE_ONE)
     if b"ENCRYPTED" in data or _has_passphrase(data):
         raise InputError(
             str(path),
             "is protected by a passphrase",
-            f"let OpenSSH sign, which asks for it or its agent: ssh-keygen -Y sign -n tvmake-package -f {path} PACKAGE",
+            f"sign with OpenSSH, which asks for it or its agent: ssh-keygen -Y sign -n tvmake-package -f {path} PACKAGE",
         )
     try:
         load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key
         key = load(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise InputError(str(path), "is no private key, or a damaged one", _MAKE_ONE) from None
+        raise InputError(str(path), "is not a private key, or is damaged", _MAKE_ONE) from None
     if not isinstance(key, Ed25519PrivateKey):
         kind = type(key).__name__.removesuffix("PrivateKey").strip("_")
         raise InputError(str(path), f"is a key of another kind ({kind}); packages are signed with Ed25519", _MAKE_ONE)
@@ -63,16 +63,16 @@ def read_private_key(path: Path) -> "Ed25519PrivateKey":
 
 
 def read_public_keys(path: Path) -> list[bytes]:
-    """The keys to trust (32 bytes each): public keys as OpenSSH writes them, one a line, or one in PEM.
+    """The trusted keys (32 bytes each): public keys in OpenSSH's format, one per line, or one in PEM.
 
-    Lines of ``authorized_keys`` and of ``ssh-keygen``'s allowed signers are understood; what is around the key is left out.
+    Lines of ``authorized_keys`` and of ``ssh-keygen``'s allowed signers are accepted; other fields are ignored.
 
     Raises:
-        InputError: it cannot be read, holds no public key, one of another kind, or a private one.
+        InputError: it cannot be read, or has no public key, another kind of key, or a private key.
     """
     data = _read(path)
     if b"PRIVATE KEY" in data:
-        raise InputError(str(path), "is a private key; checking takes the public one", _GIVE_PUBLIC)
+        raise InputError(str(path), "is a private key, but verification needs the public key", _GIVE_PUBLIC)
     if b"BEGIN PUBLIC KEY" in data:
         return [_from_pem(data, path)]
     lines = data.decode("utf-8", "replace").splitlines()
@@ -82,7 +82,7 @@ def read_public_keys(path: Path) -> list[bytes]:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not keys:
-        raise InputError(str(path), "holds no public key", _GIVE_PUBLIC)
+        raise InputError(str(path), "has no public key", _GIVE_PUBLIC)
     return keys
 
 
@@ -109,9 +109,9 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         raise InputError(str(path), "no such key file", _MAKE_ONE) from None
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
     if len(data) > MOST_BYTES:
-        raise InputError(str(path), f"is no key: larger than {MOST_BYTES >> 20} MiB")
+        raise InputError(str(path), f"is not a key: larger than {MOST_BYTES >> 20} MiB")
     return data
 
 
@@ -136,7 +136,7 @@ def _from_pem(data: bytes, path: Path) -> bytes:
     try:
         key = load_pem_public_key(data)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise InputError(str(path), "is no public key, or a damaged one", _GIVE_PUBLIC) from None
+        raise InputError(str(path), "is not a public key, or is damaged", _GIVE_PUBLIC) from None
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(str(path), "is a key of another kind; packages are signed with Ed25519", _MAKE_ONE)
     return key.public_bytes_raw()
@@ -145,7 +145,7 @@ def _from_pem(data: bytes, path: Path) -> bytes:
 def _from_line(line: str, where: str) -> bytes:
     found = _SSH_KEY.search(line)
     if found is None:
-        raise InputError(where, "is no public key", _GIVE_PUBLIC)
+        raise InputError(where, "is not a public key", _GIVE_PUBLIC)
     kind, text = found.groups()
     if kind != ED25519:
         raise InputError(

@@ -10,10 +10,10 @@ from tvmake.storage.temporary import temporary_directory
 
 
 def library_of(package: Path) -> Library:
-    """Read the header of mod.so of a package that is intact.
+    """Read the header of mod.so of an intact package.
 
     Raises:
-        InputError: it is no shared library.
+        InputError: it is not a shared library.
     """
     with temporary_directory("tvmake-library-") as directory:
         library = Path(directory) / LIBRARY
@@ -23,4 +23,4 @@ def library_of(package: Path) -> Library:
         try:
             return read_library(library)
         except ValueError as error:
-            raise InputError(str(package), f"{LIBRARY} is no library: {error}") from None
+            raise InputError(str(package), f"{LIBRARY} is not a shared library: {error}") from None

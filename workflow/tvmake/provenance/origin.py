@@ -1,6 +1,6 @@
-"""Where a package's network came from: an in-toto statement beside the package.
+"""The origin of a package's network: an in-toto statement beside the package.
 
-The package itself names its network by content. The file, its format and the importer stand here, so that another file with the same network gives the same package, and nothing is measured again for it.
+The package identifies its network by content. This statement names the file, its format and the importer, so that another file with the same network gives the same package without new measurements.
 """
 
 from pathlib import Path
@@ -13,22 +13,22 @@ from tvmake.errors import InputError
 from tvmake.provenance.statement import Statement, check_statement, resource
 from tvmake.storage.documents import parse
 from tvmake.storage.files import digest_file
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import read_plain
 
 SUFFIX = ".provenance.json"
 
 PACKAGE = "package.tar"
-"""The name of a package in its statement, whatever its file is called by now."""
+"""The package's name in its statement, independent of its file name."""
 
 MOST_BYTES = 64 << 20
 """It repeats the build options and names a few files: some kB."""
 
-_AGAIN = "`tvmake make` writes it anew beside a package that it makes"
+_AGAIN = "`tvmake make` writes it beside each package"
 
 
 def origin_file(package: Path) -> Path:
-    """Where a package's provenance lies."""
+    """The path of a package's provenance file."""
     return package.with_suffix(SUFFIX)
 
 
@@ -52,15 +52,15 @@ def origin(manifest: Manifest, package_sha256: str, source: SourceRecord, where:
 
 
 def written(statement: Statement) -> str:
-    """A statement as it lies beside a package."""
+    """A statement in a file beside a package."""
     return statement.model_dump_json(indent=1, exclude_none=True) + "\n"
 
 
 def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
-    """Read the provenance beside a package, without comparing it with one.
+    """Read a provenance file without comparing it with its package.
 
     Raises:
-        InputError: it cannot be read, or is no such statement.
+        InputError: it cannot be read, or is not such a statement.
     """
     try:
         statement = parse(Statement, read_plain(file, MOST_BYTES, "provenance"))
@@ -68,49 +68,49 @@ def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
             statement.predicate.buildDefinition.internalParameters.get("source")
         )
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_error(file, error) from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "content"
-        raise InputError(str(file), f"is no provenance of a package ({key}: {first['msg'].lower()})", _AGAIN) from None
+        raise InputError(
+            str(file), f"is not a provenance statement of a package ({key}: {first['msg'].lower()})", _AGAIN
+        ) from None
 
 
 def check_origin(file: Path, manifest: Manifest, package_sha256: str) -> SourceRecord:
-    """Check that the provenance beside a package belongs to it and agrees with it.
+    """Check that a provenance file belongs to its package and agrees with it.
 
     Raises:
-        InputError: it is damaged, of another package, or contradicts the package.
+        InputError: it is damaged, belongs to another package, or contradicts the package.
     """
     recorded, source = read_origin(file)
     derived = origin(manifest, package_sha256, source, str(file))
     if recorded.subject != derived.subject:
         raise InputError(str(file), "is the provenance of another package", _AGAIN)
     if recorded != derived:
-        raise InputError(
-            str(file), "says something else than the package, or than it says itself of its source", _AGAIN
-        )
+        raise InputError(str(file), "contradicts the package or itself", _AGAIN)
     return source
 
 
 def check_made_of(file: Path, package: Path, manifest: Manifest, source: SourceRecord | None) -> None:
-    """See that a package was made of a file: one of the model's, or one of the network that it was built from.
+    """Check that a package was built from a file: one of the model's, or one of its network's.
 
     Args:
-        source: where the network came from, as far as the files beside the package say so.
+        source: the network's origin, as far as the files beside the package state it.
 
     Raises:
-        InputError: it was not, or that cannot be told; the file cannot be read.
+        InputError: it was not, or this is unknown; or the file cannot be read.
     """
     try:
         digest = digest_file(file)
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_error(file, error) from None
     if digest in manifest.network.values() or (source is not None and digest in source.files.values()):
         return
     if source is None:
         raise InputError(
             str(package),
-            f"was not built from {file}, and there is no {origin_file(package).name} to name the model's own files",
+            f"was not built from {file}, and {origin_file(package).name}, which would list the model's files, is missing",
         )
     named = ", ".join(f"{name} (sha256 {sha256[:12]}…)" for name, sha256 in source.files.items()) or source.source
-    raise InputError(str(package), f"was made from {named}, not from {file} (sha256 {digest[:12]}…)")
+    raise InputError(str(package), f"was built from {named}, not from {file} (sha256 {digest[:12]}…)")

@@ -1,8 +1,8 @@
-"""Detached signatures of packages, in the form of OpenSSH (``ssh-keygen -Y``).
+"""Detached signatures of packages, in the format of OpenSSH (``ssh-keygen -Y``).
 
-The signature lies beside the package, so that signing changes none of its bytes. The form is that of OpenSSH's
-PROTOCOL.sshsig: people have such keys, and every machine has a second program that makes and checks such signatures.
-It is over the package as a whole, and with it over the statement inside; the provenance beside a package has one of its own.
+The signature is a separate file, so signing does not change the package. The format is OpenSSH's PROTOCOL.sshsig: people have
+such keys, and every machine has a second program that creates and verifies them. It covers the whole package including
+the statement inside; the provenance file beside a package has its own signature.
 """
 
 import base64
@@ -15,25 +15,25 @@ from pathlib import Path
 from tvmake.errors import InputError
 from tvmake.provenance.keys import ED25519, name_of, read_private_key, ssh_form, ssh_string
 from tvmake.storage.files import write_bytes
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 SUFFIX = ".sig"
 """As ``ssh-keygen -Y sign`` names it."""
 
 NAMESPACE = "tvmake-package"
-"""Keeps signatures for other purposes, of git commits say, from counting as ones of packages."""
+"""Prevents signatures for other purposes, such as git commits, from counting as package signatures."""
 
 MAGIC = b"SSHSIG"
 VERSION = (1).to_bytes(4, "big")
 HASHES = ("sha512", "sha256")
-"""What the form allows; the first is what OpenSSH and tvmake write."""
+"""Hash algorithms of the format; OpenSSH and tvmake use the first."""
 
 MOST_BYTES = 64 << 10
 """A signature has about 300 bytes."""
 
 _ARMOR = re.compile(rb"-----BEGIN SSH SIGNATURE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END SSH SIGNATURE-----\s*")
-_AGAIN = "copy package and signature again from where they came; who made the package signs it anew with `tvmake sign`"
+_AGAIN = "copy package and signature again from their source; the author can sign the package again with `tvmake sign`"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Signed:
     """A signature that fits its file."""
 
     key: bytes
-    """The public key that it was made with."""
+    """The signer's public key."""
 
     @property
     def by(self) -> str:
@@ -50,15 +50,15 @@ class Signed:
 
 
 def signature_file(package: Path) -> Path:
-    """Where a package's signature lies."""
+    """The path of a package's signature."""
     return package.with_name(package.name + SUFFIX)
 
 
 def sign(package: Path, key: Path) -> Signed:
-    """Write the signature of a package beside it; the same key and package give the same bytes.
+    """Write a package's signature beside it; the same key and package give the same bytes.
 
     Raises:
-        InputError: the key cannot be used, or the signature's place is taken by a directory.
+        InputError: the key cannot be used, or a directory has the signature's name.
         MachineError: the signature cannot be written.
     """
     if signature_file(package).is_dir():
@@ -78,10 +78,10 @@ def sign(package: Path, key: Path) -> Signed:
 
 
 def check(package: Path, signature: Path) -> Signed:
-    """See that a signature is one of this package, by whatever key.
+    """Check that a signature belongs to this package, by any key.
 
     Raises:
-        InputError: it is damaged, of another kind or purpose, or does not fit the package.
+        InputError: it is damaged, has another kind or purpose, or does not match the package.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -98,7 +98,7 @@ def check(package: Path, signature: Path) -> Signed:
     purpose = fields.text()
     if purpose != NAMESPACE:
         raise InputError(where, f"is a signature for another purpose ('{purpose[:40]}', not '{NAMESPACE}')", _AGAIN)
-    fields.string()  # reserved; it is part of what is signed, and ours is empty
+    fields.string()  # reserved; the signed data contain it, here empty
     algorithm = fields.text()
     if algorithm not in HASHES:
         raise InputError(where, f"uses an unknown digest ({algorithm[:20]})", _AGAIN)
@@ -111,7 +111,7 @@ def check(package: Path, signature: Path) -> Signed:
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(proof, _signed_bytes(package, algorithm))
     except InvalidSignature:
-        raise InputError(where, f"does not fit {package.name}: one of the two was altered", _AGAIN) from None
+        raise InputError(where, f"does not match {package.name}: one of the two was altered", _AGAIN) from None
     return Signed(public)
 
 
@@ -126,7 +126,7 @@ def _blob(signature: Path) -> bytes:
         with open_plain(signature) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise unreadable(signature, error) from None
+        raise unreadable_error(signature, error) from None
     armored = _ARMOR.fullmatch(data)
     try:
         return base64.b64decode(b"".join(armored[1].split()), validate=True) if armored else b""
@@ -139,7 +139,7 @@ class _Fields:
 
     def __init__(self, data: bytes, where: str):
         self.data = data
-        self.damaged = InputError(where, "is no signature, or a damaged one", _AGAIN)
+        self.damaged = InputError(where, "is not a signature, or is damaged", _AGAIN)
 
     def expect(self, start: bytes) -> None:
         if not self.data.startswith(start):

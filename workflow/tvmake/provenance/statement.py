@@ -1,7 +1,7 @@
-"""The in-toto statement of a package: which files were made, from what, by whom (SLSA provenance 1.0).
+"""The in-toto statement of a package: its files, their inputs, and the builder (SLSA provenance 1.0).
 
-https://in-toto.io/Statement/v1 and https://slsa.dev/spec/v1.0/provenance say what the fields mean. There is no time and
-no machine in it, so that the same inputs give the same bytes.
+https://in-toto.io/Statement/v1 and https://slsa.dev/spec/v1.0/provenance define the fields. The statement has no time and no
+machine, so the same inputs give the same bytes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ BUILD_TYPE: Final = "urn:tvmake:build:v1"
 BUILDER: Final = "urn:tvmake:builder"
 
 RECORDS = "best.json"
-"""The input that holds the tuning records."""
+"""The name of the tuning records among the inputs."""
 
 PYPI = ("tvmake", "apache-tvm", "apache-tvm-ffi", "numpy")
 """The components that are Python packages."""
@@ -40,7 +40,7 @@ class Resource(_Part):
 
 
 class BuildDefinition(_Part):
-    """The build request, and what the package was made from."""
+    """The build request and the inputs."""
 
     buildType: Literal["urn:tvmake:build:v1"] = BUILD_TYPE
     externalParameters: dict[str, Any]
@@ -50,14 +50,14 @@ class BuildDefinition(_Part):
 
 
 class Builder(_Part):
-    """Who made it."""
+    """The builder."""
 
     id: Literal["urn:tvmake:builder"] = BUILDER
     version: dict[str, str]
 
 
 class RunDetails(_Part):
-    """How it was made."""
+    """The build."""
 
     builder: Builder
 
@@ -139,10 +139,10 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise InputError(
-            where, f"its provenance is no statement of tvmake's ({key}: {first['msg'].lower()})", AGAIN
+            where, f"its provenance is not a statement of tvmake ({key}: {first['msg'].lower()})", AGAIN
         ) from None
     if _digests(recorded.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
-        raise InputError(where, "its provenance is of other files", AGAIN)
+        raise InputError(where, "its provenance belongs to other files", AGAIN)
     definition = recorded.predicate.buildDefinition
     if definition.externalParameters != manifest.build:
         raise InputError(where, "its provenance names other build options than its manifest", AGAIN)

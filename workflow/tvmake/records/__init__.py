@@ -1,4 +1,4 @@
-"""What was measured of every candidate, kept for good: an append-only store that outlives results and failed jobs.
+"""The tuning records: an append-only store of all measured candidates, which outlives results and failed jobs.
 
-TVM-free: a record's trace is kept as MetaSchedule's JSON and not looked into.
+Loads no TVM. A record's trace is stored as MetaSchedule's JSON and is not interpreted.
 """

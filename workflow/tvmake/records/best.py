@@ -1,4 +1,4 @@
-"""best.json: the record that a build may use for each of a variant's kernels, and why some have none."""
+"""best.json: the record to build each of a variant's kernels with, or the reason why it has none."""
 
 from typing import Literal
 
@@ -16,27 +16,27 @@ class BestKernel(_File):
     """One kernel of a variant."""
 
     workload: str
-    """Its identity (``tvmake.records.workload``)."""
+    """The workload's key (``tvmake.records.workload``)."""
     name: str
-    """What the model calls it."""
+    """The kernel's name in the model."""
     calls: int = Field(ge=0)
-    """How often the model calls it (its weight)."""
+    """How often the model calls it: its weight."""
     flops: float = Field(ge=0)
     """Arithmetic operations of one call."""
     record: Record | None = None
-    """The fastest record whose output is right."""
+    """The fastest record with a correct output."""
     latency_ms: float | None = Field(default=None, gt=0)
-    """Its latency in ms: the median of its samples, where it was compared with others those of the comparison."""
+    """The median of the record's samples, in ms; of the comparison's samples if the record was compared with others."""
     trials: int = Field(default=0, ge=0)
     """How many candidates were measured."""
     curve: tuple[tuple[int, float], ...] = ()
-    """Where the search got better: trial number and latency in ms."""
+    """The trials that improved on all before: trial number and latency in ms."""
     reason: str | None = None
     """Why there is no record."""
 
 
 class BestSet(_File):
-    """What pick_best writes; one file a variant."""
+    """The output of pick_best: one file per variant."""
 
     schema_version: Literal[1] = 1
     target: str
@@ -44,9 +44,9 @@ class BestSet(_File):
     generation: str
     """TVM's release."""
     device_class: str
-    """What the devices have in common that the records were measured on."""
+    """What the devices share on which the records were measured."""
     kernels: tuple[BestKernel, ...]
 
     def by_workload(self) -> dict[str, BestKernel]:
-        """The kernels by their identity."""
+        """The kernels by workload key."""
         return {kernel.workload: kernel for kernel in self.kernels}

@@ -1,7 +1,7 @@
-"""The file that holds one workload's records: lines are added at its end, and bad ones are set aside.
+"""The file of one workload's records. Lines are appended; damaged lines are moved to a quarantine file.
 
-Writers take turns by a lock; readers need none. What a killed writer leaves is a last line without its end. It stays
-where it is until somebody writes again: then a line break closes it, and it is set aside like any other bad line.
+Writers hold a lock; readers need none. A killed writer may leave an incomplete last line. The next writer ends it with
+a line break, and it is quarantined like any other damaged line.
 """
 
 import gc
@@ -23,59 +23,59 @@ from tvmake.storage.files import atomic_path
 from tvmake.storage.plain_files import open_plain
 
 LOCK_TIMEOUT_S = 120.0
-"""Nobody holds the lock for longer than it takes to rewrite one file."""
+"""No process holds the lock for longer than it takes to rewrite one file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A line of the file, or part of a bad one."""
+    """A line of the file, or part of a damaged one."""
 
     number: int
-    """Of the line, from 1."""
+    """Line number, from 1."""
     raw: bytes
     """Without the line break."""
-    found: Line | BadLine
+    content: Line | BadLine
     is_unfinished: bool
-    """It has no line break: its writer may still be at it."""
+    """It has no line break: a writer may still be appending to it."""
 
 
 class Journal:
-    """The records, verdicts and comparisons of one workload in one place.
+    """The records, verdicts and comparisons of one workload in one context.
 
     Args:
-        directory: where the file is, or will be.
-        place: digest of the place; lines that name another one are bad.
-        workload: the workload's key, likewise.
+        directory: the file's directory, which need not exist yet.
+        context: the context's digest; lines of another context are bad.
+        workload: the workload's key; lines of another workload are bad.
     """
 
-    def __init__(self, directory: Path, place: str, workload: str):
+    def __init__(self, directory: Path, context: str, workload: str):
         self.directory = directory
         self.path = directory / "records.jsonl"
         self.quarantine = directory / "quarantine.jsonl"
-        self._place, self._workload = place, workload
+        self._context, self._workload = context, workload
 
     def append(self, lines: bytes) -> None:
-        """Add complete lines; returns when they are on the disk.
+        """Append complete lines; returns after they are on the disk.
 
         Raises:
-            MachineError: they could not be written; the file is as it was.
+            MachineError: they could not be written; the file is unchanged.
         """
         with self._locked():
             append(self.path, lines)
 
     def extend(self, lines: Iterable[tuple[str, bytes]]) -> int:
-        """Add those lines (digest, bytes) whose digest is not there yet; returns how many."""
+        """Append the lines (digest, bytes) whose digest is new; returns their number."""
         with self._locked():
-            known = {piece.found.digest for piece in self.scan() if isinstance(piece.found, Line)}
+            known = {piece.content.digest for piece in self.scan() if isinstance(piece.content, Line)}
             fresh = {digest: line for digest, line in lines if digest not in known}
             if fresh:
                 append(self.path, b"".join(fresh.values()))
         return len(fresh)
 
     def read(self) -> list[Line]:
-        """The intact lines, each once, in order of first appearance; bad ones are set aside.
+        """The distinct intact lines in order of first appearance; bad lines are quarantined.
 
-        Where the file cannot be written, bad lines stay and are left out again next time.
+        If the file cannot be written, bad lines stay in it and are skipped.
 
         Raises:
             MachineError: the file cannot be read.
@@ -83,15 +83,15 @@ class Journal:
         lines, has_bad = self._read()
         if has_bad:
             try:
-                # A reader may meet a writer at work, so only what is still bad under the lock is bad.
+                # A writer may be in the middle of a line, so only lines that are bad under the lock are bad.
                 self.rewrite(lambda _: True)
             except MachineError:
-                return lines  # read-only or full; reading goes on, as documented above
+                return lines  # the file system is read-only or full
             lines, _ = self._read()
         return lines
 
     def scan(self) -> Iterator[Piece]:
-        """Everything in the file, good and bad; it is left alone.
+        """All lines of the file, intact and bad; the file is unchanged.
 
         Raises:
             MachineError: the file cannot be read.
@@ -107,16 +107,16 @@ class Journal:
             return
 
     def rewrite(self, keep: Callable[[Line], bool]) -> int:
-        """Drop duplicates and the lines that ``keep`` refuses, set bad ones aside; returns how many were refused.
+        """Drop duplicates and lines that ``keep`` refuses, and quarantine bad lines; returns the number of refused lines.
 
         Raises:
-            MachineError: the file could not be written; it is as it was.
+            MachineError: the file could not be written; it is unchanged.
         """
         with self._locked():
             return self._rewrite(keep) if self.path.exists() else 0
 
-    def set_aside(self) -> int:
-        """How many bad lines were set aside."""
+    def count_quarantined(self) -> int:
+        """The number of quarantined lines."""
         try:
             with reading(self.quarantine), open_plain(self.quarantine) as file:
                 return sum(1 for _ in file)
@@ -127,15 +127,15 @@ class Journal:
         refused, seen, bad = 0, set(), []
         with saving(self.path), atomic_path(self.path) as temporary, temporary.open("wb") as file:
             for piece in self.scan():
-                if isinstance(piece.found, BadLine):
-                    bad.append((piece.raw, str(piece.found)))
-                elif piece.found.digest not in seen:
-                    seen.add(piece.found.digest)
-                    if keep(piece.found):
+                if isinstance(piece.content, BadLine):
+                    bad.append((piece.raw, str(piece.content)))
+                elif piece.content.digest not in seen:
+                    seen.add(piece.content.digest)
+                    if keep(piece.content):
                         file.write(piece.raw + b"\n")
                     else:
                         refused += 1
-            # Before the file takes its name: a bad line is in two files for a moment, never in none.
+            # Before the new file replaces the old: a bad line may be in two files, never in none.
             self._quarantine(bad)
         return refused
 
@@ -144,14 +144,14 @@ class Journal:
         has_bad = False
         with _no_collection():
             for piece in self.scan():
-                if isinstance(piece.found, Line):
-                    lines.setdefault(piece.found.digest, piece.found)
+                if isinstance(piece.content, Line):
+                    lines.setdefault(piece.content.digest, piece.content)
                 else:
                     has_bad |= not piece.is_unfinished
         return list(lines.values()), has_bad
 
     def _salvaged(self, raw: bytes) -> Iterator[tuple[bytes, Line | BadLine]]:
-        """A line; or where it is bad, the intact lines within: a damaged line break joins two."""
+        """The line, or the intact lines within a bad one: a damaged line break joins two lines."""
         whole = self._decoded(raw)
         starts = [] if isinstance(whole, Line) else [match.start() for match in re.finditer(re.escape(START), raw)]
         cuts = sorted({0, *starts, len(raw)})
@@ -162,7 +162,7 @@ class Journal:
             piece = raw[begin:end]
             found = self._decoded(piece)
             if isinstance(found, BadLine):
-                # Without the damaged break at its end.
+                # Without the damaged line break at its end.
                 shorter = self._decoded(piece[:-1])
                 piece, found = (piece[:-1], shorter) if isinstance(shorter, Line) else (piece, found)
             yield piece, found
@@ -173,9 +173,9 @@ class Journal:
         except BadLine as error:
             return error
         if line.kind not in ENTRIES:
-            return BadLine(f"is a {line.kind}, which is kept elsewhere")
-        if (line.place, line.workload) != (self._place, self._workload):
-            return BadLine("belongs to another place or workload")
+            return BadLine(f"is a {line.kind}, which belongs in another file")
+        if (line.context, line.workload) != (self._context, self._workload):
+            return BadLine("belongs to another context or workload")
         return line
 
     def _quarantine(self, bad: list[tuple[bytes, str]]) -> None:
@@ -183,7 +183,7 @@ class Journal:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         lines = b""
         for raw, reason in bad:
-            # Bytes that are no UTF-8 become lone surrogates, and these JSON escapes: nothing is lost.
+            # Bytes that are not UTF-8 become lone surrogates and these become JSON escapes, so nothing is lost.
             text = raw.decode(errors="surrogateescape")
             if text not in known:
                 known.add(text)
@@ -199,7 +199,7 @@ class Journal:
                     try:
                         known.add(json.loads(line)["line"])
                     except (ValueError, KeyError, TypeError):
-                        continue  # cut short by a kill; what it was about is still in the records and comes again
+                        continue  # truncated by a kill; the bad line is still in the records and is quarantined again
         except FileNotFoundError:
             pass
         return known
@@ -226,7 +226,7 @@ class Journal:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Reading makes many objects that stay and no cycles; looking for cycles among them takes most of the time."""
+    """Switch the cycle collector off: reading creates many objects and no cycles, and collection would take most of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

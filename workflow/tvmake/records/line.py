@@ -1,12 +1,11 @@
-"""One line of records: a JSON object that carries its own sha256 and names the place and workload it belongs to.
+"""One line of records: a JSON object with its own sha256, its context and its workload.
 
     {"sha256":"<A>","place":"<B>","workload":"<C>","record":{…}}
 
-``A`` is the sha256 of the line's bytes from ``"place"`` to the end, so that no bit of it can change unseen. ``B`` is the
-place's digest and ``C`` the workload's key, so that a line can be placed by itself: in the store, in a shared one
-and in a file that is passed on. What follows is canonical JSON, and its sha256 is the record's name. Instead of a
-``record`` there may be a ``verdict`` on one, a ``comparison`` of some, the ``description`` of the workload, or (without a workload) the
-``definition`` of the place.
+``A`` is the sha256 of the line's bytes from ``"place"`` to the end. ``B`` is the digest of the tuning context and ``C`` the
+workload's key, so a line alone says where it belongs. The value is canonical JSON, and its sha256 is the record's name. A line
+holds a ``record``, a ``verdict`` on one, a ``comparison`` of several, a workload's ``description``, or (without a workload) the
+``definition`` of a context.
 """
 
 import re
@@ -17,19 +16,19 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, RootModel, ValidationError
 
 from tvmake.records.plausible import TRACE_BYTES, implausible, implausible_comparison, implausible_verdict
-from tvmake.records.record import Comparison, Measured, Record, TuningContext, Verdict
+from tvmake.records.record import Comparison, Measurement, Record, TuningContext, Verdict
 from tvmake.storage.files import canonical_json
 
 Kind = Literal["record", "verdict", "comparison", "description", "definition"]
 
 ENTRIES: tuple[Kind, ...] = ("record", "verdict", "comparison")
-"""What a workload's file holds; the others have files of their own."""
+"""Kinds of lines in a workload's file; other kinds have files of their own."""
 
 START = b'{"sha256":"'
-"""How every line begins. Inside JSON strings quotes are escaped, so it does not occur in them."""
+"""The beginning of every line. JSON strings escape quotes, so it does not occur in them."""
 
 LINE_BYTES = 16 << 20
-"""The longest line that is read: room for a large workload's description."""
+"""The maximum length of a line: room for a large workload's description."""
 
 _HEAD = re.compile(
     rb'\{"sha256":"([0-9a-f]{64})",'
@@ -37,22 +36,22 @@ _HEAD = re.compile(
 )
 _DIGESTED_FROM = len(START) + 64 + 2
 
-# The trace is the last member, because canonical JSON sorts them. Should this match inside the fingerprint's details, what
-# is before it is not JSON, and the whole record is read.
+# Canonical JSON sorts members, so the trace is last. If this matches inside the fingerprint's details, the text
+# before the match is not JSON, and the whole record is parsed.
 _TRACE = re.compile(rb'"strategy":"(?:[^"\\]|\\.)*"(,"trace":)')
 
 
 class BadLine(Exception):
-    """A line that must not be used, with the reason."""
+    """The reason why a line must not be used."""
 
 
 class Description(RootModel[dict[str, JsonValue]]):
-    """What a workload is, for those who want to compute with it: any JSON object, with its ``name`` for people."""
+    """A workload's description for other programs: any JSON object, with a ``name`` for people."""
 
     model_config = ConfigDict(frozen=True)
 
 
-Value = Measured | Verdict | Comparison | Description | TuningContext
+Value = Measurement | Verdict | Comparison | Description | TuningContext
 
 MODELS: dict[Kind, type[BaseModel]] = {
     "record": Record,
@@ -61,36 +60,36 @@ MODELS: dict[Kind, type[BaseModel]] = {
     "description": Description,
     "definition": TuningContext,
 }
-"""What each kind of line holds."""
+"""The model of each kind of line."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that is intact and plausible."""
+    """An intact and plausible line."""
 
     kind: Kind
-    place: str
+    context: str
     workload: str | None
     digest: str
     """sha256 of the line's value: a record's name."""
     raw: bytes
-    """The line as it is, without its line break."""
+    """The line's bytes, without the line break."""
     value: Value
 
 
 def encode(
-    place: str, workload: str | None, value: Record | Verdict | Comparison | Description | TuningContext
+    context: str, workload: str | None, value: Record | Verdict | Comparison | Description | TuningContext
 ) -> bytes:
-    """The line of a value, line break included.
+    """The line of a value, with its line break.
 
     Args:
-        place: the place's digest.
-        workload: the workload's key; None for a place.
+        context: the context's digest.
+        workload: the workload's key; None for a context's definition.
 
     Raises:
-        BadLine: the value is no plain JSON or is implausible; nobody could read the line back.
+        BadLine: the value is not JSON or not plausible, so no reader would accept the line.
     """
     (kind,) = (kind for kind, model in MODELS.items() if type(value) is model)
     try:
@@ -98,7 +97,7 @@ def encode(
     except (ValueError, TypeError, RecursionError) as error:
         raise BadLine(f"cannot be written as JSON ({_first_line(error)})") from error
     workload_member = f'"workload":"{workload}",' if workload else ""
-    rest = f'"place":"{place}",{workload_member}"{kind}":'.encode() + payload + b"}"
+    rest = f'"place":"{context}",{workload_member}"{kind}":'.encode() + payload + b"}"
     line = START + sha256(rest).hexdigest().encode() + b'",' + rest
     decode(line, thoroughly=True)
     return line + b"\n"
@@ -108,38 +107,38 @@ def decode(line: bytes, *, thoroughly: bool = False) -> Line:
     """Read a line, without its line break.
 
     Args:
-        thoroughly: read traces too, and refuse other spellings of the same JSON. For lines from outside; those in the
-            store were read like this before they were written.
+        thoroughly: parse traces too, and refuse non-canonical JSON. For lines from outside; lines of the store passed this
+            check before they were written.
 
     Raises:
-        BadLine: altered, cut short, of an unknown structure, or implausible.
+        BadLine: altered, truncated, of an unknown structure, or implausible.
     """
     head = _HEAD.match(line)
     if head is None or not line.endswith(b"}"):
-        raise BadLine("is no line of records, or cut short")
+        raise BadLine("is not a line of records, or truncated")
     if len(line) > LINE_BYTES:
         raise BadLine(f"is longer than {LINE_BYTES >> 20} MiB")
     if sha256(line[_DIGESTED_FROM:]).hexdigest().encode() != head[1]:
         raise BadLine("differs from its sha256")
     kind: Any = head[4].decode()
     if (head[3] is None) != (kind == "definition"):
-        raise BadLine(f"is a {kind} {'without a' if head[3] is None else 'of one'} workload")
+        raise BadLine(f"is a {kind} {'without a' if head[3] is None else 'with a'} workload")
     payload = line[head.end() : -1]
-    read = Line(
+    decoded = Line(
         kind=kind,
-        place=head[2].decode(),
+        context=head[2].decode(),
         workload=head[3].decode() if head[3] else None,
         digest=sha256(payload).hexdigest(),
         raw=line,
         value=_value(kind, payload, thoroughly),
     )
-    if kind == "definition" and read.digest != read.place:
-        raise BadLine("defines a place under another's digest")
-    return read
+    if kind == "definition" and decoded.digest != decoded.context:
+        raise BadLine("defines a context under the digest of another")
+    return decoded
 
 
 def read_record(raw: bytes) -> Record:
-    """The record, trace included, of a line that :func:`decode` read."""
+    """The record, trace included, of a decoded line."""
     head = _HEAD.match(raw)
     assert head is not None
     return _parsed(Record, raw[head.end() : -1])
@@ -147,18 +146,18 @@ def read_record(raw: bytes) -> Record:
 
 def _value(kind: Kind, payload: bytes, thoroughly: bool) -> Any:
     if kind == "record":
-        # Before it is parsed: a hostile one could ask for much memory.
+        # Before parsing: a hostile record could take much memory.
         if len(payload) > TRACE_BYTES:
             raise BadLine(f"is a record of more than {TRACE_BYTES >> 20} MiB")
         value: Any = _parsed(Record, payload) if thoroughly else _measured(payload)
-        wrong = implausible(value)
+        problem = implausible(value)
     else:
         value = _parsed(MODELS[kind], payload)
-        wrong = _implausible(value)
-    if wrong:
-        raise BadLine(wrong)
+        problem = _implausible(value)
+    if problem:
+        raise BadLine(problem)
     if thoroughly and not _is_canonical(value, payload):
-        raise BadLine("is spelled in another way than tvmake does")
+        raise BadLine("is not canonical JSON")
     return value
 
 
@@ -168,13 +167,13 @@ def _implausible(value: Any) -> str | None:
     return implausible_comparison(value) if isinstance(value, Comparison) else None
 
 
-def _measured(payload: bytes) -> Measured:
+def _measured(payload: bytes) -> Measurement:
     trace = _TRACE.search(payload)
     if trace:
         try:
-            return Measured.model_validate_json(payload[: trace.start(1)] + b"}")
+            return Measurement.model_validate_json(payload[: trace.start(1)] + b"}")
         except ValidationError:
-            pass  # validating the whole record gives the better message, and it may be right
+            pass  # validating the whole record gives the better message, and may succeed
     return _parsed(Record, payload)
 
 

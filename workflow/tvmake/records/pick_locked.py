@@ -1,4 +1,4 @@
-"""Pick best, from a lock: the records that a run was built with, whatever was measured since."""
+"""Pick best from a lock: the records that a run was built with, regardless of later measurements."""
 
 from pathlib import Path
 from typing import Any
@@ -17,33 +17,32 @@ def pick_locked(tasks: Path, store: RecordStore, lock: Path, variant: str, best:
 
     Args:
         store: where the records are.
-        variant: whose records, as ``model/precision/target``.
+        variant: ``model/precision/target``.
 
     Raises:
-        InputError: a file is missing or damaged, the lock knows no such variant, or records that it names are not in
-            the store.
+        InputError: a file is missing or damaged, the lock has no such variant, or its records are not in the store.
         MachineError: the store cannot be read.
     """
     listed = stage_json.load(TaskList, tasks)
     frozen = read_frozen(lock).records_of(variant, lock)
-    named = {kernel.workload: kernel for kernel in frozen.kernels}
+    locked_kernels = {kernel.workload: kernel for kernel in frozen.kernels}
     missing: list[LockedKernel] = []
 
-    def record_of(kernel: LockedKernel, place: TuningContext) -> Record | None:
+    def record_of(kernel: LockedKernel, context: TuningContext) -> Record | None:
         if kernel.record is None:
             return None
-        found = [one for one in store.load(place, kernel.workload) if one.digest == kernel.record]
-        if not found:
+        matches = [stored for stored in store.load(context, kernel.workload) if stored.digest == kernel.record]
+        if not matches:
             missing.append(kernel)
-        return found[0].record if found else None
+        return matches[0].record if matches else None
 
     def pick(task: Task) -> BestKernel:
-        kernel = named.get(task.workload)
+        kernel = locked_kernels.get(task.workload)
         if kernel is None:
-            fields: dict[str, Any] = {"reason": task.trivial or f"{lock.name} does not name it"}
+            fields: dict[str, Any] = {"reason": task.trivial or f"{lock.name} has no record of it"}
         else:
             fields = kernel.model_dump(include={"latency_ms", "trials", "curve", "reason"})
-            fields["record"] = record_of(kernel, frozen.place)
+            fields["record"] = record_of(kernel, frozen.context)
         return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **fields)
 
     kernels = tuple(pick(task) for task in listed.tasks)
@@ -55,8 +54,8 @@ def pick_locked(tasks: Path, store: RecordStore, lock: Path, variant: str, best:
             f"the record {str(first.record)[:12]}… of {first.name}{more} is not in {store.root}",
             "bring the records here: `tvmake bundle import`, `tvmake records import` or `tvmake records pull`",
         )
-    written = BestSet(
+    best_set = BestSet(
         target=listed.target, generation=frozen.generation, device_class=frozen.device_class, kernels=kernels
     )
-    stage_json.save(written, best)
-    return written
+    stage_json.save(best_set, best)
+    return best_set

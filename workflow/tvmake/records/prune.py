@@ -1,4 +1,4 @@
-"""Drop records on purpose: old failures, all but the best, other TVM generations."""
+"""Drop records: old failures, all but the best, other TVM generations."""
 
 import shutil
 from collections.abc import Callable
@@ -6,38 +6,38 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tvmake.records.line import Line
-from tvmake.records.plausible import moment
-from tvmake.records.preference import last, preferred
+from tvmake.records.plausible import parse_time
+from tvmake.records.preference import latest_comparison, sort_by_preference
 from tvmake.records.record import Comparison, TuningContext, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
-from tvmake.records.summary import ranked
+from tvmake.records.summary import sort_by_latency
 from tvmake.storage.disk import saving
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What to drop; each rule by itself."""
+    """What to drop; each rule applies by itself."""
 
     keep_best: int | None = None
-    """Of each workload's usable records, keep this many of the fastest, and as many of those that packages take first."""
+    """Keep this many of each workload's fastest usable records, and the same number of those that packages prefer."""
     failures_before: datetime | None = None
-    """Drop what failed, or was found wrong, and was measured before this moment."""
+    """Drop failed and wrong records that were measured before this time."""
     keep_generation: str | None = None
     """Drop the records of every other TVM generation."""
 
 
 @dataclass(frozen=True)
-class Pruned:
-    """What was dropped of one workload, or would be."""
+class PruneResult:
+    """How many records of one workload were dropped, or would be."""
 
-    place: TuningContext
+    context: TuningContext
     workload: str
     dropped: int
     kept: int
 
 
-def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]:
-    """Apply the rules to every workload, or only say what they would drop.
+def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[PruneResult]:
+    """Apply the rules to every workload, or only report what they would drop.
 
     Each file is replaced as a whole. Records that are added meanwhile stay.
 
@@ -45,53 +45,53 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]
         MachineError: the store cannot be written; workloads before that one are pruned.
     """
     pruned = []
-    for place in store.places():
-        is_other = rules.keep_generation not in (None, place.generation)
-        for workload in store.workloads(place):
-            stored = store.load(place, workload)
+    for context in store.contexts():
+        is_other = rules.keep_generation not in (None, context.generation)
+        for workload in store.workloads(context):
+            stored = store.load(context, workload)
             drop = (
                 {record.digest for record in stored}
                 if is_other
-                else _dropped(stored, last(store.comparisons(place, workload)), rules)
+                else _dropped(stored, latest_comparison(store.comparisons(context, workload)), rules)
             )
             if drop and apply and not is_other:
-                store.journal(place, workload).rewrite(_keeping(drop))
+                store.journal(context, workload).rewrite(_filter_without(drop))
             if drop:
-                pruned.append(Pruned(place, workload, len(drop), len(stored) - len(drop)))
+                pruned.append(PruneResult(context, workload, len(drop), len(stored) - len(drop)))
         if is_other and apply:
-            _remove(store, place)
+            _remove(store, context)
     return pruned
 
 
 def _dropped(stored: list[StoredRecord], comparison: Comparison | None, rules: Rules) -> set[str]:
     drop = set()
     if rules.keep_best is not None:
-        usable = ranked(stored)
-        keep = [*usable[: rules.keep_best], *preferred(usable, comparison)[: rules.keep_best]]
+        usable = sort_by_latency(stored)
+        keep = [*usable[: rules.keep_best], *sort_by_preference(usable, comparison)[: rules.keep_best]]
         drop |= {record.digest for record in usable} - {record.digest for record in keep}
     if rules.failures_before is not None:
         for record in stored:
-            measured = moment(record.measured_at)
+            measured = parse_time(record.measured_at)
             if record.latency_ms is None and measured is not None and measured < rules.failures_before:
                 drop.add(record.digest)
     return drop
 
 
-def _keeping(drop: set[str]) -> Callable[[Line], bool]:
+def _filter_without(digests: set[str]) -> Callable[[Line], bool]:
     def keep(line: Line) -> bool:
         if isinstance(line.value, Comparison):
-            return not drop.issuperset(line.value.samples_s)
-        about = line.value.record if isinstance(line.value, Verdict) else line.digest
-        return about not in drop
+            return not digests.issuperset(line.value.samples_s)
+        digest = line.value.record if isinstance(line.value, Verdict) else line.digest
+        return digest not in digests
 
     return keep
 
 
-def _remove(store: RecordStore, place: TuningContext) -> None:
-    """The place's definition goes last: a killed removal is taken up by the next one."""
-    directory = store.directory(place)
+def _remove(store: RecordStore, context: TuningContext) -> None:
+    """Remove the definition last, so that the next run completes a killed removal."""
+    directory = store.directory(context)
     with saving(directory):
-        for workload in store.workloads(place):
+        for workload in store.workloads(context):
             shutil.rmtree(directory / workload)
         shutil.rmtree(directory)
         if not any(directory.parent.iterdir()):

@@ -1,4 +1,4 @@
-"""A record: one candidate schedule, how it was found, and what measuring it gave."""
+"""A record: one candidate schedule, how it was found, and its measurement."""
 
 import math
 from importlib import metadata
@@ -18,10 +18,10 @@ from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.storage.files import canonical_json, digest_bytes
 
 Status = Literal["ok", "build_error", "run_error", "timeout", "wrong_output", "device_lost"]
-"""What became of a candidate. ``wrong_output`` is found later, when a winner is checked."""
+"""The outcome of a candidate. ``wrong_output`` is set later, when a winner is checked."""
 
 Generation = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=80)]
-"""A TVM release; becomes a directory."""
+"""A TVM release; also a directory name."""
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """A full sha256 as hex."""
@@ -32,29 +32,29 @@ class _Line(BaseModel):
 
 
 class TuningContext(_Line):
-    """Where records are valid: never mixed, because a schedule for one target is wrong or slow for another."""
+    """The conditions under which records are valid. A schedule for one target is wrong or slow for another."""
 
     generation: Generation
     """TVM's release (``tvm-0.27.0.post1``): traces are replayed by primitive and attribute name."""
     target: str
     """The target as canonical JSON (``tvmake.records.workload.target_identity``)."""
     device_class: str
-    """What equal devices share: SoC or CPU model, and threads."""
+    """What interchangeable devices share: SoC or CPU model, and threads."""
 
     @property
     def digest(self) -> str:
-        """sha256 of the place."""
+        """sha256 of the context."""
         return digest_bytes(canonical_json(self.model_dump()).encode())
 
 
-class Measured(_Line):
-    """A record without its trace: what is read of every record."""
+class Measurement(_Line):
+    """A record without its trace, which most readers do not need."""
 
     status: Status
     samples_s: tuple[float, ...] = ()
     """Seconds per run, one value per repeat; empty unless ``ok``."""
     error: str | None = None
-    """The telling line, unless ``ok``."""
+    """The line of the failure's output that explains it, unless ``ok``."""
     measured_at: str
     """UTC, ISO 8601."""
     device: Fingerprint
@@ -62,21 +62,21 @@ class Measured(_Line):
     cost_model: str
     seed: int
     batch: int = Field(ge=0)
-    """Which batch of its job the candidate was in."""
+    """The number of the job's batch that had this candidate."""
     conditions: dict[str, str] = Field(default_factory=dict)
-    """What was seen of the device before and after: its temperature and governor, what was done, and whether heat slowed it
-    down, where it is conditioned; for CUDA how the time was taken (``timer``). Not written where it is empty."""
+    """The device's state before and after: temperature, governor, conditioning and thermal throttling; for CUDA the
+    ``timer``. Not written if empty."""
 
     @model_serializer(mode="wrap")
-    def _written(self, plainly: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = plainly(self)
+    def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
         if not self.conditions:
-            written.pop("conditions", None)
-        return written
+            fields.pop("conditions", None)
+        return fields
 
 
-class Record(Measured):
-    """One candidate as it was measured."""
+class Record(Measurement):
+    """One measured candidate."""
 
     trace: Any
     """The schedule as MetaSchedule's trace JSON; replaying it on the workload gives the kernel."""
@@ -88,13 +88,13 @@ class Record(Measured):
 
 
 class Verdict(_Line):
-    """What a later check of a record's output on its device found."""
+    """The result of a later check of a record's output on its device."""
 
     record: Digest
     """The record's digest."""
     right: bool
     worst_error: float | None = None
-    """Largest absolute difference from the unscheduled kernel, as a share of its output's RMS; None if not finite."""
+    """Largest absolute difference from the unscheduled kernel, relative to its output's RMS; None if not finite."""
     reason: str
     checked_at: str
     """UTC, ISO 8601."""
@@ -106,10 +106,10 @@ class Verdict(_Line):
 
 
 class Comparison(_Line):
-    """Candidates that were timed again, in turns: a machine's slow and fast minutes fall to all of them alike."""
+    """Candidates that were timed again, interleaved, so that the machine's load affects all of them alike."""
 
     samples_s: dict[Digest, tuple[float, ...]]
-    """Seconds per run of each record, by its digest; none where it failed this time."""
+    """Seconds per run of each record, by its digest; empty if it failed this time."""
     compared_at: str
     """UTC, ISO 8601."""
     device: Fingerprint

@@ -1,4 +1,4 @@
-"""Summaries of the store: how many candidates of a workload were tried, with which outcomes, and which is best."""
+"""Summaries of the store: the outcomes and the best record of each workload."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,77 +6,77 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmake.errors import InputError, UsageError
-from tvmake.records.plausible import moment
-from tvmake.records.preference import last, preferred
+from tvmake.records.plausible import parse_time
+from tvmake.records.preference import latest_comparison, sort_by_preference
 from tvmake.records.record import Comparison, TuningContext
 from tvmake.records.store import RecordStore, StoredRecord
 
 SHORTEST_PREFIX = 8
-"""Digits of a digest that are enough to name something."""
+"""The minimum number of a digest's digits that names a workload or context."""
 
 
 @dataclass(frozen=True)
 class WorkloadSummary:
-    """One workload in one place."""
+    """One workload in one context."""
 
-    place: TuningContext
+    context: TuningContext
     workload: str
     name: str | None
-    """From its description."""
+    """From the workload's description."""
     trials: dict[str, int]
     """Candidates by outcome."""
     best: StoredRecord | None
-    """The fastest one that is not known to be wrong."""
+    """The fastest record that is not known to be wrong."""
     last: str | None = None
-    """When the latest was measured (UTC, ISO 8601)."""
+    """When the latest candidate was measured (UTC, ISO 8601)."""
 
     @property
     def latency_ms(self) -> float | None:
-        """The best one's latency: median of its samples, in ms."""
+        """The best record's latency: median of its samples, in ms."""
         return self.best.latency_ms if self.best else None
 
 
-def summarise(store: RecordStore, place: TuningContext, workload: str) -> WorkloadSummary:
-    """Read a workload's records and sum them up.
+def summarise(store: RecordStore, context: TuningContext, workload: str) -> WorkloadSummary:
+    """Summarise a workload's records.
 
     Raises:
         MachineError: the store cannot be read.
     """
-    stored = store.load(place, workload)
-    description = store.description(place, workload) or {}
+    stored = store.load(context, workload)
+    description = store.description(context, workload) or {}
     name = description.get("name")
     return WorkloadSummary(
-        place=place,
+        context=context,
         workload=workload,
         name=name if isinstance(name, str) else None,
         trials=dict(Counter(record.outcome for record in stored).most_common()),
-        best=next(iter(ranked(stored)), None),
+        best=next(iter(sort_by_latency(stored)), None),
         last=latest(record.measured_at for record in stored),
     )
 
 
-def ranked(stored: Iterable[StoredRecord]) -> list[StoredRecord]:
-    """The records that are not known to be wrong, fastest first; of equally fast ones the first measured."""
+def sort_by_latency(stored: Iterable[StoredRecord]) -> list[StoredRecord]:
+    """The records that are not known to be wrong, fastest first; equally fast ones in order of measurement."""
     usable = [(record.latency_ms, record) for record in stored if record.latency_ms is not None]
     return [record for _, record in sorted(usable, key=lambda pair: pair[0])]
 
 
 def latest(times: Iterable[str]) -> str | None:
-    """The latest of times in ISO 8601."""
-    known = [(when, text) for text in times if (when := moment(text)) is not None]
+    """The latest of several ISO 8601 times; None without any."""
+    known = [(when, text) for text in times if (when := parse_time(text)) is not None]
     return max(known)[1] if known else None
 
 
-def place_row(place: TuningContext, workloads: Sequence[WorkloadSummary]) -> dict[str, Any]:
-    """A place and the sums over its workloads."""
+def context_row(context: TuningContext, workloads: Sequence[WorkloadSummary]) -> dict[str, Any]:
+    """A context and the totals of its workloads."""
     trials: Counter[str] = Counter()
     for summary in workloads:
         trials.update(summary.trials)
     return {
-        "place": place.digest,
-        "generation": place.generation,
-        "target": place.target,
-        "device_class": place.device_class,
+        "place": context.digest,
+        "generation": context.generation,
+        "target": context.target,
+        "device_class": context.device_class,
         "workloads": len(workloads),
         "trials": dict(trials),
         "last_measured_at": latest(summary.last for summary in workloads if summary.last),
@@ -88,9 +88,9 @@ def workload_row(summary: WorkloadSummary) -> dict[str, Any]:
     return {
         "workload": summary.workload,
         "name": summary.name,
-        "place": summary.place.digest,
-        "generation": summary.place.generation,
-        "device_class": summary.place.device_class,
+        "place": summary.context.digest,
+        "generation": summary.context.generation,
+        "device_class": summary.context.device_class,
         "latency_ms": summary.latency_ms,
         "trials": summary.trials,
         "last_measured_at": summary.last,
@@ -98,17 +98,17 @@ def workload_row(summary: WorkloadSummary) -> dict[str, Any]:
     }
 
 
-def workload_details(store: RecordStore, place: TuningContext, workload: str, count: int) -> dict[str, Any]:
-    """A workload, its ``count`` best records, the one that packages take first, and the errors of those that failed."""
-    stored, comparison = store.load(place, workload), last(store.comparisons(place, workload))
+def workload_details(store: RecordStore, context: TuningContext, workload: str, count: int) -> dict[str, Any]:
+    """A workload, its ``count`` best records, the one that packages prefer first, and the errors of failed candidates."""
+    stored, comparison = store.load(context, workload), latest_comparison(store.comparisons(context, workload))
     trials = {record.digest: number for number, record in enumerate(stored, start=1)}
     errors = Counter((record.outcome, _reason(record)) for record in stored if record.outcome != "ok")
     return {
-        **workload_row(summarise(store, place, workload)),
-        "target": place.target,
+        **workload_row(summarise(store, context, workload)),
+        "target": context.target,
         "records": [
             {"trial": trials[record.digest], **_record(record, comparison)}
-            for record in preferred(stored, comparison)[:count]
+            for record in sort_by_preference(stored, comparison)[:count]
         ],
         "errors": [
             {"outcome": outcome, "error": reason, "count": number} for (outcome, reason), number in errors.most_common()
@@ -141,27 +141,27 @@ def _reason(stored: StoredRecord) -> str:
     return stored.record.error or ""
 
 
-def choose(
-    store: RecordStore, workloads: Iterable[str] = (), place: str | None = None, generation: str | None = None
+def select_workloads(
+    store: RecordStore, workloads: Iterable[str] = (), context: str | None = None, generation: str | None = None
 ) -> list[tuple[TuningContext, str]]:
-    """The workloads whose keys begin like this (all, if none is named), in the places asked for.
+    """The workloads whose keys begin with a prefix (default: all), in the selected contexts.
 
     Args:
-        workloads: keys, or their first 8 or more digits.
-        place: digest of a place, likewise.
+        workloads: prefixes of keys, at least 8 digits.
+        context: a prefix of a context's digest, at least 8 digits.
         generation: a TVM generation.
 
     Raises:
-        UsageError: fewer digits, or nothing of the kind.
-        InputError: nothing begins like this, or several do.
+        UsageError: a prefix is too short or not hexadecimal.
+        InputError: a prefix has no match, or several.
     """
-    places = [candidate for candidate in store.places() if generation in (None, candidate.generation)]
-    if place is not None:
-        place_digest = _only(place, {candidate.digest for candidate in places}, "place", store)
-        places = [candidate for candidate in places if candidate.digest == place_digest]
-    keys_by_place = [(candidate, key) for candidate in places for key in store.workloads(candidate)]
-    chosen = {_only(prefix, {key for _, key in keys_by_place}, "workload", store) for prefix in workloads}
-    return [(candidate, key) for candidate, key in keys_by_place if key in chosen or not chosen]
+    contexts = [candidate for candidate in store.contexts() if generation in (None, candidate.generation)]
+    if context is not None:
+        context_digest = _only(context, {candidate.digest for candidate in contexts}, "place", store)
+        contexts = [candidate for candidate in contexts if candidate.digest == context_digest]
+    keys_by_context = [(candidate, key) for candidate in contexts for key in store.workloads(candidate)]
+    chosen = {_only(prefix, {key for _, key in keys_by_context}, "workload", store) for prefix in workloads}
+    return [(candidate, key) for candidate, key in keys_by_context if key in chosen or not chosen]
 
 
 def _only(prefix: str, digests: set[str], kind: str, store: RecordStore) -> str:

@@ -1,4 +1,4 @@
-"""What a kernel is, whichever model it comes from: the identity under which its records are kept."""
+"""The identity of a kernel, independent of the model: the key under which its records are stored."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import tvm_ffi
 from tvmake.storage.files import canonical_json, digest_bytes
 
 GENERATION = f"tvm-{metadata.version('apache-tvm')}"
-"""Records are good for one TVM generation: schedules are replayed by primitive and attribute name, and both change."""
+"""Records are valid for one TVM generation: traces are replayed by primitive and attribute name, and these change."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Workload:
 
 
 def workload(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Workload:
-    """The workload of a kernel, as found among the functions of a fused module."""
+    """The workload of a kernel of a fused module."""
     module = _normalized(function)
     identity = {
-        # The buffers beside it make a chance collision harmless to tell apart.
+        # The buffers distinguish kernels whose 64-bit hashes collide by chance.
         "structure": structure(module),
         "buffers": [_buffer(parameter) for parameter in function.params],
         "target": target_identity(target),
@@ -38,23 +38,23 @@ def workload(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Work
 
 
 def structure(code: "tvm.IRModule | tvm.tirx.PrimFunc") -> str:
-    """TVM's structural hash, 64 bits as hex: stable across processes, blind to names."""
+    """TVM's structural hash, 64 bits as hex: equal across processes and for other names."""
     return f"{tvm_ffi.structural_hash(code) & (1 << 64) - 1:016x}"
 
 
 def target_identity(target: "tvm.target.Target") -> str:
-    """Canonical JSON of everything in a target that candidates and code depend on."""
+    """Canonical JSON of all attributes of a target that affect candidates or code."""
     return canonical_json(json.loads(str(target)))
 
 
 def _normalized(function: "tvm.tirx.PrimFunc") -> "tvm.IRModule":
-    """As MetaSchedule's own extraction does (relax_integration, normalize_mod)."""
+    """Normalise like MetaSchedule's extraction (relax_integration, normalize_mod)."""
     function = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
     return tvm.IRModule({"main": function})
 
 
 def _buffer(parameter: "tvm.tirx.Var") -> list[str]:
     kind = parameter.ty
-    if not hasattr(kind, "shape"):  # a symbolic extent
+    if not hasattr(kind, "shape"):  # a symbolic dimension
         return [str(kind)]
     return [str(kind.dtype), *(str(extent) for extent in kind.shape)]

@@ -10,34 +10,34 @@ from tvmake.config.requests.reporting import VariantRow
 from tvmake.storage.documents import FailsFast
 
 LOGS = Path("logs")
-"""Where the rules put them."""
+"""The directory of the rules' log files."""
 
 
 class CacheUse(FailsFast, BaseModel):
-    """Where the results came from that this summary is about."""
+    """The origin of a summary's results."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     hits: int
-    """Results taken from the cache."""
+    """Results from the cache."""
     misses: int
     """Results that were not in it, whose entries were bad, or that could not be looked up."""
     refused: int = 0
     """How many of the misses had an entry that was bad."""
     unavailable: int = 0
-    """How many of the misses are of a cache that failed."""
+    """Misses because the cache failed."""
     stored: int = 0
     """Results that were added to it."""
     bytes: int = 0
-    """Size of what was taken."""
+    """Size of the results from the cache, in bytes."""
     saved_s: float = 0.0
-    """What the stages took when they were run, less what taking their results took; in seconds."""
+    """The stages' run times minus the times to fetch their results, in seconds."""
     hit_rate: float
     """Hits as a share of all lookups."""
 
 
 def cache_use(variants: Iterable[VariantRow], logs: Path = LOGS) -> CacheUse | None:
-    """Count the cache lookups of the last run of each hermetic step; None where no cache was in use."""
+    """Count the cache lookups in the last run of each hermetic step; None without a cache."""
     lines = [line for file in dict.fromkeys(_files(variants, logs)) for line in _lines_of(file)]
     lookups = [line for line in lines if line.cache != "not cacheable"]
     if not lookups:
@@ -72,4 +72,4 @@ def _lines_of(log: Path) -> list[CacheLine]:
     try:
         return read_lines(log.read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        return []  # deleted, or never made: a figure less, no failure
+        return []  # deleted, or never written: the count is lower, without an error

@@ -1,4 +1,4 @@
-"""Whether a summary is as it was made, and its figures are those of the files that are there now."""
+"""Check that a summary is unaltered and agrees with the current files."""
 
 from pathlib import Path
 
@@ -7,27 +7,27 @@ from tvmake.storage.notes.job_records import JobRecord, has_job_records, record_
 from tvmake.storage.notes.known_digests import has_digest
 
 
-def check_as_made(summary: Path) -> None:
-    """Refuse a summary that is not as the report left it. Nothing is known of one that was copied elsewhere.
+def check_unaltered(summary: Path) -> None:
+    """Refuse a summary that was altered after the report wrote it. Copies elsewhere cannot be checked.
 
     Args:
         summary: a summary.json.
 
     Raises:
-        InputError: it was altered since.
+        InputError: it was altered.
     """
     if (found := _found(summary)) and not any(
         has_digest(summary, digest) for name, digest in found[1].outputs.items() if found[0] / name == summary.resolve()
     ):
         raise InputError(
-            str(summary), "not as it was made: the report left another content", "`tvmake make` makes it anew"
+            str(summary), "altered: its content differs from what the report wrote", "`tvmake make` rebuilds it"
         )
 
 
 def unconfirmed(summary: Path) -> list[str]:
-    """The files that a summary was made of and that are gone or others now, as when a later run was ended or failed.
+    """The files that a summary was computed from and that are missing or changed now, for example after a failed later run.
 
-    None for a summary that was copied elsewhere: nothing is known of its files there.
+    None for a copy of a summary elsewhere, whose files are unknown.
 
     Args:
         summary: a summary.json.
@@ -37,7 +37,7 @@ def unconfirmed(summary: Path) -> list[str]:
 
 
 def note_of_changes(results: Path) -> str | None:
-    """What to say where the figures of a run are no longer those of the files that are there; None where they are.
+    """The message for figures that do not match the current files; None if they do.
 
     Args:
         results: a results directory, or a summary.json.
@@ -46,14 +46,14 @@ def note_of_changes(results: Path) -> str | None:
     if not changed:
         return None
     named = f"{len(changed)} files, {changed[0]} among them," if len(changed) > 1 else changed[0]
-    return f"these figures are of an earlier run: {named} changed or went away since; `tvmake make` makes them anew"
+    return f"these figures belong to an earlier run: {named} changed or were deleted since; `tvmake make` rebuilds them"
 
 
 def _found(summary: Path) -> tuple[Path, JobRecord] | None:
-    """The project that a summary lies in, and the record of the job that made it; None where there is none."""
-    place = summary.resolve()
-    project = next((parent for parent in place.parents if has_job_records(parent)), None)
-    record = _record(project, place) if project else None
+    """The project of a summary, and the record of the job that wrote it; None without a record."""
+    path = summary.resolve()
+    project = next((parent for parent in path.parents if has_job_records(parent)), None)
+    record = _record(project, path) if project else None
     return (project, record) if project and record else None
 
 

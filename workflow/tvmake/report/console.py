@@ -1,4 +1,4 @@
-"""Consoles that write colours of their own, and none that a text brings along."""
+"""Consoles that write their own colours, but no control characters of texts."""
 
 from collections.abc import Iterable
 from typing import IO, Any
@@ -10,10 +10,10 @@ from tvmake.process.output import printable
 
 
 class SafeConsole(Console):
-    """A console that shows control characters in what it is given, and names between colons (``fac:ok``) as they are.
+    """A console that escapes control characters in its input, and shows names between colons (``fac:ok``) unchanged.
 
-    Its own go to the terminal as they are, also while a bar stands there: rich puts a stream of its own in the place of standard error
-    then, over the one that escapes what is printed (``process.output``).
+    Its own control sequences go to the terminal, also while a progress bar is shown: rich then replaces standard error by its own
+    stream, on top of the one that escapes output (``process.output``).
     """
 
     def __init__(self, **how: Any):
@@ -32,7 +32,7 @@ class SafeConsole(Console):
         self._file = new_file
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What rich makes of a text or table, piece by piece."""
+        """Rich's rendering of a text or table, piece by piece."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else Segment(_shown(piece.text), piece.style)
 

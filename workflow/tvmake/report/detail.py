@@ -20,7 +20,7 @@ from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
 Facts = tuple[str, list[tuple[str, str]]]
-"""A title, and what there is to say under it as (name, value)."""
+"""A title, with (name, value) pairs."""
 
 KERNELS_SHOWN = 20
 
@@ -53,13 +53,13 @@ def variant_facts(row: SummaryRow, result: VariantResults) -> list[Facts]:
 
 
 def failure_facts(row: SummaryRow) -> list[Facts]:
-    """Why a variant was not made, as name and value."""
+    """Why a variant was not built, as name and value."""
     facts = [("stage", row.stage), ("cause", row.cause), ("what to do", row.remedy), ("log", row.log)]
     return [("Failure", [(name, value) for name, value in facts if value])]
 
 
 def variant_tables(result: VariantResults) -> list[Table]:
-    """Numerics by output, and kernels where they were profiled."""
+    """Numerics by output, and kernels if they were profiled."""
     tables = []
     if result.numerics and result.numerics.report.outputs:
         tables.append(_outputs_table(result.numerics))
@@ -116,7 +116,7 @@ def _baseline_facts(row: SummaryRow, baseline: Baseline | NoBaseline | None) -> 
     if baseline is None or row.speedup is None:
         return []
     ms, times = quantities.milliseconds, quantities.times
-    how = f"{counted(len(baseline.samples_ms), 'sample')} by turns with the package, {counted(baseline.threads, 'thread')}"
+    how = f"{counted(len(baseline.samples_ms), 'sample')} alternating with the package, {counted(baseline.threads, 'thread')}"
     slower = ", so the package is slower" if row.speedup < 1 else ""
     return [
         ("baseline", f"{ms(row.baseline_ms)} ms ({row.percentile}) in {baseline.framework}, {how}"),
@@ -285,7 +285,7 @@ def _tuning_table(best: BestSet, misses: Mapping[str, str]) -> Table:
             str(kernel.trials),
             quantities.milliseconds(kernel.latency_ms),
             quantities.rate(kernel.flops / kernel.latency_ms / 1e6) if kernel.latency_ms else quantities.ABSENT,
-            # A record may be found unusable by the build only.
+            # The build may refuse a record.
             kernel.reason or misses.get(kernel.name, ""),
         )
         for kernel in tuned[:KERNELS_SHOWN]

@@ -1,9 +1,9 @@
 """Compare two runs, variant by variant.
 
-A change of latency counts when the bootstrap interval of the ratio of both runs' percentiles says so, and the ratio exceeds what
-repeating a run changes by itself (:func:`tvmake.benchmark.statistics.compare_latency`). Where both runs measured the same baseline beside
-the package, it has to have changed against that, too: a machine that is busier slows both. It goes by all samples: a few outliers,
-which make a standard deviation as large as one likes, hide nothing. Latencies from different devices are shown and not judged.
+A change of latency counts if the bootstrap interval of the ratio of both runs' percentiles excludes 1, and the ratio exceeds the
+usual difference between runs (:func:`tvmake.benchmark.statistics.compare_latency`). If both runs measured the same baseline beside
+the package, the ratio to it must have changed too: a busier machine slows both. All samples count: a few outliers, which
+inflate a standard deviation, hide nothing. Latencies of different devices are shown but not judged.
 """
 
 from dataclasses import dataclass, field
@@ -26,8 +26,8 @@ class VariantDiff:
     """One variant in both runs.
 
     ``ratio`` is new latency over old, None when either is missing; ``low`` and ``high`` bound it with 95 % confidence.
-    ``changes`` says in words what else changed. ``is_worse`` holds when goals that were met are missed now or no longer checked,
-    or what was made is not made any more.
+    ``changes`` describes other changes in words. ``is_worse`` is true if goals that were met are missed now or no longer checked,
+    or if an earlier result is no longer built.
     """
 
     variant: str
@@ -39,7 +39,7 @@ class VariantDiff:
     high: float | None
     latency: Change
     relative: float | None = None
-    """Of both speedups: how many times as slow the package got against its baseline; None where a run has none, or another one."""
+    """The ratio of both speedups: the package's slowdown relative to its baseline; None if a run has none, or another one."""
     changes: list[str] = field(default_factory=list)
     is_worse: bool = False
 
@@ -59,10 +59,12 @@ class SummaryDiff:
     notes: list[str]
 
     def unjudged(self) -> list[VariantDiff]:
-        """The variants whose latency of the old run is compared with nothing, and which are no worse otherwise."""
+        """The variants whose latency in the old run is not compared, and which are not worse otherwise."""
         silent = ("not comparable", "not measured")
         return [
-            each for each in self.variants if each.old_ms is not None and each.latency in silent and not each.is_worse
+            variant
+            for variant in self.variants
+            if variant.old_ms is not None and variant.latency in silent and not variant.is_worse
         ]
 
     def regressions(self, percent: float) -> list[VariantDiff]:
@@ -81,7 +83,7 @@ class SummaryDiff:
             raise InputError(
                 "--fail-on-regression",
                 "there is nothing to judge: no variant of the old run is in the new one",
-                "compare runs of the same models, precisions and targets; what was renamed counts as another variant",
+                "compare runs of the same models, precisions and targets; renamed ones count as other variants",
             )
         if self.regressions(percent):
             return GoalError.exit_code
@@ -89,8 +91,8 @@ class SummaryDiff:
         if measured and self.unjudged() == measured:
             raise InputError(
                 "--fail-on-regression",
-                "there is nothing to judge: no latency of the old run can be compared with one of the new run",
-                "measure both runs on the same device; the lines above say what has changed",
+                "no latency of the old run can be compared with one of the new run",
+                "measure both runs on the same device; the lines above list the changes",
             )
         return 0
 
@@ -123,7 +125,7 @@ def _compare(old: SummaryRow, new: SummaryRow) -> VariantDiff:
     compared = None
     latency: Change = "not measured"
     if old_ms is not None and new_ms is not None:
-        compared = _compared(old, new)
+        compared = _compare_latency(old, new)
         latency = compared.verdict if old.soc == new.soc else "not comparable"
     relative = _relative(old, new)
     changes = _changes(old, new)
@@ -148,7 +150,7 @@ def _compare(old: SummaryRow, new: SummaryRow) -> VariantDiff:
 def _is_worse(old: SummaryRow, new: SummaryRow) -> bool:
     if new.verdict in ("failed", "not made"):
         return old.package is not None
-    if new.verdict == "not run":  # the goals of what ran before are not checked any more
+    if new.verdict == "not run":  # the earlier goals are not checked any more
         return old.verdict == "pass"
     return old.package is not None and bool(_newly_missed(old, new))
 
@@ -159,7 +161,7 @@ def _newly_missed(old: SummaryRow, new: SummaryRow) -> list[MissedGoal]:
 
 
 def _relative(old: SummaryRow, new: SummaryRow) -> Speedup | None:
-    """The change against the baseline, where both runs have the same one, by the same statistic."""
+    """The change relative to the baseline, if both runs have the same one, by the same statistic."""
     speedups = [_speedup(row) for row in (old, new)]
     if None in speedups or old.baseline != new.baseline or old.percentile != new.percentile:
         return None
@@ -189,11 +191,11 @@ def _latencies(old: SummaryRow, new: SummaryRow) -> tuple[str | None, float | No
     return ("p50" if old.percentile or new.percentile else None), old.p50_ms, new.p50_ms
 
 
-def _compared(old: SummaryRow, new: SummaryRow) -> LatencyComparison:
+def _compare_latency(old: SummaryRow, new: SummaryRow) -> LatencyComparison:
     for which, row in (("old", old), ("new", new)):
         if not row.samples_ms:
-            problem = f"the {which} run's summary holds no latency samples, as an earlier version wrote it"
-            raise InputError(row.variant, problem, "make that run again with this version to compare it")
+            problem = f"the {which} run's summary has no latency samples, because an earlier version wrote it"
+            raise InputError(row.variant, problem, "repeat that run with this version to compare it")
     percentile = old.percentile if old.percentile is not None and old.percentile == new.percentile else "p50"
     return compare_latency(old.samples_ms, new.samples_ms, percentile=percentile)
 

@@ -16,7 +16,7 @@ STYLES = {"faster": "green", "slower": "bold red"}
 
 
 def print_diff(diff: SummaryDiff, console: Console | None = None) -> None:
-    """Print latencies as a table, then whatever else changed, one line each."""
+    """Print latencies as a table, then other changes, one line each."""
     console = console or SafeConsole()
     rows = [_cells(variant) for variant in diff.variants]
     if rows and console.is_terminal:

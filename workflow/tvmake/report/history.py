@@ -1,6 +1,6 @@
-"""Earlier summaries of the same results, kept beside the last one so that runs can be compared.
+"""Earlier summaries of the same results, stored beside the current one so that runs can be compared.
 
-A run is kept when its rows differ from the one before: making the report again is not another run.
+A run is stored if its rows differ from the one before: rewriting the report is not a new run.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ KEPT = 50
 
 @dataclass(frozen=True)
 class Earlier:
-    """What is kept of earlier runs."""
+    """The stored summaries of earlier runs."""
 
     runs: list[Summary]
     """The oldest first."""
     left_out: list[InputError]
-    """Why others cannot be read: damaged or altered ones, and those of other versions."""
+    """Why others cannot be read: damaged or altered, or of another version."""
 
 
 def earlier(results: Path) -> Earlier:
-    """The summaries that are kept."""
+    """The stored summaries."""
     runs, left_out = [], []
     for path in _files(results):
         try:
@@ -57,18 +57,18 @@ def keep(summary: Summary, results: Path) -> None:
 
 
 def _files(results: Path) -> list[Path]:
-    """What was kept, the oldest first; what has another name is not ours to read or delete."""
-    places = (results / DIRECTORY).glob("*.json")
-    return sorted(path for path in places if HISTORY_NAME.fullmatch(path.stem) and path.is_file())
+    """The stored files, the oldest first; files with other names are ignored."""
+    paths = (results / DIRECTORY).glob("*.json")
+    return sorted(path for path in paths if HISTORY_NAME.fullmatch(path.stem) and path.is_file())
 
 
 def measurements(row: SummaryRow, runs: Sequence[Summary]) -> list[tuple[str, SummaryRow]]:
-    """When a variant was measured, and what came out: one for each measurement, the oldest first.
+    """A variant's measurements with their times, the oldest first.
 
-    Runs that took over a measurement from the one before do not count.
+    Runs that reused an earlier measurement do not count.
 
     Args:
-        row: the variant as it is now; not part of the result.
+        row: the variant's current row, which is not part of the result.
         runs: the oldest first.
     """
     found: list[tuple[str, SummaryRow]] = []

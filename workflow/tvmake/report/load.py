@@ -1,4 +1,4 @@
-"""Find and read a run's summary, and what lies beside the packages of its rows."""
+"""Find and read a run's summary, and the files beside its packages."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from tvmake.artifact.paths import HISTORY
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.origin import origin_file, read_origin
-from tvmake.report.confirmed import check_as_made
+from tvmake.report.confirmed import check_unaltered
 from tvmake.report.rows import Summary
 from tvmake.storage.notes.state_file import state_in
 from tvmake.storage.plain_files import read_plain
@@ -19,33 +19,33 @@ SUMMARY = "summary.json"
 """The summary's name in the results directory."""
 
 HISTORY_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}(\.\d+)?(\+\d{4})?")
-"""Of a file that is kept of an earlier run: when it ended, without the colons."""
+"""The name of a stored run: its end time without colons."""
 
 HISTORY_FORM = 1
-"""Of what is kept of earlier runs (:mod:`tvmake.report.history`), with its sha256."""
+"""The directory of stored runs (:mod:`tvmake.report.history`), with sha256."""
 
 MOST_BYTES = 32 << 20
-"""Of a summary, which may be of a run elsewhere: some thousand bytes a variant."""
+"""Maximum size of a summary, which may come from elsewhere: some thousand bytes per variant."""
 
 
-def load_summary(place: Path) -> Summary:
-    """Read a summary.json, the one in a results directory, or one that is kept in its history.
+def load_summary(path: Path) -> Summary:
+    """Read a summary.json, a results directory's, or one of its history.
 
     Raises:
-        InputError: there is none, or it is damaged, of another version, or not as the report left it.
+        InputError: it is missing, damaged, of another version, or altered.
     """
-    path = place / SUMMARY if place.is_dir() else place
+    path = path / SUMMARY if path.is_dir() else path
     if not path.exists() and not path.is_symlink():
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
         )
     if path.absolute().parent.name == HISTORY and HISTORY_NAME.fullmatch(path.stem):
         return _load_kept(path)
-    remedy = "name a results directory, or the summary.json in it; `tvmake make` writes it anew"
+    remedy = "name a results directory, or the summary.json in it; `tvmake make` rewrites it"
     content = read_plain(path, MOST_BYTES, "summary of a run", remedy)
     if not content.lstrip().startswith(b"{"):
-        raise InputError(str(path), "is no summary of a run" if content else "is empty", remedy)
-    check_as_made(path)
+        raise InputError(str(path), "is not a summary of a run" if content else "is empty", remedy)
+    check_unaltered(path)
     try:
         return stage_json.load(Summary, path, MOST_BYTES)
     except InputError as error:
@@ -63,7 +63,7 @@ def _load_kept(path: Path) -> Summary:
 
 
 def only(summary: Summary, named: str) -> Summary | None:
-    """The part of a summary that is of one variant (``model/precision/target``), or of one model; None where it has no such rows.
+    """The part of a summary for one variant (``model/precision/target``), or for one model; None without such rows.
 
     Args:
         named: the variant or model.
@@ -72,13 +72,13 @@ def only(summary: Summary, named: str) -> Summary | None:
     return summary.model_copy(update={"rows": rows, "warnings": [], "cache": None}) if rows else None
 
 
-def load_sources(place: Path, summary: Summary) -> dict[str, SourceRecord]:
-    """Where the models of a run came from, as far as provenance lies beside their packages.
+def load_sources(path: Path, summary: Summary) -> dict[str, SourceRecord]:
+    """The origins of a run's models, as far as provenance files exist beside their packages.
 
     Raises:
         InputError: it is damaged.
     """
-    results = place if place.is_dir() else place.parent
+    results = path if path.is_dir() else path.parent
     found: dict[str, SourceRecord] = {}
     for row in summary.rows:
         if row.package is None or row.model in found:

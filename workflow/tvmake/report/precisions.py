@@ -10,7 +10,7 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]], str]
 
 
 def facts(choice: PrecisionChoice) -> list[tuple[str, str]]:
-    """What was chosen, and why, as name and value."""
+    """The choice and its reason, as name and value."""
     found = [
         ("chosen", choice.mix),
         ("why", choice.because),
@@ -26,28 +26,28 @@ def candidates(choice: PrecisionChoice) -> Rows:
     """Every network that was measured, the fastest first."""
     rows: list[tuple[str, ...]] = [
         (
-            one.name,
-            mix(one.assignment, len(choice.layers)),
-            quantities.milliseconds(one.latency_ms),
-            quantities.milliseconds(one.predicted_ms),
-            quantities.level(one.sqnr_db),
-            "yes" if one.is_on_front else "",
-            ("chosen: " if one.name == choice.chosen else "") + one.reason,
+            candidate.name,
+            mix(candidate.assignment, len(choice.layers)),
+            quantities.milliseconds(candidate.latency_ms),
+            quantities.milliseconds(candidate.predicted_ms),
+            quantities.level(candidate.sqnr_db),
+            "yes" if candidate.is_on_front else "",
+            ("chosen: " if candidate.name == choice.chosen else "") + candidate.reason,
         )
-        for one in choice.candidates
+        for candidate in choice.candidates
     ]
     columns = ("candidate", "layers", "ms", "predicted ms", "SQNR", "on the front", "reason")
     note = (
-        "Timed by turns; a latency is the smallest sample, so that it is below the benchmark's median. On the front is what no other "
+        "Timed alternately; a latency is the minimum of the samples, so it is below the benchmark's median. The front has the candidates that no other "
         "candidate is both faster and more accurate than."
     )
     return columns, rows, note
 
 
 def layers(choice: PrecisionChoice) -> Rows:
-    """Every layer with its precision, and what the others would do to it."""
+    """Every layer with its precision, and the effect of the other precisions."""
     others = choice.among[1:]
-    effects = {(one.part, one.precision): one for one in choice.effects}
+    effects = {(effect.part, effect.precision): effect for effect in choice.effects}
     assigned = [*choice.assignment.layers] or [choice.assignment.uniform or choice.among[0]] * len(choice.layers)
     rows: list[tuple[str, ...]] = []
     for layer, precision in zip(choice.layers, assigned, strict=True):
@@ -64,10 +64,10 @@ def layers(choice: PrecisionChoice) -> Rows:
         "operator",
         "precision",
         "part",
-        *(f"{one}: {what}" for one in others for what in ("gain ms", "SQNR")),
+        *(f"{other}: {what}" for other in others for what in ("gain ms", "SQNR")),
     )
     note = (
-        "Layers of a part are measured together. The gain is what the network is faster by where only this part has the precision, casts "
-        f"included; the SQNR is of the output then. All else is {choice.among[0]}."
+        "Layers of a part are measured together. The gain is the network's speedup if only this part has the precision, casts "
+        f"included; the SQNR is that of the output. All other layers are {choice.among[0]}."
     )
     return (*columns, "why not"), rows, note

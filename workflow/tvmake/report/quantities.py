@@ -49,7 +49,7 @@ def size(value: int | None) -> str:
 
 
 def level(value: float | None) -> str:
-    """A ratio of powers in dB; 200 and more stand for an exact match."""
+    """A ratio of powers in dB; 200 and more represent an exact match."""
     if value is None:
         return ABSENT
     return "exact" if value >= 200 else f"{value:.1f} dB"

@@ -1,4 +1,4 @@
-"""Read what the stages left for each variant."""
+"""Read the stages' outputs for each variant."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
 PathOf = Callable[[str, VariantRow], str]
-"""Where an artifact of a variant lies, by the artifact's name."""
+"""The path of a variant's artifact, by the artifact's name."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class VariantResults:
     best: BestSet | None = None
     """The records it was built with; None for a variant that is not tuned."""
     calibration: Calibration | None = None
-    """What its 8-bit ranges come from; None for a variant without them."""
+    """The source of its 8-bit ranges; None for a variant without them."""
     layout: LayoutChoice | None = None
     """Which data layout was chosen, and why; None for a variant that did not choose."""
 
@@ -63,7 +63,7 @@ def read_results(request: ReportRequest, path_of: PathOf) -> list[VariantResults
 
     Args:
         request: the results directory and the variants.
-        path_of: where an artifact of a variant lies.
+        path_of: returns the path of a variant's artifact.
 
     Raises:
         InputError: a file is missing or damaged, or figures belong to another package than the one beside them.
@@ -75,22 +75,22 @@ Measured = TypeVar("Measured", Numerics, Latency)
 
 
 def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
-    def place(artifact: str) -> Path:
+    def path_to(artifact: str) -> Path:
         path = Path(path_of(artifact, variant))
         if not path.is_file():
-            raise InputError(str(path), "no such file", "`tvmake make` makes what is missing")
+            raise InputError(str(path), "no such file", "`tvmake make` builds missing files")
         return path
 
     def measured(artifact: str, kind: type[Measured]) -> Measured:
-        path = place(artifact)
+        path = path_to(artifact)
         value = stage_json.load(kind, path)
         if value.package_sha256 != digest:
             raise InputError(
-                str(path), f"these figures are not of {package}", f"delete {path} and run `tvmake make` again"
+                str(path), f"these figures do not belong to {package}", f"delete {path} and run `tvmake make` again"
             )
         return value
 
-    package, manifest = place("package.tar"), place("mod.json")
+    package, manifest = path_to("package.tar"), path_to("mod.json")
     digest = digest_file(package)
     return VariantResults(
         variant=variant,
@@ -100,8 +100,10 @@ def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
         package_bytes=package.stat().st_size,
         numerics=measured("numerics.json", Numerics) if variant.device else None,
         latency=measured("latency.json", Latency) if variant.device else None,
-        best=stage_json.load(BestSet, place("best.json")) if variant.is_tuned else None,
-        calibration=stage_json.load(Calibration, place("calibration.json")) if variant.is_calibrated else None,
-        precision=(stage_json.load(PrecisionChoice, place("precision.json")) if variant.is_precision_chosen else None),
-        layout=stage_json.load(LayoutChoice, place("layout.json")) if variant.layout == "auto" else None,
+        best=stage_json.load(BestSet, path_to("best.json")) if variant.is_tuned else None,
+        calibration=stage_json.load(Calibration, path_to("calibration.json")) if variant.is_calibrated else None,
+        precision=(
+            stage_json.load(PrecisionChoice, path_to("precision.json")) if variant.is_precision_chosen else None
+        ),
+        layout=stage_json.load(LayoutChoice, path_to("layout.json")) if variant.layout == "auto" else None,
     )

@@ -32,7 +32,7 @@ from tvmake.validate.verdict import MissedGoal
 SCHEMA_VERSION: Final = 1
 
 MOST_KEPT = 3
-"""Products in float32 that a warning names for each reason."""
+"""Float32 operators that a warning lists for each reason."""
 
 MOST_SAMPLES = 1000
 """Latency samples of a variant that a summary keeps."""
@@ -48,8 +48,8 @@ class _Record(FailsFast, BaseModel):
 class SummaryRow(_Record):
     """One variant. Times are in ms, sizes in bytes, shares and accuracies between 0 and 1.
 
-    Figures are None where the variant did not run, where its model has no such figure (an accuracy without labels), and those of errors
-    where an output holds what is no number: they would be of the rest of it.
+    Figures are None if the variant did not run, or if its model has no such figure (an accuracy without labels). Error figures are
+    None if an output has values that are not finite.
     The fields' order is that of summary.csv's columns.
     """
 
@@ -61,26 +61,26 @@ class SummaryRow(_Record):
     soc: str | None = None
     """The device's CPU or SoC, as it reports itself."""
     verdict: Verdict
-    """``pass`` when every goal is met, ``fail`` when one is missed; ``not run`` for a target without a device; ``failed`` for a
-    variant that could not be made; ``not made`` where the run ended before."""
+    """``pass`` if every goal is met, ``fail`` if one is missed; ``not run`` for a target without a device; ``failed`` for a
+    variant that could not be built; ``not made`` if the run ended before."""
     best: bool = False
     """Whether it is the fastest variant of its model on its device that meets all goals."""
     missed: list[MissedGoal] = []
     """The goals that were not met."""
     warnings: list[str] = []
-    """What makes the figures weaker evidence than they look."""
+    """Reasons why the figures are weaker evidence than they seem."""
     tuned: Tuned | None = None
     """Whether every tunable kernel uses a tuning record, some do, or none does; None without a package, as all that follows."""
     tuned_kernels: int | None = None
     tunable_kernels: int | None = None
     tuned_share: float | None = None
-    """Share of the tunable kernels' estimated time that the tuned ones have; None where nothing is tunable."""
+    """The tuned kernels' share of the tunable kernels' estimated time; None if no kernel is tunable."""
     unscheduled_share: float | None = None
-    """Share of the package's estimated time in kernels without a schedule; None without a package, or where it was not estimated."""
+    """The share of the package's estimated time in kernels without a schedule; None without a package or an estimate."""
     layout: Layout = "keep"
-    """The data layout of convolutions: as configured, or as chosen where that is ``auto``."""
+    """The data layout of convolutions: as configured, or the choice for ``auto``."""
     layer_precisions: str | None = None
-    """How many layers have which precision (``3 int8, 1 float32``), where that was chosen by measuring."""
+    """The number of layers of each precision (``3 int8, 1 float32``), if precisions were chosen by measurement."""
     percentile: Literal["p50", "p90", "p99"] | None = None
     """The statistic that ``latency_ms`` is."""
     latency_ms: float | None = None
@@ -95,19 +95,19 @@ class SummaryRow(_Record):
     """Whether the samples vary or drift by more than benchmark.noise_cv."""
     latency_samples: int | None = None
     samples_ms: list[SampleMs] = []
-    """The latency samples, in the order they were taken: of many every so many-th, at most 1,000. Comparisons go by them."""
+    """The latency samples in order of measurement, thinned to at most 1,000. Comparisons use them."""
     load_ms: float | None = None
     """From opening the package to being ready to run."""
     first_run_ms: float | None = None
-    """The first run, which pays for what is built or uploaded on demand."""
+    """The first run, which includes lazy compilation and uploads."""
     baseline: str | None = None
-    """The framework that the source model was measured in, by turns with the package, with its version."""
+    """The framework and version of the source model's measurement, alternating with the package."""
     baseline_ms: float | None = None
     """The same statistic as ``latency_ms``, of the source model there."""
     speedup: float | None = None
     """``baseline_ms`` / ``latency_ms``: how many times as fast as the baseline the package is; below 1 it is slower."""
     speedup_low: float | None = None
-    """``speedup_low`` and ``speedup_high`` bound it with 95 % confidence, as far as the samples tell."""
+    """``speedup_low`` and ``speedup_high`` bound it with 95 % confidence."""
     speedup_high: float | None = None
     peak_memory_bytes: int | None = None
     """Peak resident memory of the process that ran the package."""
@@ -143,11 +143,11 @@ class SummaryRow(_Record):
     params_bytes: int | None = None
     """Size of mod.params."""
     stage: str | None = None
-    """Where a variant failed."""
+    """The stage in which a variant failed."""
     cause: str | None = None
     """Why it failed, in one line."""
     remedy: str | None = None
-    """What to do about it."""
+    """The remedy."""
     log: str | None = None
     """The log of the job that failed."""
 
@@ -175,13 +175,13 @@ class Summary(_Record):
     tvmake_version: str
     tvm_version: str
     machine: Fingerprint
-    """The machine that made the report."""
+    """The machine of the report."""
     rows: list[SummaryRow]
-    """One a variant, in config order; those that were not made come last."""
+    """One row per variant, in config order; variants that were not built come last."""
     warnings: list[str] = []
-    """What concerns the run as a whole."""
+    """Warnings about the run as a whole."""
     cache: CacheUse | None = None
-    """Which of these results came from the cache; None where no cache was in use."""
+    """The use of the cache; None without a cache."""
 
 
 def summarise(
@@ -190,13 +190,13 @@ def summarise(
     unmade: Sequence[SummaryRow] = (),
     chosen: Collection[str] = (),
 ) -> Summary:
-    """Summarise results that were read before.
+    """Summarise results.
 
     Args:
-        results: of the variants that were made.
-        cache: what came from the cache.
-        unmade: the rows of the variants that were not.
-        chosen: the variants that are the best of their model on their device.
+        results: the results of the variants that were built.
+        cache: the use of the cache.
+        unmade: the rows of the other variants.
+        chosen: the best variants by model and device.
 
     Raises:
         InputError: a figure is not a number.
@@ -207,7 +207,7 @@ def summarise(
         tvm_version=metadata.version("apache-tvm"),
         machine=local_fingerprint(None),
         rows=[*(_row(result, chosen) for result in results), *unmade],
-        warnings=_run_warnings(results) if results or unmade else ["there are no variants"],
+        warnings=_run_warnings(results) if results or unmade else ["no variants"],
         cache=cache,
     )
 
@@ -265,7 +265,7 @@ def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
             best=_name(result.variant) in chosen,
         )
     except ValidationError as error:
-        # Fields are typed where they are read; what is left to go wrong is a figure that is NaN or infinite.
+        # Fields are validated when they are read; only NaN or infinite figures can be left.
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise InputError(
@@ -278,7 +278,7 @@ def _name(variant: VariantRow) -> str:
 
 
 def tuned_text(row: SummaryRow) -> str:
-    """``partly (20/22, 97 % of time)``: what is tuned, for a table."""
+    """``partly (20/22, 97 % of time)``: the extent of tuning, for a table."""
     if row.tuned is None:
         return quantities.ABSENT
     if not row.tunable_kernels:
@@ -291,7 +291,7 @@ def tuned_text(row: SummaryRow) -> str:
 
 def failed_line(row: SummaryRow) -> str:
     """Where and why a variant failed, in one line."""
-    return f"{row.stage}: {row.cause}" if row.cause else f"not made: the run ended before its {row.stage}"
+    return f"{row.stage}: {row.cause}" if row.cause else f"not built: the run ended before its {row.stage}"
 
 
 def counts_text(summary: Summary) -> str:
@@ -303,7 +303,7 @@ def counts_text(summary: Summary) -> str:
 
 
 def cache_text(use: CacheUse) -> str:
-    """``9 of 10 results taken from it (90 %), 12 s of work saved``: the cache in one line."""
+    """``9 of 10 results taken from it (90 %), 12 s of work saved``: the use of the cache in one line."""
     lookups = use.hits + use.misses
     bad = [f"{use.refused} refused"] if use.refused else []
     bad += [f"{use.unavailable} could not be asked for"] if use.unavailable else []
@@ -395,7 +395,7 @@ def _warnings(result: VariantResults) -> list[str]:
 
 
 def _run_warnings(results: Sequence[VariantResults]) -> list[str]:
-    # The processor and the GPU of one machine are meant to be compared.
+    # The processor and the GPU of one machine must stay comparable.
     seen: dict[tuple[str, str], list[Fingerprint]] = {}
     for result in results:
         if result.latency is None:

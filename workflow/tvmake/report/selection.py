@@ -21,7 +21,7 @@ class _Record(FailsFast, BaseModel):
 class Loser(_Record):
     """A variant that was not chosen.
 
-    ``ratio`` is its latency over the chosen one's, with a 95 % confidence interval; None where there is nothing to compare.
+    ``ratio`` is its latency over the chosen one's, with a 95 % confidence interval; None without a comparison.
     """
 
     variant: str
@@ -34,7 +34,7 @@ class Loser(_Record):
 
 
 class Choice(_Record):
-    """The variant that was chosen of a model on a device; None where none meets all goals."""
+    """The variant chosen for a model on a device; None if none meets all goals."""
 
     model: str
     device: str
@@ -45,7 +45,7 @@ class Choice(_Record):
     percentile: Percentile | None = None
     latency_ms: float | None = None
     losers: list[Loser]
-    """In the order of the config; those that were not made come last."""
+    """In the order of the config; variants that were not built come last."""
 
 
 class Selection(_Record):
@@ -61,15 +61,15 @@ class Selection(_Record):
 
 
 def select(rows: Sequence[SummaryRow], results: Sequence[VariantResults]) -> Selection:
-    """Choose for each model and device among the variants that run there.
+    """Choose the best variant for each model and device.
 
-    The fastest variant is found by the ranking percentile. Those that cannot be told from it, by the interval of the
-    latencies' ratio and the threshold of :func:`compare_latency`, are as good: of them the first one in the config is taken,
-    so that noise does not change the choice from one run to the next.
+    The fastest variant is determined by the ranking percentile. Variants that do not differ from it significantly, by the interval
+    of the latencies' ratio and the threshold of :func:`compare_latency`, are equivalent: the first of them in the config is
+    chosen, so that noise does not change the choice between runs.
 
     Args:
-        rows: of all variants, made or not.
-        results: of those that were made.
+        rows: of all variants.
+        results: of the variants that were built.
     """
     samples = {_name(result): result.latency.report.samples_ms for result in results if result.latency}
     groups: dict[tuple[str, str], list[SummaryRow]] = {}
@@ -84,7 +84,7 @@ def _choose(model: str, device: str, rows: Sequence[SummaryRow], samples: Mappin
     if not able:
         return Choice(model=model, device=device, chosen=None, losers=[_loser(row, None, samples) for row in rows])
     fastest = min(able, key=lambda row: row.latency_ms or 0.0)
-    chosen = next(row for row in able if row is fastest or _compared(fastest, row, samples).verdict == "same")
+    chosen = next(row for row in able if row is fastest or _compare(fastest, row, samples).verdict == "same")
     return Choice(
         model=model,
         device=device,
@@ -107,7 +107,7 @@ def _loser(row: SummaryRow, chosen: SummaryRow | None, samples: Mapping[str, lis
         return Loser(variant=row.variant, why="missed", reason=reason)
     if chosen is None or row.latency_ms is None:
         return Loser(variant=row.variant, why="not measured", reason="not measured")
-    compared = _compared(chosen, row, samples)
+    compared = _compare(chosen, row, samples)
     times = f"{quantities.times(compared.ratio)}, {quantities.times(compared.low)} to {quantities.times(compared.high)}"
     if compared.verdict == "slower":
         why: Why = "slower"
@@ -120,7 +120,7 @@ def _loser(row: SummaryRow, chosen: SummaryRow | None, samples: Mapping[str, lis
     )
 
 
-def _compared(first: SummaryRow, second: SummaryRow, samples: Mapping[str, list[float]]) -> LatencyComparison:
+def _compare(first: SummaryRow, second: SummaryRow, samples: Mapping[str, list[float]]) -> LatencyComparison:
     assert first.percentile is not None
     return compare_latency(samples[first.variant], samples[second.variant], percentile=first.percentile)
 

@@ -1,4 +1,4 @@
-"""The summary in a terminal, or as plain text where there is none."""
+"""The summary in a terminal, or as plain text elsewhere."""
 
 from collections.abc import Sequence
 
@@ -43,8 +43,8 @@ STYLES = {"pass": "green", "fail": "bold red", "not run": "yellow", "failed": "b
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print the table, then missed goals and warnings, one line each.
 
-    ``accuracy`` is top-1, or the SQNR where there are no labels. A terminal gets colours, and as many columns as it has room for;
-    anything else gets plain text of whatever width the content needs.
+    ``accuracy`` is top-1, or the SQNR without labels. A terminal gets colours, and as many columns as fit; other outputs get
+    plain text of any width.
     """
     console = console or SafeConsole()
     cells = [_cells(row) for row in summary.rows]
@@ -64,7 +64,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 
 
 def exit_code(summary: Summary) -> int:
-    """4 when a variant missed its goals, or was not made; else 0."""
+    """4 if a variant missed its goals, or was not built; else 0."""
     return GoalError.exit_code if any(row.verdict in ("fail", *UNMADE) for row in summary.rows) else 0
 
 
@@ -100,7 +100,7 @@ def _cells(row: SummaryRow) -> list[str]:
 
 
 def _left_out(cells: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The columns without which the table fits into a terminal, if it does; all that can be spared where it never does."""
+    """The columns to leave out so that the table fits into a terminal; all optional ones if it never fits."""
     widths = {name: max(map(cell_len, column)) for name, *column in zip(COLUMNS, COLUMNS, *cells, strict=True)}
     left_out: list[str] = []
     for name in SPARED:
@@ -115,11 +115,11 @@ def _rich_table(cells: list[list[str]], left_out: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     shown = [name for name in COLUMNS if name not in left_out]
     for name in shown:
-        # Names fold where even so there is no room; figures and words do not.
+        # Names wrap if there is still too little space; figures and words do not.
         is_name = name in NAMES
         table.add_column(name, justify="right" if name in NUMERIC else "left", overflow="fold", no_wrap=not is_name)
     for row in cells:
-        # Text, not str: a name may hold brackets, which rich would read as markup.
+        # Text, not str: rich would interpret brackets in a name as markup.
         texts = dict(zip(COLUMNS, (Text(cell) for cell in row), strict=True))
         texts["verdict"].stylize(STYLES[row[-1].partition(",")[0]])
         table.add_row(*(texts[name] for name in shown))

@@ -1,4 +1,4 @@
-"""What a package's kernels without a schedule are called, why they have none, and what would help."""
+"""Describe a package's kernels without a schedule: the reasons, and the remedies."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ HEADLINE = "of the estimated time is in kernels without a schedule"
 
 @dataclass(frozen=True)
 class Remedies:
-    """How a user writes what helps."""
+    """The notation of a remedy for users."""
 
     dims: Callable[[Sequence[str]], str]
     """Fixes dynamic dimensions."""
@@ -49,7 +49,7 @@ def unscheduled_headline(part: Unscheduled) -> str:
 
 
 def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[str]:
-    """What there is to say of a package's kernels without a schedule; nothing where all of any weight have one."""
+    """The description of a package's kernels without a schedule; empty if they have no weight."""
     if part is None:
         return
     if part.time_share >= LEAST_SHARE:

@@ -1,1 +1,1 @@
-"""A package in use: from files to its inputs, a run on any device, and what came of it."""
+"""Using a package: inputs from files, a run on any device, and its outputs."""

@@ -1,4 +1,4 @@
-"""Outputs of a package against a reference: arrays, or the source model in its own framework."""
+"""Compare a package's outputs with a reference: arrays, or the source model in its own framework."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.validation import DEFAULT_GOALS, Goals, default_goals
 from tvmake.frontend.options import ImportOptions
 from tvmake.process.command import run_tvmake
-from tvmake.running.arguments import checked
+from tvmake.running.arguments import validate_argument
 from tvmake.storage.temporary import temporary_directory
 from tvmake.validate.numerics import Comparison, NumericsReport
 from tvmake.validate.reference.stored import ReferenceSet
@@ -21,23 +21,25 @@ from tvmake.validate.reference.stored import ReferenceSet
 Outputs = Mapping[str, np.ndarray]
 
 
-def goals_of(precision: str, given: Mapping[str, Any], is_quantized: bool = False) -> Goals:
-    """The goals of a precision, with those that are given over them.
+def goals_of(precision: str, overrides: Mapping[str, Any], is_quantized: bool = False) -> Goals:
+    """The goals of a precision, with overrides.
 
-    A precision of another name than the known ones counts as float32.
+    An unknown precision counts as float32.
 
     Args:
-        is_quantized: whether the source rounds activations itself, to integers or to bfloat16.
+        is_quantized: whether the source itself rounds activations, to integers or to bfloat16.
 
     Raises:
         InputError: a goal is unknown, or its bound is impossible.
     """
-    chosen = checked("validation.goals", Goals, dict(given) if isinstance(given, Mapping) else given)
+    chosen = validate_argument(
+        "validation.goals", Goals, dict(overrides) if isinstance(overrides, Mapping) else overrides
+    )
     return default_goals(precision if precision in DEFAULT_GOALS else "float32", is_quantized).updated(chosen)
 
 
 def against_arrays(got: Outputs, expected: Outputs, goals: Goals) -> NumericsReport:
-    """Compare one run with what is expected of it."""
+    """Compare one run with its expected outputs."""
     comparison = Comparison(goals.model_copy(update={"repeatable": None}))
     comparison.add(expected, got)
     return comparison.report()
@@ -52,26 +54,35 @@ def against_model(
     seed: int,
     goals: Goals,
 ) -> NumericsReport:
-    """Compare runs on random inputs with the source model's, which runs in a process of its own.
+    """Compare runs on random inputs with the source model's, which runs in a separate process.
 
     Args:
-        source_directory: where paths of the source begin.
+        source_directory: the base of the source's relative paths.
 
     Raises:
-        InputError: the model cannot be loaded, or has other inputs or outputs than the package.
+        InputError: the model cannot be loaded, or its inputs or outputs differ from the package's.
         MachineError: its framework is not installed.
     """
     request = ReferenceRequest(model=options, samples=samples, seed=seed)
     with temporary_directory("tvmake-validate-") as directory:
         described, reference = Path(directory) / "signature.json", Path(directory) / "reference.npz"
         stage_json.save(signature, described)
-        # As an import would leave it that knows nothing of the weights.
+        # Like an import without knowledge of the weights.
         source = Path(directory) / "source.json"
         kind = str(options.source_format())
         stage_json.save(SourceRecord(source=options.source, format=kind, files={}, notes={}), source)
-        given = request.model_dump_json(exclude_defaults=True)
+        request_json = request.model_dump_json(exclude_defaults=True)
         run_tvmake(
-            ["step", "reference", str(described), str(source), "--options", given, "--reference", str(reference)],
+            [
+                "step",
+                "reference",
+                str(described),
+                str(source),
+                "--options",
+                request_json,
+                "--reference",
+                str(reference),
+            ],
             source_directory,
             shows_progress=False,
         )

@@ -1,4 +1,4 @@
-"""What came of a run: figures of each output, and the classes with the highest scores."""
+"""The results of a run: figures of each output, and the classes with the highest scores."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,18 +17,18 @@ MOST_LABELS_BYTES = 16 << 20
 
 
 class Score(NamedTuple):
-    """One class of one sample."""
+    """The score of a class for one sample."""
 
     sample: int
-    place: int
-    """Of the class among all, from 0."""
+    class_index: int
+    """The class's index, from 0."""
     label: str
     score: float | None
-    """None for what is no finite number."""
+    """None if the score is not finite."""
 
 
 def summary(name: str, array: np.ndarray) -> dict[str, object]:
-    """Shape, type, range and mean of an output, and how many of its values are no numbers."""
+    """Shape, type, range and mean of an output, and the number of NaN values."""
     values = array.astype(np.float64) if array.dtype.kind not in "b" else array.astype(np.int8)
     finite = values[np.isfinite(values)]
     ends = {"min": float(finite.min()), "mean": float(finite.mean()), "max": float(finite.max())} if finite.size else {}
@@ -41,7 +41,7 @@ def summary(name: str, array: np.ndarray) -> dict[str, object]:
     }
 
 
-def highest(array: np.ndarray, count: int, labels: Sequence[str]) -> list[Score]:
+def top_scores(array: np.ndarray, count: int, labels: Sequence[str]) -> list[Score]:
     """The classes with the highest scores, for each row along the last axis.
 
     Raises:
@@ -49,42 +49,42 @@ def highest(array: np.ndarray, count: int, labels: Sequence[str]) -> list[Score]
     """
     rows = np.asarray(array, np.float64).reshape(-1, array.shape[-1]) if array.ndim else np.asarray([[array]])
     if labels and len(labels) < rows.shape[1]:
-        raise InputError("labels", f"there are {len(labels)}, and {rows.shape[1]} classes", "give one a line")
-    found = []
+        raise InputError("labels", f"{len(labels)} labels for {rows.shape[1]} classes", "write one per line")
+    scores = []
     for sample, row in enumerate(rows):
         order = np.argsort(-np.nan_to_num(row, nan=-np.inf), kind="stable")[:count]
-        for place in order:
-            score = float(row[place]) if np.isfinite(row[place]) else None
-            found.append(Score(sample, int(place), labels[place] if labels else "", score))
-    return found
+        for index in order:
+            score = float(row[index]) if np.isfinite(row[index]) else None
+            scores.append(Score(sample, int(index), labels[index] if labels else "", score))
+    return scores
 
 
 def read_labels(file: Path) -> list[str]:
-    """The names of classes, one a line.
+    """The names of classes, one per line.
 
     Raises:
-        InputError: there is no such file, or it is not text.
+        InputError: the file is missing or not text.
     """
     try:
         lines = read_plain(file, MOST_LABELS_BYTES, "list of labels").decode("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise InputError(str(file), "is not a text file", "give the names of the classes, one a line") from None
+        raise InputError(str(file), "is not a text file", "write the names of the classes, one per line") from None
     except FileNotFoundError:
-        raise InputError(str(file), "no such file", "give the names of the classes, one a line") from None
+        raise InputError(str(file), "no such file", "write the names of the classes, one per line") from None
     return [line.strip() for line in lines if line.strip()]
 
 
 def check_labels(labels: Sequence[str], file: Path, outputs: Sequence[TensorSpec]) -> None:
-    """Refuse, before the run, labels that are fewer than an output's classes.
+    """Refuse, before the run, labels that do not cover an output's classes.
 
     Raises:
-        InputError: they are.
+        InputError: there are fewer labels than classes.
     """
     for spec in outputs:
         classes = spec.shape[-1] if spec.shape else 1
         if isinstance(classes, int) and len(labels) < classes:
-            problem = f"holds {counted(len(labels), 'label')}, and '{spec.name}' has {classes} classes"
-            raise InputError(str(file), problem, "give one a line")
+            problem = f"has {counted(len(labels), 'label')} for the {classes} classes of '{spec.name}'"
+            raise InputError(str(file), problem, "write one per line")
 
 
 def is_outputs(file: Path) -> bool:

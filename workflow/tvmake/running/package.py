@@ -1,4 +1,4 @@
-"""A package in this process: ``tvmake.open("package.tar").run({...})``."""
+"""A package that is loaded into this process: ``tvmake.open("package.tar").run({...})``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.errors import InputError
 from tvmake.options import Positive
+from tvmake.process.cpu_affinity import disable_thread_binding
 from tvmake.process.output import counted
-from tvmake.process.own_cores import stay_on_own_cores
 from tvmake.process.tvm_import import import_tvm
-from tvmake.running.arguments import check_is_no_other, checked, path_of
-from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
+from tvmake.running.arguments import check_is_package, path_of, validate_argument
+from tvmake.running.inputs import Arrays, Fill, as_array, describe_tensor, match_inputs
 
 if TYPE_CHECKING:
     from tvmake.device.local.worker import LoadedPackage
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SourceModel(Protocol):
-    """A model that can be run in its own framework: :class:`tvmake.Model` is one."""
+    """A model that can run in its own framework, such as :class:`tvmake.Model`."""
 
     directory: Path
-    """Where paths of it begin."""
+    """The base of the model's relative paths."""
 
     def import_options(self) -> "ImportOptions":
-        """How it is read."""
+        """How to import it."""
         ...
 
 
 BIG_CORES = 1
-"""Of TVM's ``config_threadpool``: the faster cores first, where there are two kinds; as it does by itself."""
+"""An affinity mode of TVM's ``config_threadpool``, and its default: the faster cores first."""
 
 Given = Mapping[str, np.ndarray] | np.ndarray | None
 
@@ -55,13 +55,13 @@ class Benchmark:
     """Latency of a package; times are in ms."""
 
     samples_ms: tuple[float, ...]
-    """In the order that they were taken; each the mean of ``number`` runs."""
+    """In order of measurement; means of ``number`` runs each."""
     statistics: LatencyStatistics
     load_ms: float
-    """From opening the package to being ready to run."""
+    """The time from opening the package until it can run."""
     first_run_ms: float
     kernels: tuple[KernelRow, ...] = ()
-    """Each kernel's own time, the most expensive first; none unless asked for."""
+    """The time of each kernel, the most expensive first; empty without profiling."""
 
     @property
     def median_ms(self) -> float:
@@ -70,46 +70,52 @@ class Benchmark:
 
     def percentile(self, percent: float) -> float:
         """A percentile of the samples, interpolated linearly; 0 is the fastest, 100 the slowest."""
-        return float(np.percentile(self.samples_ms, checked("percent", Percent, percent)))
+        return float(np.percentile(self.samples_ms, validate_argument("percent", Percent, percent)))
 
     def __repr__(self) -> str:
-        found = self.statistics
-        return f"<tvmake.Benchmark median {found.p50_ms:.4g} ms, p90 {found.p90_ms:.4g} ms, {counted(found.samples, 'sample')}>"
+        statistics = self.statistics
+        return f"<tvmake.Benchmark median {statistics.p50_ms:.4g} ms, p90 {statistics.p90_ms:.4g} ms, {counted(statistics.samples, 'sample')}>"
 
     def _repr_html_(self) -> str:
-        found = self.statistics
-        figures = {"median": found.p50_ms, "p90": found.p90_ms, "p99": found.p99_ms, "minimum": found.min_ms}
-        rows = [(name, f"{value:.4g} ms") for name, value in figures.items()] + [("samples", str(found.samples))]
-        rows += [("noise", reason) for reason in found.noise]
+        statistics = self.statistics
+        figures = {
+            "median": statistics.p50_ms,
+            "p90": statistics.p90_ms,
+            "p99": statistics.p99_ms,
+            "minimum": statistics.min_ms,
+        }
+        rows = [(name, f"{value:.4g} ms") for name, value in figures.items()] + [("samples", str(statistics.samples))]
+        rows += [("noise", reason) for reason in statistics.noise]
         return _table("latency", rows)
 
 
 class Package:
-    """A package, whose code is loaded into this process when it first runs, for as long as the process lives.
+    """A package. Its first run loads its code into this process, where it stays.
 
-    Its digests are checked before that; that its author means well is not: run packages of your own.
+    The package's digests are checked first. This does not protect against malicious authors: run only packages that you trust.
 
-    Threads may share one: their runs take turns. For runs at the same time, open the file once for each thread. It cannot be copied or
-    pickled; another process opens the file itself.
+    Threads may share a package; its runs take turns. For parallel runs, open the file once in each thread. A package cannot be
+    copied or pickled; other processes open the file themselves.
+
 
     Args:
         file: a ``package.tar``.
-        threads: of the CPU that kernels may use, whichever thread runs it; None leaves it to TVM, which takes all cores.
+        threads: the number of CPU threads for kernels; default: TVM's, all cores.
 
     Raises:
-        InputError: the package is damaged, or there is none; or ``threads`` is no number from 1 on.
+        InputError: the package is missing or damaged, or ``threads`` is not a number of at least 1.
     """
 
     def __init__(self, file: Path | str, threads: int | None = None):
         from tvmake.device import store
 
         self.file = path_of("open", "a package.tar", file)
-        check_is_no_other(self.file)
-        self._place_of_file = self.file.absolute()  # whatever directory the process works in later
-        self.threads: int | None = checked("threads", Positive | None, threads)
-        self._turn = RLock()  # TVM's virtual machine keeps inputs and outputs of one run
-        self._place = store.put(self.file, store.store_root())
-        self.manifest: Manifest = store.stored(self._place)
+        check_is_package(self.file)
+        self._absolute_file = self.file.absolute()  # the working directory may change
+        self.threads: int | None = validate_argument("threads", Positive | None, threads)
+        self._turn = RLock()  # TVM's virtual machine stores the inputs and outputs of one run
+        self._directory = store.put(self.file, store.store_root())
+        self.manifest: Manifest = store.stored(self._directory)
 
     @cached_property
     def _loaded(self) -> "LoadedPackage":
@@ -120,15 +126,15 @@ class Package:
         from tvmake.device import store
         from tvmake.device.architecture import check_library
 
-        store.stored(self._place)  # it may have been altered since this package was opened
+        store.stored(self._directory)  # it may have been altered since the package was opened
         if sys.platform == "linux":
-            check_library(self._place / LIBRARY, platform.machine(), str(self.file))
+            check_library(self._directory / LIBRARY, platform.machine(), str(self.file))
         import_tvm()
-        return _loaded(self._place, self.manifest)
+        return _loaded(self._directory, self.manifest)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Names, shapes and types of the inputs, in order; an extent that is a name is open."""
+        """Names, shapes and types of the inputs, in order; a dimension with a name is dynamic."""
         return self.manifest.signature.inputs
 
     @property
@@ -141,20 +147,20 @@ class Package:
 
         Args:
             inputs: arrays by the inputs' names, or the first input.
-            more: the following inputs, in order.
-            fill: ``random``, ``zeros`` or ``ones`` for inputs that are not given; without it all have to be.
+            more: the other inputs, in order.
+            fill: ``random``, ``zeros`` or ``ones`` for missing inputs; default: all inputs are required.
 
         Returns:
-            The outputs by their names in the source model, as arrays of their own.
+            The outputs by their names in the source model, as new arrays.
 
         Raises:
-            InputError: an input is unknown, missing, or of another shape or type, or has values that its type cannot hold; or the
-                package's code is not what its manifest tells.
+            InputError: an input is unknown, missing, or has another shape or type, or values that its type cannot represent; or the
+                package's code does not match its manifest.
             DeviceError: the package is for another processor, or for a device that this machine does not have.
         """
         from tvmake.device.code import check_outputs, checking_arguments
 
-        arrays = fitting(self.manifest.signature, self._given(inputs, more), fill)
+        arrays = match_inputs(self.manifest.signature, self._given(inputs, more), fill)
         with self._turn:
             _use_threads(self.threads)
             with checking_arguments():
@@ -172,18 +178,18 @@ class Package:
         min_repeat_ms: float = 0,
         profile: bool = False,
     ) -> Benchmark:
-        """Time the package here, in a process of its own.
+        """Time the package on this machine, in a separate process.
 
         Args:
-            inputs: what to run it on; random arrays when left out.
-            repeat: samples to take.
-            number: runs that are averaged into one sample.
-            warmup: runs before the first sample.
+            inputs: the inputs to use; default: random arrays.
+            repeat: the number of samples.
+            number: the number of runs that are averaged into one sample.
+            warmup: the number of runs before the first sample.
             min_repeat_ms: raise ``number`` until one sample takes this long.
             profile: also time each kernel, in separate runs.
 
         Raises:
-            InputError: an argument or an input does not fit, or the package's file has changed since it was opened.
+            InputError: an argument or an input is invalid, or the package's file has changed since it was opened.
             DeviceError: this machine cannot run the package.
         """
         from tvmake.config.benchmark import Measurement
@@ -192,15 +198,15 @@ class Package:
         from tvmake.running.run import run
 
         self._check_file()
-        arrays = fitting(self.manifest.signature, self._given(inputs, ()), "random" if inputs is None else None)
-        wanted = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
-        how = checked("", Measurement, {**wanted, "profile_ops": profile})
+        arrays = match_inputs(self.manifest.signature, self._given(inputs, ()), "random" if inputs is None else None)
+        options = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
+        how = validate_argument("", Measurement, {**options, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
-        done = run(self._place_of_file, self.manifest, device, arrays, how)
-        assert done.latency is not None
-        timing = done.result.timing
+        finished = run(self._absolute_file, self.manifest, device, arrays, how)
+        assert finished.latency is not None
+        timing = finished.result.timing
         return Benchmark(
-            tuple(timing.samples_ms), done.latency, timing.load_ms, timing.first_run_ms, tuple(done.kernels)
+            tuple(timing.samples_ms), finished.latency, timing.load_ms, timing.first_run_ms, tuple(finished.kernels)
         )
 
     def validate(
@@ -212,21 +218,21 @@ class Package:
         seed: int = 0,
         goals: Mapping[str, Any] | None = None,
     ) -> "NumericsReport":
-        """Compare what the package gives with a reference.
+        """Compare the package's outputs with a reference.
 
         Args:
-            reference: the outputs that are expected of ``inputs``, by name, or the array of the only one; or the source model
-                (``tvmake.load(…)``), which is run in its own framework.
-            inputs: what ``reference`` is the outputs of; for a source model random inputs are drawn.
-            samples: how many inputs to draw.
-            seed: of the inputs that are drawn.
-            goals: bounds, by the keys of ``validation.goals`` in a config, over the precision's own.
+            reference: the expected outputs for ``inputs``, by name, or the array of the only one; or the source model
+                (``tvmake.load(…)``), which runs in its own framework.
+            inputs: the inputs of ``reference``; for a source model random inputs are generated.
+            samples: the number of inputs to generate.
+            seed: the seed of generated inputs.
+            goals: bounds, by the keys of ``validation.goals`` in a config, which override the precision's.
 
         Returns:
-            Figures, and the goals that are missed; ``passed`` is the verdict.
+            Figures, and the missed goals; ``passed`` is the verdict.
 
         Raises:
-            InputError: inputs or reference do not fit the package, a goal is unknown, or another argument makes no sense.
+            InputError: inputs or reference do not match the package, a goal is unknown, or an argument is invalid.
             MachineError: the source model's framework is not installed.
             DeviceError: this machine cannot run the package.
         """
@@ -234,14 +240,14 @@ class Package:
 
         if reference is None or isinstance(reference, str | Path | Package):
             source = repr(str(reference)) if isinstance(reference, str | Path) else "…"
-            remedy = f"give tvmake.load({source}), or the outputs that are expected"
-            raise InputError("reference", f"a {type(reference).__name__} is no model and no arrays", remedy)
+            remedy = f"use tvmake.load({source}), or the expected outputs"
+            raise InputError("reference", f"a {type(reference).__name__} is neither a model nor arrays", remedy)
         if isinstance(reference, SourceModel) and inputs is not None:
-            remedy = "leave them out; for inputs of yours give what the model makes of them as reference"
-            raise InputError("inputs", "for a source model random inputs are drawn", remedy)
+            remedy = "leave them out; to use your inputs, pass the model's outputs for them as reference"
+            raise InputError("inputs", "a source model is compared on random inputs", remedy)
         bounds = goals_of(self.manifest.precision, goals or {}, self.manifest.is_source_quantized)
         if isinstance(reference, SourceModel):
-            samples, seed = checked("samples", Positive, samples), checked("seed", Seed, seed)
+            samples, seed = validate_argument("samples", Positive, samples), validate_argument("seed", Seed, seed)
             options = reference.import_options()
             return against_model(self.run, self.manifest.signature, options, reference.directory, samples, seed, bounds)
         return against_arrays(self.run(inputs), self._expected(reference), bounds)
@@ -249,44 +255,44 @@ class Package:
     def _given(self, inputs: Given, more: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
         if inputs is None or isinstance(inputs, Mapping):
             if more:
-                raise InputError("inputs", "are given by name and by place", "give one mapping, or arrays in order")
+                raise InputError("inputs", "are passed by name and by position", "pass one mapping, or arrays in order")
             return dict(inputs or {})
         arrays = (inputs, *more)
         if len(arrays) > len(self.inputs):
-            names = "; ".join(map(described, self.inputs))
-            raise InputError("inputs", f"{len(arrays)} were given", f"the package takes {names}")
+            names = "; ".join(map(describe_tensor, self.inputs))
+            raise InputError("inputs", f"{len(arrays)} were passed", f"the package takes {names}")
         return {spec.name: array for spec, array in zip(self.inputs, arrays, strict=False)}
 
     def _expected(self, reference: Given) -> dict[str, np.ndarray]:
         names = [spec.name for spec in self.outputs]
         if isinstance(reference, Mapping):
-            given = {name: as_array(f"reference '{name}'", array) for name, array in reference.items()}
+            arrays = {name: as_array(f"reference '{name}'", array) for name, array in reference.items()}
         else:
-            given = {} if reference is None else {names[0]: as_array("reference", reference)}
-        unknown = [name for name in given if name not in names]
-        if unknown or not given:
-            problem = f"the package has no output '{unknown[0]}'" if unknown else "there is none to compare with"
-            raise InputError("reference", problem, f"it gives {'; '.join(map(described, self.outputs))}")
-        return given
+            arrays = {} if reference is None else {names[0]: as_array("reference", reference)}
+        unknown = [name for name in arrays if name not in names]
+        if unknown or not arrays:
+            problem = f"the package has no output '{unknown[0]}'" if unknown else "there is no output to compare"
+            raise InputError("reference", problem, f"its outputs are {'; '.join(map(describe_tensor, self.outputs))}")
+        return arrays
 
     def _check_file(self) -> None:
-        """Refuse to time another package than the one that was opened."""
+        """Refuse to time a file that changed after it was opened."""
         from tvmake.artifact.package import inspect
 
-        if inspect(self._place_of_file).own_sha256 != self.manifest.own_sha256:
+        if inspect(self._absolute_file).own_sha256 != self.manifest.own_sha256:
             raise InputError(str(self.file), "has changed since it was opened", "open it again")
 
     def __reduce__(self) -> NoReturn:
         again = f"tvmake.open({str(self.file)!r})"
-        raise TypeError(f"a package that is open cannot be copied or pickled; open it again: {again}")
+        raise TypeError(f"an open package cannot be copied or pickled; open it again: {again}")
 
     def __repr__(self) -> str:
-        inputs, outputs = (", ".join(map(described, specs)) for specs in (self.inputs, self.outputs))
+        inputs, outputs = (", ".join(map(describe_tensor, specs)) for specs in (self.inputs, self.outputs))
         return f"<tvmake.Package {self._variant()}: {inputs} -> {outputs}>"
 
     def _repr_html_(self) -> str:
-        rows = [("input", described(spec)) for spec in self.inputs]
-        rows += [("output", described(spec)) for spec in self.outputs]
+        rows = [("input", describe_tensor(spec)) for spec in self.inputs]
+        rows += [("output", describe_tensor(spec)) for spec in self.outputs]
         return _table(self._variant(), rows)
 
     def _variant(self) -> str:
@@ -294,19 +300,19 @@ class Package:
 
 
 class _Pool(local):
-    """TVM's pool of worker threads, of which each thread that runs kernels has one."""
+    """The size of TVM's pool of worker threads, of which each thread that runs kernels has its own."""
 
     def __init__(self) -> None:
-        stay_on_own_cores()
+        disable_thread_binding()
         self.threads: int | None = None
-        """As it was set last; None as it is made."""
+        """The last setting; None for the initial state."""
 
 
 _pool = _Pool()
 
 
 def _use_threads(threads: int | None) -> None:
-    """Have kernels that this thread runs from now on use so many threads; None for all cores."""
+    """Set the number of threads for kernels that this thread runs; None: all cores."""
     if threads != _pool.threads:
         import_tvm()
         import tvm
@@ -315,16 +321,16 @@ def _use_threads(threads: int | None) -> None:
         _pool.threads = threads
 
 
-def _loaded(place: Path, manifest: Manifest) -> "LoadedPackage":
+def _loaded(directory: Path, manifest: Manifest) -> "LoadedPackage":
     from tvmake.device.local.worker import LoadedPackage
     from tvmake.errors import DeviceError
 
     try:
-        return LoadedPackage(place, manifest)
+        return LoadedPackage(directory, manifest)
     except (OSError, RuntimeError) as error:
         line = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         raise DeviceError(
-            str(place), f"cannot be loaded here: {line}", "`tvmake doctor` says what this machine has"
+            str(directory), f"cannot be loaded here: {line}", "`tvmake doctor` lists what this machine has"
         ) from None
 
 

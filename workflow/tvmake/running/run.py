@@ -1,4 +1,4 @@
-"""One run of a package, on any device."""
+"""Run a package once, on any device."""
 
 import zipfile
 from collections.abc import Mapping
@@ -21,21 +21,21 @@ from tvmake.storage.temporary import temporary_directory
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave."""
+    """The results of a run."""
 
     outputs: dict[str, np.ndarray]
-    """By their names in the source model."""
+    """Outputs by their names in the source model."""
     result: RunResult
 
     @property
     def latency(self) -> LatencyStatistics | None:
-        """Of the measured runs; None where nothing was measured."""
+        """Statistics of the measured runs; None without a measurement."""
         samples = self.result.timing.samples_ms
         return latency_statistics(samples) if samples else None
 
     @property
     def kernels(self) -> list[KernelRow]:
-        """Times by kernel, the most expensive first; none where nothing was profiled."""
+        """Times by kernel, the most expensive first; empty without profiling."""
         calls = [KernelCall(kernel=op.name, duration_ms=op.ms) for op in self.result.timing.op_runs]
         return kernel_table(calls, len({op.run for op in self.result.timing.op_runs})) if calls else []
 
@@ -47,10 +47,10 @@ def run(
     inputs: Mapping[str, np.ndarray],
     measurement: Measurement | None = None,
 ) -> Run:
-    """Bring a package to a device unless it is there, and run it once, or as often as a measurement asks.
+    """Copy a package to a device if necessary, and run it once, or as often as a measurement requires.
 
     Args:
-        inputs: all of the package's, as they are (:func:`tvmake.running.inputs.fitting`).
+        inputs: all inputs of the package, with their exact types (:func:`tvmake.running.inputs.match_inputs`).
 
     Raises:
         InputError: the package is damaged.
@@ -59,15 +59,15 @@ def run(
     deployment = device.push(package)
     check_package(device.fingerprint(manifest.device_kind), manifest)
     with temporary_directory("tvmake-run-") as directory:
-        given, made = Path(directory) / "inputs.npz", Path(directory) / "outputs.npz"
-        write_inputs(inputs, given)
-        result = device.execute(deployment, RunRequest(samples=1, measurement=measurement), given, made)
+        inputs_file, outputs_file = Path(directory) / "inputs.npz", Path(directory) / "outputs.npz"
+        write_inputs(inputs, inputs_file)
+        result = device.execute(deployment, RunRequest(samples=1, measurement=measurement), inputs_file, outputs_file)
         try:
-            with zipfile.ZipFile(made) as archive:
+            with zipfile.ZipFile(outputs_file) as archive:
                 outputs = {
                     spec.name: read_array(archive, member("output", spec.name, 0), spec.dtype)
                     for spec in manifest.signature.outputs
                 }
         except DAMAGE as error:
-            raise DeviceError(f"device '{device.name}'", f"gave no readable outputs: {error}") from None
+            raise DeviceError(f"device '{device.name}'", f"returned no readable outputs: {error}") from None
     return Run(outputs, result)

@@ -1,4 +1,4 @@
-"""A package tests itself: its own samples, run on any device, against what the original framework made of them."""
+"""A package's self-test: its samples, run on any device, compared with the original framework's outputs."""
 
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -22,12 +22,12 @@ from tvmake.validate.figures import OutputFigures
 from tvmake.validate.numerics import Comparison, Outputs
 from tvmake.validate.verdict import MissedGoal, is_discrete
 
-MAKE_ONE = "make it again with `export.self_test` in the config, or `tvmake compile --self-test`"
+MAKE_ONE = "rebuild it with `export.self_test` in the config, or `tvmake compile --self-test`"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One output of one sample, compared; ``figures`` is None where the outputs could not be compared."""
+    """The comparison of one output of one sample; ``figures`` is None if the outputs could not be compared."""
 
     sample: int
     output: str
@@ -36,15 +36,15 @@ class Checked:
 
     @property
     def is_discrete(self) -> bool:
-        """Whether equality is what counts."""
+        """Whether the output is judged by equality."""
         return self.figures is not None and is_discrete(self.figures)
 
 
 def self_test_of(manifest: Manifest, where: str) -> SelfTest:
-    """What a package tests itself by.
+    """A package's self-test.
 
     Raises:
-        InputError: it has no samples, or no bounds to judge them by, or bounds that another version of tvmake knows.
+        InputError: it has no samples or no bounds, or bounds that are unknown to this version of tvmake.
     """
     described = manifest.self_test
     if described is None:
@@ -53,20 +53,18 @@ def self_test_of(manifest: Manifest, where: str) -> SelfTest:
         why_not = f": {described.why_not}" if described.why_not else ""
         raise InputError(where, f"has no self-test{why_not}", MAKE_ONE)
     if not described.goals:
-        raise InputError(
-            where, "has no self-test: it states no bounds, so that whatever a device gives would pass", MAKE_ONE
-        )
+        raise InputError(where, "has no self-test: it has no bounds, so any output would pass", MAKE_ONE)
     try:
         Goals.model_validate(described.goals)
     except ValidationError as error:
         goal = ".".join(str(part) for part in error.errors()[0]["loc"])
-        problem = f"its self-test has a goal that this tvmake cannot judge by: {goal}"
-        raise InputError(where, problem, "use the tvmake that made it") from None
+        problem = f"its self-test has a goal that this tvmake does not know: {goal}"
+        raise InputError(where, problem, "use the tvmake that built it") from None
     return described
 
 
 def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Checked]:
-    """Run a package's own samples on a device, and judge them.
+    """Run a package's samples on a device, and compare the outputs.
 
     Raises:
         InputError: the package is damaged, or has no samples.
@@ -78,17 +76,17 @@ def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Che
     samples = store.store_root() / deployment.package_sha256 / SELF_TEST
     _check_samples(samples, str(package))
     with temporary_directory("tvmake-self-test-") as directory:
-        made = Path(directory) / "outputs.npz"
+        outputs_file = Path(directory) / "outputs.npz"
         try:
-            device.execute(deployment, RunRequest(samples=described.samples), samples, made)
+            device.execute(deployment, RunRequest(samples=described.samples), samples, outputs_file)
         except InputError as error:
             if error.where != GIVEN:
                 raise
-            raise InputError(str(package), f"{SELF_TEST} does not fit: {error.problem}", MAKE_ONE) from None
+            raise InputError(str(package), f"{SELF_TEST} does not match: {error.problem}", MAKE_ONE) from None
         try:
-            got = zipfile.ZipFile(made)
+            got = zipfile.ZipFile(outputs_file)
         except DAMAGE as error:
-            raise DeviceError(f"device '{device.name}'", f"gave no readable outputs: {error}") from None
+            raise DeviceError(f"device '{device.name}'", f"returned no readable outputs: {error}") from None
         with got, zipfile.ZipFile(samples) as expected:
             return list(check_self_test(described, manifest.signature.outputs, expected, got))
 
@@ -98,20 +96,20 @@ def _check_samples(samples: Path, where: str) -> None:
         with zipfile.ZipFile(samples) as archive:
             check_stored(archive)
     except DAMAGE as error:
-        raise InputError(where, f"{SELF_TEST} is not as tvmake writes it: {reason(error)}", MAKE_ONE) from None
+        raise InputError(where, f"{SELF_TEST} was not written by tvmake: {reason(error)}", MAKE_ONE) from None
 
 
 def check_self_test(
     described: SelfTest, outputs: Sequence[TensorSpec], expected: zipfile.ZipFile, got: zipfile.ZipFile
 ) -> Iterator[Checked]:
-    """Judge each output of each sample by the goals that the package states.
+    """Judge each output of each sample by the package's goals.
 
     Args:
         expected: the package's samples.
-        got: what a device made of them.
+        got: the device's outputs.
 
     Raises:
-        InputError: the samples, or what was made of them, cannot be read.
+        InputError: the samples or outputs cannot be read.
     """
     goals = Goals.model_validate(described.goals)
     for number in range(described.samples):

@@ -1,1 +1,1 @@
-"""Files: atomic writes, digests, archives, directories that are shared, and where tvmake keeps things."""
+"""Files: atomic writes, digests, archives, shared directories, and the locations of tvmake's own files."""

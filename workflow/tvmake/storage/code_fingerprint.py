@@ -1,9 +1,8 @@
-"""What a stage's code is, as a digest: its modules and the versions of the libraries they import.
+"""Fingerprints of a stage's code: digests of its modules, and the versions of the libraries that they import.
 
-Snakemake does not see changes in imported packages, so every rule carries this digest as a parameter. The modules
-are found by following ``import`` lines from the stage's own module, including those inside functions and without those
-for type checkers, and the names of what is started in processes of its own, so a stage reruns exactly when code it can
-reach changes.
+Snakemake does not see changes in imported packages, so every rule has this fingerprint as a parameter. The modules are
+found by following ``import`` statements from the stage's module, including those inside functions and without those for
+type checkers, and the entry points of child processes. A stage reruns exactly if code that it can reach changes.
 """
 
 import hashlib
@@ -38,7 +37,7 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n)+", re.MULTIL
 
 
 _STARTED = re.compile(rf'"({PACKAGE}(?:\.\w+)+):\w+"|"-m", "({PACKAGE}(?:\.\w+)+)"(?:, "({PACKAGE}(?:\.\w+)+)")?')
-"""Code that runs in processes of its own: ``"module:function"``, and what ``python -m`` is told to run."""
+"""Entry points of child processes: ``"module:function"``, and the arguments of ``python -m``."""
 
 
 @cache
@@ -55,14 +54,14 @@ def fingerprint(*roots: str) -> str:
 
 
 def parts(*roots: str) -> dict[str, str]:
-    """What :func:`fingerprint` is a digest of: modules with the digests of their texts, libraries with their versions."""
+    """The parts of a :func:`fingerprint`: the digest of each module's text, and the version of each library."""
     modules, libraries = reachable(*roots)
     distributions = [name for library in libraries for name in DISTRIBUTIONS[library]]
     return {module: _digest(module) for module in modules} | {name: version(name) for name in distributions}
 
 
 def reachable(*roots: str) -> tuple[list[str], list[str]]:
-    """The package's modules reachable from ``roots``, and the result-changing libraries they import; both sorted."""
+    """The package's modules that ``roots`` import, and the libraries among them that can change results; both sorted."""
     modules: set[str] = set()
     libraries: set[str] = set()
     pending = list(roots)
@@ -82,22 +81,22 @@ def reachable(*roots: str) -> tuple[list[str], list[str]]:
     return sorted(modules), sorted(libraries)
 
 
-def foreign(*roots: str) -> list[str]:
-    """Top-level names of all that modules reachable from ``roots`` import besides the package and Python's own library."""
+def third_party_imports(*roots: str) -> list[str]:
+    """Top-level names of the third-party packages that modules reachable from ``roots`` import."""
     modules, _ = reachable(*roots)
     names = {name.partition(".")[0] for module in modules for name in _imports(module)}
     return sorted(names - {PACKAGE, ""} - sys.stdlib_module_names)
 
 
 def changed_at(*roots: str) -> float:
-    """When the newest of the modules reachable from ``roots`` was written, in seconds since 1970."""
+    """When the newest of the modules reachable from ``roots`` was modified, in seconds since 1970."""
     modules, _ = reachable(*roots)
     return max(file.stat().st_mtime for module in modules if (file := _file(module)) is not None)
 
 
 @cache
 def version(distribution: str) -> str:
-    """A library's installed version, or ``absent``."""
+    """The installed version of a library, or ``absent``."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -131,15 +130,15 @@ def _imports(module: str) -> tuple[str, ...]:
     return (*_resolve(_IMPORT.findall(source)), *(name for names in _STARTED.findall(source) for name in names if name))
 
 
-def _resolve(found: Iterable[tuple[str, str, str]]) -> Iterable[str]:
-    for source, names, plain in found:
+def _resolve(statements: Iterable[tuple[str, str, str]]) -> Iterable[str]:
+    for source, names, plain in statements:
         if plain:
             yield from (name.split(" as ")[0].strip() for name in plain.split(","))
             continue
         yield source
-        for given in names.strip("()").replace("\n", " ").split(","):
+        for entry in names.strip("()").replace("\n", " ").split(","):
             # `from tvmake.frontend import zoo` names a module, `from tvmake.errors import InputError` does not.
-            name = given.split(" as ")[0].strip()
+            name = entry.split(" as ")[0].strip()
             submodule = f"{source}.{name}"
             if name and source.startswith(PACKAGE) and _file(submodule):
                 yield submodule

@@ -1,4 +1,4 @@
-"""Where tvmake keeps things on this machine: its home, caches and data, and Snakemake's state in a project.
+"""The locations of tvmake's own files: its home, caches and data, and Snakemake's state in a project.
 
 ``TVMAKE_HOME`` replaces the user's directories. Every process of tvmake imports this module, so it imports little.
 """
@@ -7,23 +7,23 @@ import os
 from pathlib import Path
 
 HOME_VARIABLE = "TVMAKE_HOME"
-"""Names the directory that holds everything of tvmake's that is not part of a project."""
+"""The variable for the directory of all of tvmake's files that do not belong to a project."""
 
 SNAKEMAKE_STATE = Path(".snakemake")
-"""Snakemake's directory in a project, where tvmake has its notes on that project as well."""
+"""Snakemake's state directory in a project; tvmake stores its notes on the project there too."""
 
 LOGS = "logs"
 """The directory of logs in a project."""
 
 
 def home() -> Path | None:
-    """The directory that ``TVMAKE_HOME`` names; None where it is unset or empty."""
+    """The directory in ``TVMAKE_HOME``; None if the variable is unset or empty."""
     directory = os.environ.get(HOME_VARIABLE)
     return Path(directory) if directory else None
 
 
 def cache_directory(name: str) -> Path:
-    """``$TVMAKE_HOME/<name>``, or a directory of the user's cache: what can be made again."""
+    """``$TVMAKE_HOME/<name>``, or a directory of the user's cache, for files that can be recomputed."""
     directory = home()
     if directory is None:
         from platformdirs import user_cache_path
@@ -33,7 +33,7 @@ def cache_directory(name: str) -> Path:
 
 
 def data_directory(name: str) -> Path:
-    """``$TVMAKE_HOME/<name>``, or a directory of the user's data: what is kept for good."""
+    """``$TVMAKE_HOME/<name>``, or a directory of the user's data, for files that cannot be recomputed."""
     directory = home()
     if directory is None:
         from platformdirs import user_data_path

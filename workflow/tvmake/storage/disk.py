@@ -1,4 +1,4 @@
-"""The operating system's refusals, in a store's terms."""
+"""Errors of the operating system as messages about a store."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _CHOOSE = f"make it accessible, or choose another directory ({_NAMED})"
 
 @contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """Turn any failure to write ``path`` into one clear line.
+    """Turn a failure to write ``path`` into a message.
 
     Raises:
         MachineError: no space, no permission, a read-only or failing file system.
@@ -33,7 +33,7 @@ def saving(path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn a failure to read ``path`` into one clear line; a missing file stays a FileNotFoundError.
+    """Turn a failure to read ``path`` into a message; a missing file stays a FileNotFoundError.
 
     Raises:
         MachineError: no permission, or a failing disk or network file system.
@@ -57,10 +57,10 @@ def sync_directory(directory: Path) -> None:
 
 
 def append(path: Path, lines: bytes) -> None:
-    """Add complete lines to a file and wait for the disk; what a killed writer left without its end gets one first.
+    """Append complete lines to a file and wait for the disk. An incomplete last line of a killed writer is ended first.
 
     Raises:
-        MachineError: they could not be written; the file is as it was.
+        MachineError: they could not be written; the file is unchanged.
     """
     with saving(path):
         is_new = not path.exists()
@@ -70,9 +70,9 @@ def append(path: Path, lines: bytes) -> None:
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 lines = b"\n" + lines
             try:
-                left = memoryview(lines)
-                while left:
-                    left = left[os.write(handle, left) :]
+                remaining = memoryview(lines)
+                while remaining:
+                    remaining = remaining[os.write(handle, remaining) :]
                 os.fsync(handle)
             except OSError:
                 os.ftruncate(handle, size)

@@ -1,4 +1,4 @@
-"""JSON documents that may come from elsewhere, as pydantic models."""
+"""JSON documents from outside, as pydantic models."""
 
 from typing import Any, TypeVar
 
@@ -8,34 +8,34 @@ from pydantic_core import CoreSchema, from_json
 Model = TypeVar("Model", bound=BaseModel)
 
 CONTAINERS = ("list", "tuple", "set", "frozenset", "dict")
-"""Of pydantic's schemas, those whose values are without number."""
+"""Pydantic's schema types with any number of values."""
 
 
 class FailsFast:
-    """For a model, before ``BaseModel``: a list or mapping is left at its first wrong value.
+    """A mixin, before ``BaseModel``: validation of a list or mapping stops at its first error.
 
-    Pydantic goes on by default, and a megabyte of wrong values costs it a gigabyte of errors, of which one is told.
+    Pydantic continues by default: a megabyte of invalid values costs a gigabyte of errors, of which one is reported.
     """
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler, /) -> CoreSchema:
-        """As any model's, with containers that fail fast."""
+        """The model's schema, with containers that fail fast."""
         schema: CoreSchema = _failing_fast(handler(source))
         return schema
 
 
 def parse(kind: type[Model], data: bytes) -> Model:
-    """The model that a JSON document is.
+    """Parse a JSON document as a model.
 
-    Its values are made once and then looked at: where pydantic reads JSON itself, each of its errors holds a copy.
+    The JSON is parsed before validation: if pydantic parses it, each of its errors has a copy of the document.
 
     Raises:
-        pydantic.ValidationError: it is not JSON, or no such document.
+        pydantic.ValidationError: it is not JSON, or does not match the model.
     """
     try:
         value = from_json(data)
     except ValueError:
-        return kind.model_validate_json(data)  # which says where
+        return kind.model_validate_json(data)  # its error has the position
     return kind.model_validate(value)
 
 

@@ -1,8 +1,8 @@
 """Atomic writes and digests.
 
-A reader never meets half a file: content goes to a temporary file in the same directory and is renamed over the
-destination once it is complete and flushed. A process that is killed leaves at most a ``.tvmake-*`` directory behind, which the
-next writer to that directory removes (see :mod:`tvmake.storage.temporary`).
+Readers never see a partial file: content goes to a temporary file in the same directory, which is renamed to the
+destination after it is complete and flushed. A killed process leaves at most a ``.tvmake-*`` directory, which the next
+writer to that directory removes (see :mod:`tvmake.storage.temporary`).
 """
 
 import errno
@@ -19,22 +19,22 @@ from tvmake.errors import MachineError
 from tvmake.storage.permissions import DENIED, how_to_permit, umask
 from tvmake.storage.plain_files import open_plain
 from tvmake.storage.refusals import NO_SPACE, no_space, too_large
-from tvmake.storage.temporary import held_directory
+from tvmake.storage.temporary import locked_directory
 
 TEMPORARY_PREFIX = ".tvmake-"
 NEW = "new"
 
 
 def digest_bytes(data: bytes) -> str:
-    """sha256 of ``data``, in full, as hex."""
+    """sha256 of ``data`` as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def digest_file(path: Path | str) -> str:
-    """sha256 of a file's content, in full, as hex.
+    """sha256 of a file's content as 64 hexadecimal digits.
 
     Raises:
-        OSError: it cannot be read, or is no plain file.
+        OSError: it cannot be read, or is not a plain file.
     """
     with open_plain(path) as file:
         return _digest_stream(file)
@@ -48,18 +48,18 @@ def _digest_stream(file: IO[bytes]) -> str:
 
 
 def canonical_json(value: Any) -> str:
-    """One spelling for equal values: sorted keys, no spaces, no NaN."""
+    """JSON with one representation for equal values: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 @contextmanager
 def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | None = None) -> Iterator[Path]:
-    """Give a temporary path beside ``destination``; rename it there when the block ends without an error.
+    """Yield a temporary path beside ``destination``, and rename it to the destination if the block ends without an error.
 
     Args:
-        suffix: the temporary file's suffix, for writers that go by it; by default the destination's.
-        aside: where on the same disk the temporary path is instead, as the directory is listed for what killed writers left:
-            for destinations among thousands of files.
+        suffix: the temporary file's suffix, for writers that depend on it; default: the destination's.
+        aside: another directory of the same disk for the temporary file. The directory is listed to remove the files of killed
+            writers, which is slow beside thousands of files.
 
     Raises:
         MachineError: the directory cannot be written, or the disk is full.
@@ -79,9 +79,9 @@ def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | N
 
 @contextmanager
 def atomic_directory(destination: Path) -> Iterator[Path]:
-    """Give a temporary directory beside ``destination``; put it there when the block ends without an error.
+    """Yield a temporary directory beside ``destination``, and move it there if the block ends without an error.
 
-    A directory, link or file that is there already is replaced.
+    An existing directory, link or file is replaced.
 
     Raises:
         MachineError: as for :func:`atomic_path`.
@@ -102,7 +102,7 @@ def atomic_directory(destination: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_directory(parent: Path) -> Iterator[Path]:
-    """Give a directory inside ``parent``, on its disk, to work in; it is gone afterwards.
+    """Yield a temporary directory inside ``parent``, which is removed after the block.
 
     Raises:
         MachineError: as for :func:`atomic_path`.
@@ -113,21 +113,21 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
-    """A directory for what is to be moved to ``destination``, removed with the block.
+    """Yield a directory for a file that will be moved to ``destination``; removed after the block.
 
     Args:
-        aside: a directory of the same file system to make it in; by default ``destination`` 's.
+        aside: a directory of the same file system; default: the destination's.
 
     Raises:
-        MachineError: nothing can be written there.
+        MachineError: the directory cannot be written.
     """
-    place = destination.parent if aside is None else aside
+    directory = destination.parent if aside is None else aside
     with ExitStack() as stack:
         with making_directories(destination):
-            for parent in (destination.parent, place):
+            for parent in (destination.parent, directory):
                 parent.mkdir(parents=True, exist_ok=True)
-            directory = stack.enter_context(held_directory(place, TEMPORARY_PREFIX))
-        yield directory
+            temporary = stack.enter_context(locked_directory(directory, TEMPORARY_PREFIX))
+        yield temporary
 
 
 def write_bytes(destination: Path, data: bytes, *, aside: Path | None = None) -> None:
@@ -149,7 +149,7 @@ def write_json(destination: Path, value: Any) -> None:
 
 @contextmanager
 def writing(destination: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to write ``destination`` into one clear line.
+    """Turn the operating system's failure to write ``destination`` into a message.
 
     Raises:
         MachineError: no space, a limit on file sizes, no permission, or a read-only file system.
@@ -169,7 +169,7 @@ def writing(destination: Path) -> Iterator[None]:
             raise MachineError(
                 str(destination),
                 f"cannot be written ({os.strerror(error.errno)})",
-                "move what is in its place, or in that of its directory, elsewhere",
+                "move the file that has its name, or its directory's name, elsewhere",
             ) from error
         if error.errno in DENIED:
             problem = f"cannot be written ({os.strerror(error.errno)})"
@@ -179,7 +179,7 @@ def writing(destination: Path) -> Iterator[None]:
 
 @contextmanager
 def making_directories(destination: Path) -> Iterator[None]:
-    """As :func:`writing`, where directories are made for ``destination``: /proc and the like have the kernel's own files alone."""
+    """Like :func:`writing`, for creating directories: /proc and the like accept no directories of users."""
     with writing(destination):
         try:
             yield

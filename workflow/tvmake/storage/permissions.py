@@ -1,4 +1,4 @@
-"""What keeps a process from a file or directory, and what would let it in."""
+"""Find what denies a process access to a file or directory, and how to permit it."""
 
 import errno
 import os
@@ -10,41 +10,41 @@ from tvmake.errors import InputError, MachineError
 from tvmake.storage.directories import HOME_VARIABLE, cache_directory, data_directory
 
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""The system's codes for what it does not permit."""
+"""The system's codes for denied access."""
 
 _BITS = {os.R_OK: stat.S_IRUSR, os.W_OK: stat.S_IWUSR, os.X_OK: stat.S_IXUSR}
 
 
-def obstacle(place: Path, wanted: int = os.W_OK) -> Path | None:
-    """The first directory on the way to a place that keeps this process from it, or the place itself.
+def obstacle(path: Path, access: int = os.W_OK) -> Path | None:
+    """The first directory on the way to a path that denies this process access, or the path itself.
 
     Args:
-        place: a file or directory; for one that is not there, the directory where it would be made decides.
-        wanted: :data:`os.R_OK` or :data:`os.W_OK`.
+        path: a file or directory; if it does not exist, its future directory decides.
+        access: :data:`os.R_OK` or :data:`os.W_OK`.
 
     Returns:
-        None where neither owner nor mode is in the way.
+        None if neither owner nor mode denies access.
     """
-    place = Path(os.path.abspath(place))  # noqa: PTH100  # links are followed as the system does
-    for above in reversed(place.parents):
-        if above.exists() and not os.access(above, os.X_OK):
-            return above
-    while not os.path.lexists(place):
-        place = place.parent
-    needed = wanted | os.X_OK if place.is_dir() else wanted
-    return None if os.access(place, needed) else place
+    path = Path(os.path.abspath(path))  # noqa: PTH100  # the system resolves links
+    for parent in reversed(path.parents):
+        if parent.exists() and not os.access(parent, os.X_OK):
+            return parent
+    while not os.path.lexists(path):
+        path = path.parent
+    needed = access | os.X_OK if path.is_dir() else access
+    return None if os.access(path, needed) else path
 
 
-def unreadable(
-    path: Path | str, error: OSError, otherwise: str = "name a plain file", where: str | None = None
+def unreadable_error(
+    path: Path | str, error: OSError, fallback: str = "name a plain file", where: str | None = None
 ) -> InputError:
-    """What to say of a file that the system does not let this process read, with what would let it.
+    """The error for an unreadable file, with the change that would permit access.
 
     Args:
-        otherwise: what to do where neither owner, mode nor disk is in the way.
-        where: what the user wrote for the file, if not its path.
+        fallback: the remedy if neither owner, mode nor disk is the cause.
+        where: the user's name for the file, if not its path.
     """
-    remedy = otherwise
+    remedy = fallback
     if error.errno in DENIED:
         remedy = how_to_permit(Path(path), os.R_OK)
     elif error.errno in (errno.EIO, errno.ESTALE):
@@ -52,33 +52,35 @@ def unreadable(
     return InputError(where or str(path), f"cannot be read: {(error.strerror or str(error)).lower()}", remedy)
 
 
-def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:
-    """What to do about a place that this process may not read or write: one line, for what is in the way.
+def how_to_permit(path: Path, access: int = os.W_OK) -> str:
+    """The remedy for a path that this process may not read or write, in one line.
 
     Args:
-        place: as for :func:`obstacle`.
-        wanted: as for :func:`obstacle`.
+        path: as for :func:`obstacle`.
+        access: as for :func:`obstacle`.
     """
-    otherwise = _another_place(place) if wanted == os.W_OK else "work with a copy"
-    found = obstacle(place, wanted) or obstacle(Path(place).parent, wanted)
-    if found is None:
+    otherwise = _alternative(path) if access == os.W_OK else "work with a copy"
+    denied = obstacle(path, access) or obstacle(Path(path).parent, access)
+    if denied is None:
         return f"see its owner, mode and attributes (ls -ld, lsattr), or {otherwise}"
-    about = found.stat()
-    name = os.path.relpath(found) if found.is_relative_to(Path.cwd()) else str(found)
-    if about.st_uid != os.geteuid():
-        return f"{name} belongs to {owner_name(about.st_uid)}: have it given to you (chown), or {otherwise}"
-    needed = (wanted, os.X_OK) if found.is_dir() else (wanted,)
-    if all(about.st_mode & _BITS[right] for right in needed):
-        if os.statvfs(found).f_flag & os.ST_RDONLY:
+    status = denied.stat()
+    name = os.path.relpath(denied) if denied.is_relative_to(Path.cwd()) else str(denied)
+    if status.st_uid != os.geteuid():
+        return f"{name} belongs to {owner_name(status.st_uid)}: change its owner (chown), or {otherwise}"
+    needed = (access, os.X_OK) if denied.is_dir() else (access,)
+    if all(status.st_mode & _BITS[permission] for permission in needed):
+        if os.statvfs(denied).f_flag & os.ST_RDONLY:
             return f"{name} is on a file system that is read-only: {otherwise}"
-        return f"something else than its mode forbids it: see its attributes (lsattr -d {shlex.quote(name)}), or {otherwise}"
-    rights = "u+rwx" if found.is_dir() else "u+rw"
-    return f"its mode is {stat.filemode(about.st_mode)}: chmod {rights} {shlex.quote(name)}"
+        return (
+            f"access is denied, but not by its mode: see its attributes (lsattr -d {shlex.quote(name)}), or {otherwise}"
+        )
+    permissions = "u+rwx" if denied.is_dir() else "u+rw"
+    return f"its mode is {stat.filemode(status.st_mode)}: chmod {permissions} {shlex.quote(name)}"
 
 
-def _another_place(place: Path) -> str:
-    """How to have something written elsewhere than at a place."""
-    is_own = any(Path(place).is_relative_to(directory("")) for directory in (cache_directory, data_directory))
+def _alternative(path: Path) -> str:
+    """How to write elsewhere than at a path."""
+    is_own = any(Path(path).is_relative_to(directory("")) for directory in (cache_directory, data_directory))
     return f"set {HOME_VARIABLE} to a directory of yours" if is_own else "choose another directory"
 
 
@@ -93,17 +95,19 @@ def owner_name(number: int) -> str:
 
 
 def check_umask() -> None:
-    """Refuse a umask that keeps a process from the files and directories that it makes.
+    """Refuse a umask that denies the owner access to new files and directories.
 
     Raises:
-        MachineError: it takes rights of the owner.
+        MachineError: it removes permissions of the owner.
     """
     if umask() & stat.S_IRWXU:
-        raise MachineError(f"umask {umask():04o}", "keeps you from the files that you make", "type `umask 022` first")
+        raise MachineError(
+            f"umask {umask():04o}", "denies you access to the files that you create", "type `umask 022` first"
+        )
 
 
 def umask() -> int:
-    """What the system takes from the mode of a file that this process makes."""
+    """The permission bits that the system removes from the mode of new files."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""What the operating system refuses, as one clear line each."""
+"""Errors of the operating system as messages."""
 
 import errno
 import os
@@ -15,29 +15,29 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """The system's codes for a full disk and an exhausted quota."""
 
 OF_PROCESSES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-"""The system's codes for limits of a process, which no file has to do with."""
+"""The system's codes for limits of a process rather than of a file."""
 
 _HOW_TO_USE = {errno.ELOOP: "correct its links, which lead to themselves", errno.ENAMETOOLONG: "choose a shorter name"}
 
 
 def no_space(where: str) -> MachineError:
-    """What to say when the disk that holds ``where`` is full, or the user's quota."""
+    """The error for a full disk, or an exhausted quota, at ``where``."""
     return MachineError(where, "no space left on the disk", "free some space and run the same command again")
 
 
 def too_large(where: str) -> MachineError:
-    """What to say of a file that is larger than this process may write."""
-    return MachineError(where, "is larger than the files this process may write", "raise the limit (ulimit -f)")
+    """The error for a file that exceeds this process's limit on file sizes."""
+    return MachineError(where, "exceeds this process's limit on file sizes", "raise the limit (ulimit -f)")
 
 
 def deleted(where: str) -> MachineError:
-    """What to say when a file is missing that the same run has made or read before."""
-    problem = "is missing, though it was there before: something deletes or moves files while this runs"
+    """The error for a missing file that the same run has written or read before."""
+    problem = "was deleted during this run: another program deletes or moves files"
     return MachineError(where, problem, "run again when nothing else changes these directories")
 
 
 def is_full(directory: Path) -> bool:
-    """Whether the disk that holds a directory, or the user's quota, has no room for a small file."""
+    """Whether a directory's disk, or the user's quota, has no space for a small file."""
     try:
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(bytes(SMALL_FILE))
@@ -48,40 +48,40 @@ def is_full(directory: Path) -> bool:
     return False
 
 
-def system_error(number: int, place: str) -> MachineError | None:
-    """What to say when the system refuses a file where nothing closer is known of what was to be done with it.
+def system_error(number: int, path: str) -> MachineError | None:
+    """The error for a failed system call on a file, without knowledge of the operation.
 
     Args:
-        number: its code.
-        place: the file or directory.
+        number: the error code.
+        path: the file or directory.
 
     Returns:
-        None for a code that tells nothing of the machine, as of a file that is not there.
+        None for a code that is not about the machine, such as a missing file.
     """
     reason = os.strerror(number)
     if number in NO_SPACE:
-        return no_space(place)
+        return no_space(path)
     if number == errno.EFBIG:
-        return too_large(place)
+        return too_large(path)
     if number == errno.ENOMEM:
-        return MachineError(place, "not enough memory", "close other programs, or raise the limit: ulimit -v")
+        return MachineError(path, "not enough memory", "close other programs, or raise the limit: ulimit -v")
     if number in (errno.EMFILE, errno.ENFILE):
-        return MachineError(place, "the system opens no more files", "raise the limit: ulimit -n 1024")
+        return MachineError(path, "too many open files", "raise the limit: ulimit -n 1024")
     if number == errno.EAGAIN:
-        return MachineError(place, "the system starts no more processes", "end some, or raise the limit: ulimit -u")
+        return MachineError(path, "too many processes", "end some, or raise the limit: ulimit -u")
     if number in DENIED:
-        wanted = os.R_OK if obstacle(Path(place), os.R_OK) else os.W_OK
-        problem = f"cannot be {'read' if wanted == os.R_OK else 'written'} ({reason})"
-        return MachineError(place, problem, how_to_permit(Path(place), wanted))
+        access = os.R_OK if obstacle(Path(path), os.R_OK) else os.W_OK
+        problem = f"cannot be {'read' if access == os.R_OK else 'written'} ({reason})"
+        return MachineError(path, problem, how_to_permit(Path(path), access))
     if number in (errno.ELOOP, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG):
-        return MachineError(place, f"cannot be used ({reason})", _HOW_TO_USE.get(number, "look at its disk: dmesg, df"))
+        return MachineError(path, f"cannot be used ({reason})", _HOW_TO_USE.get(number, "look at its disk: dmesg, df"))
     return None
 
 
 def temporary_file_refused(error: OSError, directory: Path) -> MachineError | None:
-    """What to say of an error in a directory for temporary files; None where it is about something else.
+    """The error for a failure in a directory for temporary files; None if the failure is about another file.
 
-    Where what was written is refused, and not the file as such, the system's error names none.
+    An error of a write, rather than of a file as such, has no file name.
     """
     if error.errno not in (*NO_SPACE, errno.EFBIG):
         return None
@@ -95,7 +95,7 @@ def temporary_file_refused(error: OSError, directory: Path) -> MachineError | No
 
 
 def check_loadable(directory: Path) -> None:
-    """Refuse a directory of temporary files that no library is loaded from.
+    """Refuse a directory of temporary files from which libraries cannot be loaded.
 
     Raises:
         MachineError: its disk is mounted noexec.
@@ -106,6 +106,6 @@ def check_loadable(directory: Path) -> None:
 
 
 def full_for_temporary_files() -> MachineError:
-    """What to say when the directory of temporary files is full."""
-    remedy = "make room there, or name another directory for temporary files: TMPDIR"
+    """The error for a full directory of temporary files."""
+    remedy = "free some space there, or name another directory for temporary files: TMPDIR"
     return MachineError(tempfile.gettempdir(), "no space left on the disk", remedy)

@@ -1,4 +1,4 @@
-"""A place behind a URL that fsspec understands: opening it, writing whole files, and its failures in one line."""
+"""A directory behind a URL of fsspec: opening it, writing whole files, and its failures in one line."""
 
 import os
 import re
@@ -9,25 +9,25 @@ from tvmake.errors import InputError, MachineError, TvmakeError
 from tvmake.storage.files import TEMPORARY_PREFIX
 
 OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "memory"}
-"""Where an object appears complete or not at all; elsewhere it is written under another name first."""
+"""Stores in which an object appears complete or not at all; elsewhere, writes go to another name first."""
 
 PACKAGES = {"s3": "'tvmake[s3]'", "s3a": "'tvmake[s3]'", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
-"""What to install where it is not part of fsspec."""
+"""Packages to install, for protocols that fsspec does not include."""
 
 Result = TypeVar("Result")
 
 
-class RemotePlace:
+class RemoteRoot:
     """A directory behind a URL.
 
     Args:
-        where: what errors name.
-        unreachable: turns a backend's exception into the one to raise.
-        options: for the backend.
+        where: the name in errors.
+        unreachable: converts a backend's exception into the one to raise.
+        options: options of the backend.
 
     Raises:
-        InputError: the URL is of an unknown kind.
-        MachineError: the package for this kind of URL is not installed.
+        InputError: fsspec does not know the URL's protocol.
+        MachineError: the package for this protocol is not installed.
     """
 
     def __init__(
@@ -47,34 +47,36 @@ class RemotePlace:
             package = PACKAGES.get(protocol) or _missing_package(error)
             raise MachineError(where, f"a package for {protocol}:// is missing", f"pip install {package}") from error
         except ValueError as error:
-            raise InputError(where, "is no address that fsspec knows", "use a directory, s3://bucket/path …") from error
-        except Exception as error:  # each of fsspec's backends has exceptions of its own
+            raise InputError(
+                where, "is not an address that fsspec knows", "use a directory, s3://bucket/path …"
+            ) from error
+        except Exception as error:  # fsspec's backends have their own exceptions
             raise unreachable(error) from error
         self.root: str = root.rstrip("/")
         self.is_object_store = protocol in OBJECT_STORES
 
     def path(self, *parts: str) -> str:
-        """A path below the root, in the backend's terms."""
+        """A path below the root, as the backend writes it."""
         return "/".join([self.root, *parts])
 
     def call(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Call something that reaches the backend; its exceptions become ``unreachable``'s."""
+        """Call a function of the backend; its exceptions become those of ``unreachable``."""
         try:
             return work(*arguments)
         except TvmakeError:
             raise
-        except Exception as error:  # each of fsspec's backends has exceptions of its own
+        except Exception as error:  # fsspec's backends have their own exceptions
             raise self._unreachable(error) from error
 
     def write(self, path: str, put: Callable[[str], None]) -> None:
-        """Have ``put`` write a file so that readers see it complete or not at all."""
+        """Write a file with ``put`` so that readers see it complete or not at all."""
         if self.is_object_store:
             self.call(put, path)
         else:
             self.call(self._write_and_rename, path, put)
 
     def temporary(self, path: str) -> str:
-        """A name beside ``path`` that nobody else uses."""
+        """An unused name beside ``path``."""
         parent, _, last = path.rpartition("/")
         return f"{parent}/{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(4).hex()}-{last}"
 
@@ -86,7 +88,7 @@ class RemotePlace:
 
 
 def first_line(error: BaseException) -> str:
-    """An exception in one line, without the long queries in addresses."""
+    """An exception in one line, without the long queries of addresses."""
     text = re.sub(r"\?[^\s\"']*", "", (str(error).splitlines() or [""])[0])[:200]
     return f"{type(error).__name__}{': ' if text else ''}{text}"
 

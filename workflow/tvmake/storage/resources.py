@@ -1,4 +1,4 @@
-"""Where the workflow's own files are: beside the package in a checkout, inside it in a wheel."""
+"""The workflow's own files: beside the package in a checkout, inside it in a wheel."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def _resource(name: str) -> Path:
 
 
 def put_tvmake_on_path() -> None:
-    """Let rules find the ``tvmake`` that is installed beside this interpreter, activated or not, on cluster nodes too."""
+    """Put the directory of this interpreter's ``tvmake`` on PATH, for rules and cluster nodes without an activated environment."""
     scripts = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     if scripts not in path.split(os.pathsep):

@@ -1,6 +1,6 @@
-"""A directory that several machines reach: on a network file system, or through fsspec in an object store.
+"""A directory that several machines share: on a network file system, or through fsspec in an object store.
 
-Only what a shared store needs: list, read, and write whole files that nobody changes later.
+It has the operations of a shared store: list, read, and write whole files, which never change afterwards.
 """
 
 import os
@@ -11,27 +11,27 @@ from typing import Any, Protocol
 from tvmake.errors import MachineError
 from tvmake.storage.disk import reading, saving
 from tvmake.storage.files import write_bytes
-from tvmake.storage.remote import RemotePlace, first_line
+from tvmake.storage.remote import RemoteRoot, first_line
 
 FETCHED_AT_ONCE = 16
 
 ATTEMPTS = 3
-"""Listings of a directory while others rename files in it."""
+"""Number of tries to list a directory while others rename files in it."""
 
 
 class Directory(Protocol):
-    """A directory that need not exist before something is written. Names are relative to it, with slashes."""
+    """A directory that need not exist before the first write. Names are relative to it, with slashes."""
 
     def files(self, below: str) -> dict[str, int]:
-        """Every file below a path, and its size in bytes."""
+        """The files below a path, with their sizes in bytes."""
         ...
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The content of files; None for one that has gone."""
+        """The contents of files; None for a deleted one."""
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file where readers see it complete or not at all."""
+        """Write a file that readers see complete or not at all."""
         ...
 
 
@@ -39,8 +39,8 @@ def open_directory(url: str) -> Directory:
     """The directory at a path or URL.
 
     Raises:
-        InputError: the URL is of an unknown kind.
-        MachineError: the package for this kind of URL is not installed, or the place cannot be reached. The directory's
+        InputError: fsspec does not know the URL's protocol.
+        MachineError: the package for this protocol is not installed, or the directory cannot be reached. The directory's
             methods raise this too.
     """
     if "://" not in url or url.startswith("file://"):
@@ -49,22 +49,22 @@ def open_directory(url: str) -> Directory:
 
 
 class FileSystemDirectory:
-    """A directory of this machine's file systems, network ones included."""
+    """A directory of this machine's file systems, including network file systems."""
 
     def __init__(self, root: Path):
         self.root = root
 
     def files(self, below: str) -> dict[str, int]:
-        found = {}
+        sizes = {}
         with reading(self.root):
             for directory, _, names in os.walk(self.root / below, onerror=_raise_unless_missing):
                 for name in names:
                     path = Path(directory) / name
                     try:
-                        found[path.relative_to(self.root).as_posix()] = path.stat().st_size
+                        sizes[path.relative_to(self.root).as_posix()] = path.stat().st_size
                     except FileNotFoundError:
-                        continue  # a temporary file that has its name now
-        return found
+                        continue  # a temporary file that was renamed meanwhile
+        return sizes
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         for name in names:
@@ -80,50 +80,50 @@ class FileSystemDirectory:
 
 
 class RemoteDirectory:
-    """A directory behind a URL that fsspec understands."""
+    """A directory behind a URL that fsspec knows."""
 
     def __init__(self, url: str):
         self.url = url
-        self.place = RemotePlace(url, url, self._unreachable)
+        self._root = RemoteRoot(url, url, self._unreachable)
 
     def files(self, below: str) -> dict[str, int]:
-        path = self.place.path(below)
-        found = self.place.call(self._objects if self.place.is_object_store else self._walked, path)
-        return {name[len(self.place.root) + 1 :]: int(entry["size"] or 0) for name, entry in found.items()}
+        path = self._root.path(below)
+        entries = self._root.call(self._objects if self._root.is_object_store else self._walk, path)
+        return {name[len(self._root.root) + 1 :]: int(entry["size"] or 0) for name, entry in entries.items()}
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         for start in range(0, len(names), FETCHED_AT_ONCE):
             batch = names[start : start + FETCHED_AT_ONCE]
-            contents = self.place.call(self._fetched, [self.place.path(name) for name in batch])
+            contents = self._root.call(self._fetch, [self._root.path(name) for name in batch])
             for name in batch:
-                content = contents[self.place.path(name)]
+                content = contents[self._root.path(name)]
                 if isinstance(content, BaseException) and not isinstance(content, FileNotFoundError):
                     raise self._unreachable(content) from content
                 yield name, content if isinstance(content, bytes) else None
 
     def write(self, name: str, data: bytes) -> None:
-        self.place.write(self.place.path(name), lambda path: self.place.system.pipe_file(path, data))
+        self._root.write(self._root.path(name), lambda path: self._root.system.pipe_file(path, data))
 
     def _objects(self, path: str) -> dict[str, Any]:
-        system = self.place.system
+        system = self._root.system
         system.invalidate_cache()
         try:
-            found: dict[str, Any] = system.find(path, detail=True)
+            entries: dict[str, Any] = system.find(path, detail=True)
         except FileNotFoundError:
-            found = {}
-        bucket = self.place.root.split("/")[0]
-        if not found and bucket and not system.exists(bucket):
-            raise MachineError(self.url, f"there is no bucket {bucket!r}", "make it, or correct the address")
-        return found
+            entries = {}
+        bucket = self._root.root.split("/")[0]
+        if not entries and bucket and not system.exists(bucket):
+            raise MachineError(self.url, f"there is no bucket {bucket!r}", "create it, or correct the address")
+        return entries
 
-    def _walked(self, path: str) -> dict[str, Any]:
-        system = self.place.system
+    def _walk(self, path: str) -> dict[str, Any]:
+        system = self._root.system
         for attempt in range(ATTEMPTS):
             system.invalidate_cache()
             try:
-                # By default a walk leaves out what it cannot read.
-                found: dict[str, Any] = system.find(path, detail=True, on_error="raise")
-                return found
+                # By default, find() skips directories that it cannot read.
+                entries: dict[str, Any] = system.find(path, detail=True, on_error="raise")
+                return entries
             except FileNotFoundError:
                 if not system.exists(path):
                     return {}
@@ -131,9 +131,9 @@ class RemoteDirectory:
                     raise
         raise AssertionError("unreachable")
 
-    def _fetched(self, paths: list[str]) -> dict[str, Any]:
-        contents = self.place.system.cat(paths, on_error="return")
-        # A single path is answered without its name by some backends.
+    def _fetch(self, paths: list[str]) -> dict[str, Any]:
+        contents = self._root.system.cat(paths, on_error="return")
+        # Some backends return a single path's content without its name.
         return contents if isinstance(contents, dict) else {paths[0]: contents}
 
     def _unreachable(self, error: BaseException) -> MachineError:

@@ -1,9 +1,9 @@
-"""Tar archives of plain files: fixed bytes when written, nothing but plain files when read.
+"""Tar archives of plain files: reproducible bytes when written, only plain files when read.
 
-Archives come from elsewhere, so they are read by a reader that knows USTAR's plain files and refuses everything else:
-links, devices, directories, sparse files, the header extensions of pax and GNU, names that leave the directory. What is
-not read cannot be used to fool us; and nothing is compressed, so that a small archive cannot fill the disk. Every byte of an
-archive is accounted for: headers and padding are those that :func:`write_tar` writes, and nothing follows its end.
+Archives may be hostile, so the reader accepts USTAR's plain files and nothing else: no links, devices, directories, sparse
+files, header extensions of pax and GNU, or names outside the directory. Nothing is compressed, so a small archive
+cannot fill the disk. Every byte is checked: headers and padding must equal those of :func:`write_tar`, and nothing may
+follow the end.
 """
 
 import hashlib
@@ -17,22 +17,22 @@ from typing import IO
 
 from tvmake.errors import InputError
 from tvmake.storage.files import atomic_path
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 BLOCK = 512
 RECORD = tarfile.RECORDSIZE
-"""Archives are filled up with zeros to a multiple of this."""
+"""Archives are padded with zeros to a multiple of this."""
 
 MOST_MEMBERS = 100_000
-"""Far more than a package or a bundle has; each costs its archive only 512 bytes."""
+"""Far more than a package or a bundle has; each member costs an attacker only 512 bytes."""
 
 PLAIN = (b"0", b"\0")
-"""The type flags of a file's content in place."""
+"""The type flags of plain files."""
 
 
 def write_tar(files: Mapping[str, Path], destination: Path) -> None:
-    """Write ``files`` (member name → file) as a USTAR archive: sorted members, fixed owner, mode and time.
+    """Write ``files`` (member name → file) as a USTAR archive: sorted members; fixed owner, mode and time.
 
     Raises:
         InputError: a file is too large, or a name too long, for USTAR (8 GiB, about 250 characters).
@@ -51,11 +51,11 @@ def write_tar(files: Mapping[str, Path], destination: Path) -> None:
 
 
 def digest_as_tar(files: Mapping[str, Path]) -> str:
-    """sha256 of the archive that :func:`write_tar` would write of these files.
+    """sha256 of the archive that :func:`write_tar` would write.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: a file does not fit into such an archive.
+        ValueError: a file does not fit into a tar archive.
     """
     sha256, length = hashlib.sha256(), 0
 
@@ -85,7 +85,7 @@ def _described(name: str, size: int) -> tarfile.TarInfo:
 
 @dataclass
 class Member:
-    """A plain file of an archive; its content is there until the next member is asked for."""
+    """A plain file of an archive; its content can be read until the next member is requested."""
 
     name: str
     size: int
@@ -93,14 +93,14 @@ class Member:
     _left: int
 
     def read(self, size: int) -> bytes:
-        """The next bytes of the content, at most ``size``; none at its end, or where the archive is cut."""
+        """The next bytes of the content, at most ``size``; empty at its end, or if the archive is truncated."""
         block = self._file.read(min(size, self._left))
         self._left -= len(block)
         return block
 
     @property
     def missing(self) -> int:
-        """Bytes that have not been read."""
+        """The number of bytes that were not read."""
         return self._left
 
 
@@ -108,13 +108,13 @@ def read_tar(archive: Path, what: str, remedy: str, *, nested: bool = False) -> 
     """The members of an archive, in order.
 
     Args:
-        what: what the archive should be, for messages (``package``).
-        remedy: what to do about a damaged one.
-        nested: whether members may lie in directories (``packages/digits.tar``).
+        what: the expected kind of archive, for messages (``package``).
+        remedy: the remedy for a damaged archive.
+        nested: whether members may have directories (``packages/digits.tar``).
 
     Raises:
-        InputError: there is no such file, it is no such archive, truncated, goes on after its end, or holds something
-            else than plain files.
+        InputError: the file is missing, is not such an archive, is truncated, continues after its end, or has members other than
+            plain files.
     """
     try:
         file = open_plain(archive)
@@ -123,30 +123,30 @@ def read_tar(archive: Path, what: str, remedy: str, *, nested: bool = False) -> 
     except IsADirectoryError:
         raise InputError(str(archive), f"is a directory, not a {what}") from None
     except OSError as error:
-        raise unreadable(archive, error) from None
+        raise unreadable_error(archive, error) from None
     with file:
-        seen: set[str] = set()
+        names: set[str] = set()
         while (member := _next(file, archive, what, remedy)) is not None:
             _refuse_unsafe(member.name, nested, archive, remedy)
-            if member.name in seen:
+            if member.name in names:
                 raise InputError(str(archive), f"member {member.name!r} appears twice", remedy)
-            seen.add(member.name)
-            if len(seen) > MOST_MEMBERS:
+            names.add(member.name)
+            if len(names) > MOST_MEMBERS:
                 raise InputError(str(archive), f"has more than {MOST_MEMBERS} members", remedy)
             content = file.tell()
             yield member
             file.seek(content + member.size)
             padding = -member.size % BLOCK
-            if any(found := file.read(padding)) or len(found) < padding:
+            if any(bytes_read := file.read(padding)) or len(bytes_read) < padding:
                 raise InputError(str(archive), f"is altered, or truncated, after {member.name!r}", remedy)
         _check_end(file, archive, remedy)
 
 
 def extract(member: Member, destination: Path, archive: Path, remedy: str) -> None:
-    """Write a member's content to a file that is not there yet.
+    """Write a member's content to a new file.
 
     Raises:
-        InputError: the archive ends before the member does.
+        InputError: the archive is truncated within the member.
     """
     with destination.open("xb") as file:
         while block := member.read(1 << 20):
@@ -162,20 +162,20 @@ def extract(member: Member, destination: Path, archive: Path, remedy: str) -> No
 
 
 COMPRESSED = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"\x28\xb5\x2f\xfd": "unzstd"}
-"""How compressed files begin, and what decompresses them."""
+"""The first bytes of compressed files, and the program that decompresses them."""
 
 
 def _next(file: IO[bytes], archive: Path, what: str, remedy: str) -> Member | None:
     header = file.read(BLOCK)
     if header == bytes(BLOCK):
         return None
-    if program := next((one for sign, one in COMPRESSED.items() if header.startswith(sign)), None):
-        problem = f"is compressed, and no plain tar as {what}s are"
+    if program := next((command for magic, command in COMPRESSED.items() if header.startswith(magic)), None):
+        problem = f"is compressed, but a {what} is a plain tar archive"
         raise InputError(str(archive), problem, f"decompress it: {program} < {archive.name} > plain.tar")
     damaged = InputError(str(archive), f"not a {what}, or truncated", remedy)
     if len(header) < BLOCK or header[257:262] != b"ustar":
         raise damaged
-    # The sum counts its own field as blanks.
+    # The checksum counts its own field as blanks.
     if _octal(header[148:156]) != sum(header[:148]) + sum(header[156:]) + 8 * 0x20:
         raise damaged
     name = "/".join(filter(None, (_text(header[345:500]), _text(header[:100]))))
@@ -190,23 +190,23 @@ def _next(file: IO[bytes], archive: Path, what: str, remedy: str) -> Member | No
 
 
 def _headers(name: str, size: int) -> list[bytes]:
-    """How a plain file is described: as a program or not, by nobody, at no time."""
+    """The accepted headers of a plain file: executable or not, with fixed owner and time."""
     member = _described(name, size)
-    found = []
+    headers = []
     for member.mode in (0o644, 0o755):
-        with suppress(ValueError):  # no header of tarfile's has such a name
-            found.append(member.tobuf(tarfile.USTAR_FORMAT, errors="surrogateescape"))
-    return found
+        with suppress(ValueError):  # the name does not fit into a USTAR header
+            headers.append(member.tobuf(tarfile.USTAR_FORMAT, errors="surrogateescape"))
+    return headers
 
 
 def _check_end(file: IO[bytes], archive: Path, remedy: str) -> None:
-    """After the block of zeros that was just read, there are zeros to the end of the record, and no more."""
+    """Check that zeros fill the last record after the end block, and that nothing follows."""
     end = file.tell()
-    rest = -(-(end + BLOCK) // RECORD) * RECORD - end
-    found = file.read(rest + 1)
-    if len(found) > rest or any(found):
-        raise InputError(str(archive), "goes on after its end: something was added to it", remedy)
-    if len(found) < rest:
+    padding = -(-(end + BLOCK) // RECORD) * RECORD - end
+    bytes_read = file.read(padding + 1)
+    if len(bytes_read) > padding or any(bytes_read):
+        raise InputError(str(archive), "continues after its end: something was appended", remedy)
+    if len(bytes_read) < padding:
         raise InputError(str(archive), "truncated: its end is missing", remedy)
 
 

@@ -1,7 +1,7 @@
-"""Temporary directories that are gone at the latest when the next one is made beside them after their owner died.
+"""Temporary directories; those of killed processes are removed when the next directory is created beside them.
 
-A directory is held by a lock of the kernel's on a file in it, for as long as its owner lives. Numbers of processes and names of machines
-would not tell: containers share both. Where a file system has no locks, what a killed process left stays there.
+The owner of a directory holds a kernel lock on a file in it. Process numbers and host names would not do, because containers
+share both. On file systems without locks, directories of killed processes stay.
 """
 
 import atexit
@@ -21,46 +21,46 @@ LOCK = "lock"
 CONTENT = "content"
 
 RANDOM_BYTES = 6
-"""Of a name."""
+"""Random bytes in a name."""
 
 LONGEST_KEPT_S = 7 * 24 * 3600.0
-"""How long what an interrupted piece of work left waits for it to go on."""
+"""The maximum age of the directory of an interrupted job, in seconds."""
 
 _ours: dict[Path, int] = {}
-"""Those that this process has made or is about to make, and its number, which a fork has not."""
+"""The directories that this process owns, with its process number, which distinguishes it from a fork."""
 
 
 @contextmanager
-def held_directory(parent: Path, prefix: str) -> Iterator[Path]:
-    """Give an empty directory in ``parent``, which exists; those of this prefix that nobody holds are removed.
+def locked_directory(parent: Path, prefix: str) -> Iterator[Path]:
+    """Yield an empty directory in ``parent``, which must exist; directories of this prefix without an owner are removed.
 
     Args:
-        prefix: of its name, which no other files there have.
+        prefix: the prefix of the name, used for no other files there.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     sweep(parent, prefix)
-    place, lock = _make(parent, prefix)
+    directory, lock = _make(parent, prefix)
     try:
-        content = place / CONTENT
+        content = directory / CONTENT
         content.mkdir(mode=0o700)
         yield content
     finally:
-        _remove(place, lock)
+        _remove(directory, lock)
 
 
 @contextmanager
 def temporary_directory(prefix: str) -> Iterator[Path]:
-    """As :func:`held_directory`, in the system's directory for temporary files.
+    """Like :func:`locked_directory`, in the system's directory for temporary files.
 
     Raises:
-        MachineError: that is full, or a file there was to be larger than this process may write.
-        OSError: it cannot be made.
+        MachineError: the disk is full, or a file exceeds this process's limit on file sizes.
+        OSError: the directory cannot be created.
     """
     parent = Path(tempfile.gettempdir())
     try:
-        with held_directory(parent, prefix) as directory:
+        with locked_directory(parent, prefix) as directory:
             yield directory
     except OSError as error:
         if refused := temporary_file_refused(error, parent):
@@ -69,39 +69,39 @@ def temporary_directory(prefix: str) -> Iterator[Path]:
 
 
 @contextmanager
-def kept_directory(parent: Path, name: str) -> Iterator[Path]:
-    """Give a directory for work that may be interrupted: it holds what an earlier block of this name left that did not come to
-    its end, and is gone when the block ends without an error.
+def resumable_directory(parent: Path, name: str) -> Iterator[Path]:
+    """Yield a directory for work that may be interrupted. It has the files of an earlier block of this name that did not
+    complete, and is removed when the block ends without an error.
 
-    What nobody went on with for :data:`LONGEST_KEPT_S` is removed. While another process is at the same work, or where ``parent`` cannot
-    be written or has no locks, the directory is an empty one of the system's, as of :func:`temporary_directory`.
+    Directories older than :data:`LONGEST_KEPT_S` are removed. While another process does the same work, or if ``parent`` cannot be
+    written or has no locks, the directory is an empty temporary one (:func:`temporary_directory`).
 
     Args:
-        parent: a directory for such directories alone; it need not exist.
+        parent: a directory for such directories only; it need not exist.
     """
     _sweep_old(parent)
-    held = _take(parent / name)
-    if held is None:
+    lock = _acquire(parent / name)
+    if lock is None:
         with temporary_directory(f"tvmake-{parent.name}-") as directory:
             yield directory
         return
     try:
         yield parent / name / CONTENT
     except BaseException:
-        os.close(held)
+        os.close(lock)
         raise
-    _remove(parent / name, held)
+    _remove(parent / name, lock)
 
 
-def _take(place: Path) -> int | None:
-    """Make a directory, or take one that is there, and hold it; None where it is held, or cannot be."""
+def _acquire(directory: Path) -> int | None:
+    """Create a directory if necessary, and lock it; None if it is locked, or cannot be."""
     lock = None
     try:
-        (place / CONTENT).mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        (directory / CONTENT).mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_same(place / LOCK, lock) and (place / CONTENT).is_dir():
-            os.utime(place)
+        if _is_same(directory / LOCK, lock) and (directory / CONTENT).is_dir():
+            os.utime(directory)
             return lock
     except OSError:
         pass
@@ -112,14 +112,14 @@ def _take(place: Path) -> int | None:
 
 def _sweep_old(parent: Path) -> None:
     with suppress(OSError):
-        for place in list(parent.iterdir()):
+        for directory in list(parent.iterdir()):
             with suppress(OSError):
-                if time.time() - place.stat().st_mtime > LONGEST_KEPT_S:
-                    _sweep(place)
+                if time.time() - directory.stat().st_mtime > LONGEST_KEPT_S:
+                    _sweep(directory)
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove the directories of this prefix that this user made and no process holds."""
+    """Remove the directories of this prefix that belong to this user and have no owner process."""
     with suppress(OSError):
         for name in os.listdir(parent):  # noqa: PTH208  # of directories with many files
             if name.startswith(prefix):
@@ -129,65 +129,65 @@ def sweep(parent: Path, prefix: str) -> None:
 
 def _make(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
-        place = parent / f"{prefix}{os.urandom(RANDOM_BYTES).hex()}"
-        _ours[place] = os.getpid()
+        directory = parent / f"{prefix}{os.urandom(RANDOM_BYTES).hex()}"
+        _ours[directory] = os.getpid()
         try:
-            place.mkdir(mode=0o700)
+            directory.mkdir(mode=0o700)
         except OSError as error:
-            del _ours[place]
+            del _ours[directory]
             if isinstance(error, FileExistsError):
                 continue
             raise
         try:
-            lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # another process has swept it, between this line and the one before
-            del _ours[place]
+            lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # another process removed it between this line and the one before
+            del _ours[directory]
             continue
-        with suppress(OSError):  # without locks
+        with suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_EX)
-        if _is_same(place / LOCK, lock):
-            return place, lock
+        if _is_same(directory / LOCK, lock):
+            return directory, lock
         os.close(lock)
 
 
-def _sweep(place: Path) -> None:
-    found = place.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+def _sweep(directory: Path) -> None:
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return
     try:
-        lock = os.open(place / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        lock = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        place.rmdir()  # its owner was killed, or makes another one
+        directory.rmdir()  # its owner was killed, or creates another directory
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # it is held, or there are no locks
+    except OSError:  # it is locked, or there are no locks
         os.close(lock)
         return
-    _remove(place, lock)
+    _remove(directory, lock)
 
 
-def _remove(place: Path, lock: int) -> None:
-    """Remove a directory whose lock is held: the content first, so that what is left by a kill is swept later."""
+def _remove(directory: Path, lock: int) -> None:
+    """Remove a directory of which this process holds the lock: the content first, so that a killed removal is completed later."""
     try:
-        shutil.rmtree(place / CONTENT, ignore_errors=True)
+        shutil.rmtree(directory / CONTENT, ignore_errors=True)
         with suppress(OSError):
-            (place / LOCK).unlink()
+            (directory / LOCK).unlink()
     finally:
         os.close(lock)
     with suppress(OSError):
-        place.rmdir()
-    _ours.pop(place, None)
+        directory.rmdir()
+    _ours.pop(directory, None)
 
 
-def remove_ours() -> None:
-    """Remove what is left of this process's directories where a signal came just as one was made or removed."""
-    for place, process in list(_ours.items()):
+def remove_own_directories() -> None:
+    """Remove this process's remaining directories; a signal may come just as one is created or removed."""
+    for directory, process in list(_ours.items()):
         if process == os.getpid():
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
 
 
-atexit.register(remove_ours)
+atexit.register(remove_own_directories)
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

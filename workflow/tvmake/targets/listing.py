@@ -10,7 +10,7 @@ from tvm_ffi import get_global_func
 
 from tvmake.errors import InputError
 from tvmake.process.limits import isolated
-from tvmake.process.output import muted
+from tvmake.process.output import mute_libraries
 from tvmake.targets.options import TargetKind
 from tvmake.targets.sample_kernel import compile_sample_kernel
 
@@ -63,7 +63,7 @@ def check_generated(kinds: Mapping[str, str]) -> None:
 def _failure(kind: str) -> str | None:
     """What this TVM says where it generates no code for a kind, as where ROCm is not installed."""
     try:
-        with muted():
+        with mute_libraries():
             isolated(partial(_generate, kind), kind)
     except InputError as error:
         return error.problem

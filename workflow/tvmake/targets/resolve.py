@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 
 from tvmake.errors import InputError
-from tvmake.process.output import muted
+from tvmake.process.output import mute_libraries
 from tvmake.targets import toolchain
 from tvmake.targets.cpu.native import native_attributes
 from tvmake.targets.options import CPU_KINDS, TargetOptions
@@ -55,7 +55,7 @@ def tvm_target(config: TargetOptions, where: str) -> "tvm.target.Target":
 
 def _made(attributes: Mapping[str, Any], where: str) -> "tvm.target.Target":
     try:
-        with muted():
+        with mute_libraries():
             return tvm.target.Target(dict(attributes))
     except (ValueError, TypeError, tvm.error.InternalError, AttributeError) as error:
         raise _refusal(attributes, _last_line(error).partition(" Target creation from config")[0], where) from None
@@ -152,7 +152,7 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
         )
         raise InputError(f"{where}.mcpu", f"LLVM knows no CPU '{name}' for {triple}", hint)
     for feature in map(str, target.attrs.get("mattr") or ()):
-        with muted():
+        with mute_libraries():
             is_known = codegen.target_has_features(
                 feature[1:], tvm.target.Target({**base, "mattr": [f"+{feature[1:]}"]})
             )

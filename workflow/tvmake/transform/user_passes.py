@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import tvm
 
 from tvmake.errors import InputError
-from tvmake.process.user_code import calling, defined_at, load_function
+from tvmake.process.user_code import defined_at, guard_call, load_function
 from tvmake.transform.options import UserPass
 
 CONTRACT = "a pass takes an IRModule and returns one"
@@ -21,7 +21,7 @@ def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point:
         if user_pass.at != point:
             continue
         rewrite = load_pass(user_pass)
-        with calling(_where(user_pass), f"failed at '{point}'", rewrite):
+        with guard_call(_where(user_pass), f"failed at '{point}'", rewrite):
             result = rewrite(module)
         if not isinstance(result, tvm.IRModule):
             problem = f"returned a {type(result).__name__}{defined_at(rewrite)}, not an IRModule"
@@ -38,7 +38,7 @@ def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]
     """
     where = _where(user_pass)
     factory = load_function(user_pass.use, where)
-    with calling(where, f"the factory failed{_arguments(user_pass)}", factory):
+    with guard_call(where, f"the factory failed{_arguments(user_pass)}", factory):
         rewrite: Callable[[tvm.IRModule], tvm.IRModule] = factory(**user_pass.arguments)
     if not callable(rewrite):
         problem = f"the factory returned a {type(rewrite).__name__}{defined_at(factory)}"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.errors import MachineError
-from tvmake.records.preference import last
+from tvmake.records.preference import latest_comparison
 from tvmake.records.record import Comparison, Digest, Status, TuningContext
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.storage.documents import FailsFast
@@ -104,7 +104,7 @@ def records_of_receipt(
     while True:
         stored, comparisons = store.load(context, workload), store.comparisons(context, workload)
         if receipt is None or receipt.place != context:
-            return stored, last(comparisons)
+            return stored, latest_comparison(comparisons)
         comparison = comparisons.get(receipt.comparison) if receipt.comparison else None
         is_compared = receipt.comparison is None or comparison is not None
         if is_compared and _are_visible(stored, receipt):

@@ -14,9 +14,9 @@ SOFTMAX_TOLERANCE = 1e-2
 class ClassificationFigures(FailsFast, BaseModel):
     """Shares are of rows (0..1). Accuracies are None without labels, top-5 figures with five classes or fewer.
 
-    ``top5_agreement`` is the mean overlap of the two sets of five highest-ranked classes. A row that holds NaN
-    agrees with nothing and is never accurate. ``looks_like_softmax`` says that every reference row is non-negative
-    and sums to 1: a saturated softmax hides errors that the logits before it would show.
+    ``top5_agreement`` is the mean overlap of the two sets of five highest-ranked classes. A row with NaN never agrees
+    and is never accurate. ``looks_like_softmax`` means that every reference row is non-negative and sums to 1: a saturated
+    softmax hides errors of the logits.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -66,7 +66,7 @@ class Classification:
     softmax: bool = True
 
     def add(self, reference: np.ndarray, got: np.ndarray, labels: np.ndarray | None) -> None:
-        """Take one sample: scores [batch, classes] of both sides, labels [batch] or None."""
+        """Add one sample: scores [batch, classes] of both sides, labels [batch] or None."""
         reference, got = np.asarray(reference, np.float64), np.asarray(got, np.float64)
         expected, actual = top_classes(reference, TOP), top_classes(got, TOP)
         usable_reference, usable_got = ~np.isnan(reference).any(axis=1), ~np.isnan(got).any(axis=1)

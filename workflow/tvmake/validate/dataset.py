@@ -29,7 +29,7 @@ class Sample:
 
 
 class Dataset:
-    """What ``load_dataset`` returns; reads and preprocesses samples as it is iterated.
+    """The result of ``load_dataset``; reads and preprocesses samples during iteration.
 
     ``len`` counts calls, not images. ``label_names`` is empty when the names are not known.
     """
@@ -66,7 +66,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Feeds:
-    """How rows become inputs: the images through ``preprocessor``, further arrays as they are."""
+    """How rows become inputs: images through ``preprocessor``, other arrays unchanged."""
 
     image: TensorSpec
     image_shape: tuple[int, ...]
@@ -95,17 +95,17 @@ def load_dataset(
     dims: Mapping[str, int] | None = None,
     classes: int | None = None,
 ) -> Dataset:
-    """Open a dataset and check that it fits the model.
+    """Open a dataset and check that it matches the model.
 
     Args:
-        root: directory that relative paths in ``config`` are relative to.
-        dims: extents of dynamic dimensions by name; 1 for the others, or the smallest that they take.
-        classes: how many classes the model tells apart; by default the last extent of its first [batch, classes]
-            output, when it has one.
+        root: the base of relative paths in ``config``.
+        dims: sizes of dynamic dimensions by name; default: 1, or their minimum.
+        classes: the number of the model's classes; default: the last dimension of its first [batch, classes] output, if it
+            has one.
 
     Raises:
-        InputError: a file is missing or unreadable, or shapes, dtypes, counts or labels do not fit the model. Images
-            are only read, and their mistakes only found, on iteration.
+        InputError: a file is missing or unreadable, or shapes, dtypes, counts or labels do not match the model. Images are
+            read, and errors in them found, only during iteration.
     """
     dims = {**signature.smallest_extents, **(dims or {})}
     path = root / config.path
@@ -136,7 +136,7 @@ def load_dataset(
         remedies += ["import the model with a smaller batch"] if feeds.batch > 1 else []
         raise InputError(
             str(path),
-            f"has {counted(len(rows), 'sample')}, {len(chosen)} of them for use; one call of the model takes {feeds.batch}",
+            f"has {counted(len(rows), 'sample')}, {len(chosen)} of them for use; a call of the model needs {feeds.batch}",
             ", or ".join(remedies),
         )
     for key in config.truth:
@@ -167,7 +167,7 @@ def _image_input(config: DatasetConfig, signature: Signature) -> TensorSpec:
         raise InputError(
             config.path,
             "every input is fed by `arrays`, none by `images`",
-            f"take {first!r} out of `arrays`, and give its key as `images: {config.arrays[first]}`",
+            f"remove {first!r} from `arrays`, and set its key as `images: {config.arrays[first]}`",
         )
     return specs[chosen]
 
@@ -181,7 +181,7 @@ def _label_names(config: DatasetConfig, root: Path) -> list[str]:
         names = content.decode("utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(
-            str(path), f"cannot read label names: {error}", "give a text file with one name a line"
+            str(path), f"cannot read label names: {error}", "use a text file with one name per line"
         ) from None
     except UnicodeDecodeError:
         raise InputError(
@@ -203,13 +203,13 @@ def _check_labels(rows: Rows, names: list[str], classes: int | None) -> None:
             listed = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
             raise InputError(
                 str(rows.path),
-                f"has {counted(len(names), 'sub-directory', 'sub-directories')} ({listed}), the model tells {classes} classes apart",
+                f"has {counted(len(names), 'sub-directory', 'sub-directories')} ({listed}), the model has {classes} classes",
                 "list every class under `label_names`, in the order of the model's outputs; some may have no sub-directory",
             )
         raise InputError(
             str(rows.path),
-            f"has {counted(len(names), 'label name')}, the model tells {classes} classes apart",
-            "give one name per class, in the order of the model's outputs: a list, or a text file with one a line",
+            f"has {counted(len(names), 'label name')}, the model has {classes} classes",
+            "use one name per class, in the order of the model's outputs: a list, or a text file with one per line",
         )
     if rows.labels is None or not len(rows.labels):
         return
@@ -230,7 +230,7 @@ def _is_batched(stored: tuple[int, ...] | None, shape: tuple[int, ...]) -> bool:
         return stored == shape[1:]
     if len(shape) == 3:  # [channels, h, w] and [h, w, channels] are single images, others batches of gray ones
         return shape[0] not in (1, 3) and shape[2] not in (1, 3)
-    if len(shape) == 2:  # [h, w] takes an image, [batch, features] takes rows
+    if len(shape) == 2:  # [h, w] is an image, [batch, features] are rows
         return stored is not None and (len(stored) < 2 or shape[0] == 1)
     return len(shape) > 3
 
@@ -250,24 +250,24 @@ def _array_feed(
     if len(array) != len(rows) or row != shape:
         raise InputError(
             str(rows.path),
-            f"array {key!r} is {list(array.shape)}; input {name!r} takes {list(shape)} and there are {len(rows)} samples",
-            "store one row per sample, of the shape the model takes",
+            f"array {key!r} is {list(array.shape)}; input {name!r} has shape {list(shape)}, and there are {len(rows)} samples",
+            "store one row per sample, with the model's input shape",
         )
     if not np.can_cast(array.dtype, dtype, "same_kind"):
-        raise InputError(str(rows.path), f"array {key!r} is {array.dtype}; input {name!r} takes {dtype}", "convert it")
+        raise InputError(str(rows.path), f"array {key!r} is {array.dtype}; input {name!r} is {dtype}", "convert it")
     return key, shape, dtype
 
 
 def _check_finite(rows: Rows, indices: np.ndarray, name: str, values: np.ndarray) -> None:
-    """Refuse an input that is no number: what a network makes of it proves nothing about a package."""
+    """Refuse inputs that are not finite: the network's outputs for them say nothing about a package."""
     if values.dtype.kind == "f" and not (is_finite := np.isfinite(values)).all():
         if len(values) == len(indices):
             indices = indices[~is_finite.reshape(len(values), -1).all(1)][:1]
         which = f"sample {indices[0]}" if len(indices) == 1 else f"samples {indices[0]} to {indices[-1]}"
         raise InputError(
             f"{rows.path}, {which}",
-            f"input {name!r} holds NaN or infinity",
-            "take the sample out of the dataset, or mend its values",
+            f"input {name!r} has NaN or infinity",
+            "remove the sample from the dataset, or correct its values",
         )
 
 

@@ -1,4 +1,4 @@
-"""Where a dataset's samples lie: named arrays, a directory of images, or a list of files and labels."""
+"""Sources of datasets: named arrays, a directory of images, or a list of files and labels."""
 
 import os
 from collections.abc import Iterator
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""What a file may hold, whatever its name is: Pillow has other programs run what is in some of its other formats (PostScript)."""
+"""Accepted image formats, whatever the file's name: for some other formats (PostScript), Pillow runs other programs."""
 
 GRAY, DEEP = ("1", "L"), "IF"
-"""Pillow's modes of images without colours: of at most 8 bits, and how those of more begin."""
+"""Pillow's modes of images without colour: up to 8 bits, and the prefixes of those with more."""
 
 
-_LABELS_OF_FILES = "labels are the names of sub-directories, or stand in a .csv list that `path` names"
+_LABELS_OF_FILES = "labels are the names of sub-directories, or come from a .csv list in `path`"
 
 
 class Rows(Protocol):
     """Samples by index, before preprocessing.
 
     ``labels`` is int64 [n] or None. ``class_names`` are names the source itself implies (directories). ``is_files``
-    tells image files from arrays. ``sample_shape`` is one sample's shape, None when every image has its own.
+    distinguishes image files from arrays. ``sample_shape`` is one sample's shape, None if every image has its own.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def sample(self, index: int) -> np.ndarray:
-        """One sample: an image as uint8 [h, w] or [h, w, channels], or a row of an array as it is."""
+        """One sample: an image as uint8 [h, w] or [h, w, channels], or a row of an array unchanged."""
         ...
 
     def where(self, index: int) -> str:
@@ -58,17 +58,17 @@ class Rows(Protocol):
 
 
 USUAL_KEY = DatasetConfig.model_fields["images"].default
-"""What the samples' array is called where nobody says."""
+"""The default name of the samples' array."""
 
 
 def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
-    """Open what ``path`` is: ``.npz``, a directory, or a ``.csv``/``.tsv`` list.
+    """Open the source in ``path``: ``.npz``, a directory, or a ``.csv``/``.tsv`` list.
 
     Args:
-        names: class names in order, for lists and directories that name classes rather than number them.
+        names: class names in order, for lists and directories with names instead of numbers.
 
     Raises:
-        InputError: there is no such file, or it does not hold what ``config`` says.
+        InputError: the file is missing, or does not match ``config``.
     """
     if not path.exists():
         raise InputError(str(path), "no such dataset", "check `dataset.path`")
@@ -80,16 +80,16 @@ def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
         return _file_list(path, names)
     if path.suffix.lower() == ".npz":
         return ArrayRows(path, config)
-    raise InputError(str(path), "not a dataset", "give an .npz, a directory of images, or a .csv/.tsv list of files")
+    raise InputError(str(path), "not a dataset", "use an .npz, a directory of images, or a .csv/.tsv list of files")
 
 
 def _check_names_no_arrays(path: Path, config: DatasetConfig) -> None:
     """Keys that would have no effect on files of images."""
     for key, usual in (("images", ("images",)), ("labels", ("labels", None))):
-        if (given := getattr(config, key)) not in usual:
+        if (value := getattr(config, key)) not in usual:
             what = "a directory of images" if path.is_dir() else "a list of files"
-            remedy = f"take it out: it names an array of an .npz; {_LABELS_OF_FILES}"
-            raise InputError(str(path), f"is {what}, on which `{key}: {given}` has no effect", remedy)
+            remedy = f"remove it: it names an array of an .npz; {_LABELS_OF_FILES}"
+            raise InputError(str(path), f"is {what}, on which `{key}: {value}` has no effect", remedy)
 
 
 class ArrayRows:
@@ -114,7 +114,7 @@ class ArrayRows:
         self.labels: np.ndarray | None = None if config.labels is None else self._labels(config.labels)
 
     def _key_of_samples(self) -> str:
-        """The array of the samples: the one that is named, or the only one there is besides labels."""
+        """The array of the samples: the named one, or the only one other than labels."""
         keys = self._keys()
         others = [key for key in keys if key not in (self._config.labels, *self._config.truth)]
         is_named = self._config.images in keys or self._config.images != USUAL_KEY or self._config.arrays
@@ -148,11 +148,11 @@ class ArrayRows:
         return f"{self.path}, sample {index}"
 
     def _keys(self) -> list[str]:
-        with self._opened() as archive:
+        with self._open() as archive:
             return list(archive.files)
 
     @contextmanager
-    def _opened(self) -> Iterator[np.lib.npyio.NpzFile]:
+    def _open(self) -> Iterator[np.lib.npyio.NpzFile]:
         with ExitStack() as stack:
             try:
                 archive = stack.enter_context(open_arrays(self.path))
@@ -163,16 +163,16 @@ class ArrayRows:
 
     def _place_of(self, key: str) -> str:
         """The key of the config that names an array."""
-        places = {self._config.images: "images", self._config.labels: "labels"}
-        return f"`dataset.{places.get(key) or ('truth' if key in self._config.truth else 'arrays')}`"
+        keys = {self._config.images: "images", self._config.labels: "labels"}
+        return f"`dataset.{keys.get(key) or ('truth' if key in self._config.truth else 'arrays')}`"
 
     def array(self, key: str) -> np.ndarray:
         if key not in self._arrays:
-            with self._opened() as archive:
+            with self._open() as archive:
                 if key not in archive.files:
                     remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one under {self._place_of(key)}"
                     if key == self._config.labels:
-                        remedy += ", or write null where there are none"
+                        remedy += ", or write null without labels"
                     if key == self._config.images and self._config.arrays:
                         remedy += ": `images` is that of the input which `arrays` leaves out"
                     raise InputError(str(self.path), f"has no array {key!r}", remedy)
@@ -216,26 +216,26 @@ class FileRows:
                 problem = "not a readable image (of no kind that is known)"
             elif isinstance(error, FileNotFoundError):
                 problem = "no such file"
-            raise InputError(str(file), problem, f"fix it, or take it out of {self.path}") from None
+            raise InputError(str(file), problem, f"correct it, or remove it from {self.path}") from None
 
     def _refuse_bomb(self, file: Path, claimed: int) -> None:
-        """Refuse an image before it is unpacked to far more than its file holds."""
+        """Refuse an image that would unpack to far more than its file's size."""
         if claimed > max(FREE_BYTES, MOST_RATIO * file.stat().st_size):
             problem = f"unpacks to {claimed >> 20} MiB, too much for its size"
-            raise InputError(str(file), problem, f"make it smaller, or take it out of {self.path}")
+            raise InputError(str(file), problem, f"make it smaller, or remove it from {self.path}")
 
     def where(self, index: int) -> str:
         return str(self._files[index])
 
     def array(self, key: str) -> np.ndarray:
-        raise InputError(str(self.path), f"holds images only, no array {key!r}", "use an .npz for several inputs")
+        raise InputError(str(self.path), f"has only images, no array {key!r}", "use an .npz for several inputs")
 
 
 def _pixels(image: "Image") -> np.ndarray:
-    """An image as uint8, gray or RGB; of 16 bits the upper eight, as Pillow takes them of colours.
+    """An image as uint8, gray or RGB; of 16 bits the upper eight, as Pillow does for colours.
 
     Raises:
-        ValueError: its pixels have no range that is known.
+        ValueError: the range of its pixels is unknown.
     """
     if image.mode[0] not in DEEP:
         mode = "L" if image.mode in GRAY else "RGB"
@@ -251,7 +251,7 @@ def _directory(path: Path, names: list[str]) -> FileRows:
     if not directories:
         files = _images_in(path)
         if not files:
-            raise InputError(str(path), "holds no images", f"known suffixes: {', '.join(sorted(IMAGE_SUFFIXES))}")
+            raise InputError(str(path), "has no images", f"known suffixes: {', '.join(sorted(IMAGE_SUFFIXES))}")
         return FileRows(path, files, None, [])
     classes = names or [directory.name for directory in directories]
     files, labels = [], []
@@ -262,7 +262,7 @@ def _directory(path: Path, names: list[str]) -> FileRows:
         files += found
         labels += [classes.index(directory.name)] * len(found)
     if not files:
-        raise InputError(str(path), "its sub-directories hold no images", "put each class's images in one of them")
+        raise InputError(str(path), "its sub-directories have no images", "put each class's images in one of them")
     return FileRows(path, files, labels, [] if names else classes)
 
 
@@ -296,10 +296,10 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
             line = lines[first.setdefault(file, len(files) - 1)]
             if labels[first[file]] != labels[-1]:
                 problem = f"{cells[0]} has the label {cells[1]!r}, and {line.cells[1]!r} in line {line.number}"
-                raise InputError(f"{path}:{number}", problem, "take one of the lines out")
+                raise InputError(f"{path}:{number}", problem, "remove one of the lines")
     for (number, _), file in zip(lines, files, strict=True):
         if not os.path.exists(file):  # noqa: PTH110  # also of names that cannot be
-            remedy = f"take the line out, or mend the name, which is relative to {path.parent}"
+            remedy = f"remove the line, or correct the name, which is relative to {path.parent}"
             raise InputError(f"{path}:{number}", f"{file}: no such file", remedy)
     return FileRows(path, files, labels if columns == 2 else None, [])
 
@@ -311,7 +311,7 @@ def _label(cells: list[str], names: list[str], where: str) -> int:
     try:
         return int(text.removesuffix(".0"))  # as pandas writes a column with gaps
     except ValueError:
-        remedy = "it is not among `label_names`" if names else "give `label_names`, or class indices"
+        remedy = "it is not among `label_names`" if names else "set `label_names`, or use class indices"
         if Path(text).suffix.lower() in IMAGE_SUFFIXES and not Path(first).suffix:
             remedy = "the file comes first, and then its label"
         raise InputError(where, f"label {text!r} is not a class", remedy) from None

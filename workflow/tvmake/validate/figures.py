@@ -1,10 +1,10 @@
 """Error figures of one output, accumulated over samples.
 
-All arithmetic is float64. Figures are finite, so that they can be written as JSON: a ratio of decibels is capped at
-±200 (an exact match has no noise; float32 resolves about 150 dB), other overflows at the largest float64.
+All arithmetic is float64. Figures are finite, so that JSON can represent them: ratios in decibels are capped at ±200 (an
+exact match has no noise; float32 resolves about 150 dB), other overflows at the largest float64.
 
-An element that is NaN on both sides, or the same infinity on both, counts as equal. One that is not finite on one
-side only is a ``nonfinite_mismatch`` and stays out of the other figures, which would all be NaN.
+Elements that are NaN on both sides, or the same infinity, count as equal. An element that is finite on one side only is a
+``nonfinite_mismatch`` and is excluded from the other figures, which would all be NaN.
 """
 
 import math
@@ -19,7 +19,7 @@ from tvmake.storage.documents import FailsFast
 
 DECIBEL_CAP = 200.0
 RELATIVE_FLOOR = 0.01
-"""Share of an output's largest |reference| below which a relative error is taken against that share instead."""
+"""The share of an output's largest |reference| that is the minimum denominator of relative errors."""
 
 
 class NonFinite(FailsFast, BaseModel):
@@ -32,7 +32,7 @@ class NonFinite(FailsFast, BaseModel):
 
 
 class OutputFigures(FailsFast, BaseModel):
-    """How one output compares, over all samples.
+    """The comparison of one output, over all samples.
 
     ``max_rel`` and ``mean_rel`` are relative to |reference|, floored at 1 % of the largest |reference| of the sample.
     ``max_abs_rms`` is the largest |error| as a share of the RMS of the reference in the same sample.
@@ -96,7 +96,7 @@ def finite(value: float) -> float:
 
 @dataclass
 class Powers:
-    """Sums over elements that cosine and SQNR are made of."""
+    """The sums over elements for cosine and SQNR."""
 
     reference: float = 0.0
     got: float = 0.0
@@ -128,7 +128,7 @@ class Powers:
 
 @dataclass
 class OutputComparison:
-    """Accumulates the figures of one output; holds one earlier reference, never all samples."""
+    """Accumulates the figures of one output; stores one earlier reference, not all samples."""
 
     name: str
     goals: Goals
@@ -156,7 +156,7 @@ class OutputComparison:
     _previous: np.ndarray | None = None
 
     def add(self, reference: np.ndarray, got: np.ndarray) -> None:
-        """Take one sample; both arrays have the same shape, dtypes may differ."""
+        """Add one sample; both arrays have the same shape, dtypes may differ."""
         self.dtype = self.dtype or str(reference.dtype)
         expected = np.asarray(reference, dtype=np.float64).ravel()
         actual = np.asarray(got, dtype=np.float64).ravel()
@@ -177,7 +177,7 @@ class OutputComparison:
             return
         error, magnitude = np.abs(actual - expected), np.abs(expected)
         denominator = np.maximum(magnitude, RELATIVE_FLOOR * magnitude.max())
-        # Against a reference of zeros alone, any error is one of 100 %.
+        # Relative to a reference of zeros, any error is 100 %.
         relative = np.divide(error, denominator, out=(error > 0).astype(np.float64), where=denominator > 0)
         self.compared += expected.size
         self.max_abs = max(self.max_abs, float(error.max()))
@@ -249,7 +249,7 @@ def _relative_change(change: float, comparison: OutputComparison) -> float:
 
 
 def _equal_elements(reference: np.ndarray, got: np.ndarray, same: np.ndarray) -> int:
-    # float64 cannot tell large int64 values apart.
+    # float64 cannot represent large int64 values exactly.
     if reference.dtype.kind in "iub" and got.dtype.kind in "iub":
         return int(np.count_nonzero(reference == got))
     return int(np.count_nonzero(same))

@@ -1,7 +1,7 @@
-"""Users' metrics: functions that take all samples and give one number, computed for the package and for its source model.
+"""Users' metrics: functions of all samples that return one number, computed for the package and for its source model.
 
-They are code that the config names, as passes and factories are: loaded from what is installed or from the working directory,
-and run in the job that validates.
+A config names these functions like passes and factories: they are loaded from installed packages or the working directory, and
+run in the validating job.
 """
 
 import math
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.config.validation import Metric
 from tvmake.errors import InputError
-from tvmake.process.user_code import calling, defined_at, load_function
+from tvmake.process.user_code import defined_at, guard_call, load_function
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 
@@ -36,7 +36,7 @@ class MetricSample:
 
 @dataclass(frozen=True)
 class MetricSamples:
-    """All samples with one side's outputs; each iteration reads them anew, one at a time."""
+    """All samples with one side's outputs; each iteration reads them again, one at a time."""
 
     read: Callable[[], Iterator[MetricSample]]
     count: int
@@ -49,7 +49,7 @@ class MetricSamples:
 
 
 class MetricFigure(FailsFast, BaseModel):
-    """A metric of the package and of its source model; None where it is not a finite number."""
+    """A metric of the package and of its source model; None if it is not finite."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -61,7 +61,7 @@ def measure(metrics: Mapping[str, Metric], package: MetricSamples, reference: Me
     """Compute every metric for both sides.
 
     Raises:
-        InputError: a function is not there, fails, or returns something else than a number.
+        InputError: a function is missing, fails, or does not return a number.
     """
     found = {}
     for name, metric in metrics.items():
@@ -101,14 +101,14 @@ def _missed(name: str, metric: Metric, figure: MetricFigure) -> Iterable[MissedG
 
 
 def _figure(function: Callable[..., Any], samples: MetricSamples, metric: Metric, where: str) -> float | None:
-    with calling(where, "failed", function, TAKES):
+    with guard_call(where, "failed", function, TAKES):
         value = function(samples, **metric.arguments)
     try:
         # Numbers of Python's and numpy's, and tensors of one element.
         number = None if isinstance(value, str | bytes) else float(value)
     except OverflowError:
         return None
-    except Exception:  # noqa: BLE001  # whatever an object of the user's raises
+    except Exception:  # noqa: BLE001  # a user's object may raise anything
         number = None
     if number is None:
         problem = f"returned a {type(value).__name__}{defined_at(function)}, not a number"

@@ -33,9 +33,9 @@ class OverallFigures(FailsFast, BaseModel):
 
 
 class NumericsReport(FailsFast, BaseModel):
-    """What a comparison found. ``passed`` holds exactly when ``missed`` is empty.
+    """The result of a comparison. ``passed`` is true exactly if ``missed`` is empty.
 
-    ``repeatable`` is None when no sample was run twice. ``overall`` is None when no output could be compared.
+    ``repeatable`` is None if no sample was run twice. ``overall`` is None if no output could be compared.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -59,7 +59,7 @@ class NumericsReport(FailsFast, BaseModel):
 
 
 class Comparison:
-    """Takes one sample after the other; keeps sums, not samples.
+    """Compares samples one by one; stores sums, not samples.
 
     Outputs are keyed by their names in the source model, in the order of the signature. Shapes must be equal,
     dtypes may differ (a float16 package against a float32 reference).
@@ -91,12 +91,12 @@ class Comparison:
             self._classify(name, expected, actual, labels)
 
     def add_repeat(self, first: Outputs, second: Outputs) -> None:
-        """Take the outputs of two runs on the same input; they must be the same bits (NaN equals NaN)."""
+        """Add the outputs of two runs on the same input, which must be bit-identical (NaN equals NaN)."""
         same = first.keys() == second.keys() and all(_identical(first[name], second[name]) for name in first)
         self._repeatable = same and self._repeatable is not False
 
     def add_metrics(self, figures: Mapping[str, MetricFigure]) -> None:
-        """Take the figures of the goals' metrics, each of them."""
+        """Add the figures of all metrics."""
         self._metrics = dict(figures)
 
     def _classify(self, name: str, expected: np.ndarray, actual: np.ndarray, labels: np.ndarray | None) -> None:

@@ -11,10 +11,10 @@ from tvmake.errors import InputError
 
 
 class ImagePreprocessor:
-    """Turns one stored sample into one model input without its batch axis.
+    """Converts a stored sample into one model input without its batch axis.
 
-    A sample that already has the input's shape only has its values scaled. Otherwise it must be an image: [h, w], or
-    [h, w, 1 or 3], which is coloured, resized, cropped and laid out as the input wants.
+    A sample with the input's shape is only scaled. Otherwise it must be an image, [h, w] or [h, w, 1 or 3], whose colours, size,
+    crop and layout are converted to the input's.
 
     Args:
         input_shape: shape of one sample of the input.
@@ -23,7 +23,7 @@ class ImagePreprocessor:
         is_file: samples are decoded image files; their default scale is 1/255 for a floating-point input.
 
     Raises:
-        InputError: ``mean`` or ``std`` does not have one number per channel.
+        InputError: ``mean`` or ``std`` does not have one value per channel.
     """
 
     def __init__(
@@ -45,19 +45,19 @@ class ImagePreprocessor:
         """One sample of shape ``input_shape`` and dtype ``dtype``; ``where`` names it.
 
         Raises:
-            InputError: it is not an image of a shape that can become ``input_shape``, or has values that the input's
-                integer type cannot hold.
+            InputError: it is not an image that can be converted to ``input_shape``, or has values that the input's integer type
+                cannot represent.
         """
         if self._is_ready(sample):
-            return self._cast(self._normalised(sample, self.layout), where)
-        return self._cast(self._prepared(sample, where), where)
+            return self._cast(self._normalise(sample, self.layout), where)
+        return self._cast(self._prepare(sample, where), where)
 
-    def _prepared(self, sample: np.ndarray, where: str) -> np.ndarray:
+    def _prepare(self, sample: np.ndarray, where: str) -> np.ndarray:
         if len(self.input_shape) not in (2, 3) or sample.ndim not in (2, 3):
             raise self._misfit(sample.shape, where)
-        image = self._coloured(sample, where)
-        image = self._sized(image, where)
-        values = self._normalised(image, "NHWC")
+        image = self._convert_colors(sample, where)
+        image = self._resize_and_crop(image, where)
+        values = self._normalise(image, "NHWC")
         values = values[:, :, 0] if len(self.input_shape) == 2 else values
         values = values.transpose(2, 0, 1) if self.layout == "NCHW" and values.ndim == 3 else values
         if values.shape != self.input_shape:
@@ -82,14 +82,14 @@ class ImagePreprocessor:
                 raise InputError(
                     self.where,
                     f"preprocess.{name} has {len(value)} numbers, the input has {self.channels or 'no'} channels",
-                    "give one number, or one per channel",
+                    "use one number, or one per channel",
                 )
 
     def _cast(self, values: np.ndarray, where: str) -> np.ndarray:
         if self.dtype.kind in "iub" and values.size and values.dtype != self.dtype:
             whole = np.rint(values) if values.dtype.kind == "f" else values
             low, high = (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
-            # Scaled pixels are rounded; an array that is to be taken as it is must hold whole numbers already.
+            # Scaled pixels are rounded; an array without scaling must have integers already.
             fits = np.isfinite(values).all() and whole.min() >= low and whole.max() <= high
             if not fits or (not self._changes_values() and (whole != values).any()):
                 raise InputError(
@@ -103,7 +103,7 @@ class ImagePreprocessor:
     def _changes_values(self) -> bool:
         return (self.scale, self.config.mean, self.config.std) != (1.0, 0.0, 1.0)
 
-    def _normalised(self, values: np.ndarray, layout: str | None) -> np.ndarray:
+    def _normalise(self, values: np.ndarray, layout: str | None) -> np.ndarray:
         if not self._changes_values():
             return values
         values = values.astype(np.float32)
@@ -114,7 +114,7 @@ class ImagePreprocessor:
         )
         return (values * np.float32(self.scale) - mean) / std
 
-    def _coloured(self, sample: np.ndarray, where: str) -> np.ndarray:
+    def _convert_colors(self, sample: np.ndarray, where: str) -> np.ndarray:
         """[h, w, channels] in the channel order that the model wants."""
         image = sample[:, :, None] if sample.ndim == 2 else sample
         if image.shape[2] not in (1, 3) and sample.ndim == 3 and image.shape[0] in (1, 3):
@@ -130,9 +130,9 @@ class ImagePreprocessor:
             return np.repeat(image, 3, axis=2)
         return image[:, :, ::-1] if self.color == "BGR" else image
 
-    def _sized(self, image: np.ndarray, where: str) -> np.ndarray:
+    def _resize_and_crop(self, image: np.ndarray, where: str) -> np.ndarray:
         if self.config.resize is not None:
-            image = _resized(image, _resize_to(image.shape[:2], self.config.resize))
+            image = _resize(image, _resize_to(image.shape[:2], self.config.resize))
         if self.config.crop is not None:
             height, width = _pair(self.config.crop)
             if image.shape[0] < height or image.shape[1] < width:
@@ -174,7 +174,7 @@ def _resize_to(shape: tuple[int, int], size: Size) -> tuple[int, int]:
     return max(int(size * height / width), 1), size
 
 
-def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def _resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     from PIL import Image
 
     def resize(plane: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the validate stage writes."""
+"""The output of the validate stage."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,7 +8,7 @@ from tvmake.validate.numerics import NumericsReport
 
 
 class Numerics(FailsFast, BaseModel):
-    """numerics.json: the figures, against what, and where the package ran."""
+    """numerics.json: the figures, the reference, and the package's device."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -18,6 +18,6 @@ class Numerics(FailsFast, BaseModel):
     data: str
     """``dataset`` or ``random``."""
     is_source_quantized: bool = False
-    """Whether the model rounds activations itself, to integers or to bfloat16, so that its default goals allow for steps that go either way."""
+    """Whether the model itself rounds activations, to integers or to bfloat16, so that its default goals allow for differences of one step."""
     package_sha256: str
     fingerprint: Fingerprint

@@ -9,13 +9,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Runtime:
-    """``run`` takes inputs and gives outputs, both by their names in the source; ``name`` is for the record."""
+    """``run`` maps inputs to outputs, both by their names in the source; ``name`` is for reports."""
 
     name: str
     """Library and version that really run the model: ``onnxruntime 1.31.1``."""
     run: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
     weights: str | None = None
-    """The sha256 of the weights that were loaded or drawn for it, as the import notes it; None where a file holds them."""
+    """The sha256 of its loaded or random weights, as in the import's record; None if a file has them."""
 
 
 def named(distribution: str) -> str:

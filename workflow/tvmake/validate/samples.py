@@ -1,18 +1,18 @@
 """Seeded random inputs for models without a dataset.
 
-What is drawn for an input, unless the signature gives its range:
+The values of an input, unless the signature has a range:
 
-- floating point: standard normal, clipped to ±2.5. Normalised images and activations look like this, and the clipping
-  keeps one rare value from deciding the largest error;
+- floating point: standard normal, clipped to ±2.5. Normalised images and activations are similar, and clipping
+  keeps rare values from determining the largest error;
 - bool: a fair coin;
 - 8-bit integers: the whole range of the type, as quantised models use it;
-- wider integers: 0 or 1. They are mostly indices, and an index out of bounds reads foreign memory; 0 and 1 exist in
-  every table worth indexing. Give ``inputs.<name>.range`` for more.
+- wider integers: 0 or 1. They are mostly indices, and an index out of bounds reads invalid memory; 0 and 1 exist in
+  every useful table. Set ``inputs.<name>.range`` for more.
 
 With a range, values are uniform in it, both ends included for integers.
 
-A value depends on the seed, the sample's number and the input's name alone: not on the other inputs, their order or
-how many samples are drawn. The stream is that of numpy's ``RandomState``, which numpy keeps the same for ever (NEP 19).
+A value depends only on the seed, the sample's number and the input's name: not on the other inputs, their order or the
+number of samples. The stream is that of numpy's ``RandomState``, which numpy keeps unchanged (NEP 19).
 """
 
 import hashlib
@@ -31,13 +31,13 @@ CLIP = 2.5
 def random_samples(
     signature: Signature, count: int, seed: int = 0, dims: Mapping[str, int] | None = None
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Draw ``count`` inputs, each keyed by the inputs' names in the source model.
+    """Generate ``count`` inputs, each keyed by the inputs' names in the source model.
 
     Args:
-        dims: extents of dynamic dimensions by name; 1 for the others, or the smallest that they take.
+        dims: sizes of dynamic dimensions by name; default: 1, or their minimum.
 
     Raises:
-        InputError: an input's dtype is not one that numpy (with ml_dtypes) can hold, or its range does not fit it.
+        InputError: numpy (with ml_dtypes) lacks an input's dtype, or its range does not match the dtype.
     """
     extents = {**signature.smallest_extents, **(dims or {})}
     for number in range(count):
@@ -65,12 +65,12 @@ def random_tensor(
 
 
 def concrete_shape(spec: TensorSpec, dims: Mapping[str, int] | None = None) -> tuple[int, ...]:
-    """The shape with dynamic dimensions replaced by their extents in ``dims``, 1 where it names none.
+    """The shape with the sizes of dynamic dimensions in ``dims``, 1 for missing ones.
 
-    Extents that follow from others (``2*s0 + 1``) are worked out.
+    Dimensions that depend on others (``2*s0 + 1``) are computed.
 
     Raises:
-        InputError: an extent is neither a name nor a sum, difference, product or quotient of names and numbers.
+        InputError: a dimension is neither a name nor a sum, difference, product or quotient of names and numbers.
     """
     return tuple(extent if isinstance(extent, int) else _extent(spec, extent, dims or {}) for extent in spec.shape)
 
@@ -86,7 +86,7 @@ def _extent(spec: TensorSpec, extent: str, dims: Mapping[str, int]) -> int:
         raise InputError(
             spec.name,
             f"cannot work out the extent {extent!r}",
-            f"give it under `dims`, or set inputs.{spec.name}.shape",
+            f"set it under `dims`, or set inputs.{spec.name}.shape",
         ) from None
 
 
@@ -102,7 +102,9 @@ def numpy_dtype(spec: TensorSpec) -> np.dtype:
         dtype = np.dtype(object)
     # ml_dtypes registers its types as void, with values that numpy converts.
     if dtype.kind not in "biuf" and not (dtype.kind == "V" and dtype.names is None and dtype.name != "void"):
-        raise InputError(spec.name, f"cannot make values of type {spec.dtype}", "remove or fix this input in the model")
+        raise InputError(
+            spec.name, f"cannot generate values of type {spec.dtype}", "remove or fix this input in the model"
+        )
     return dtype
 
 
@@ -114,7 +116,7 @@ def _integer_bounds(spec: TensorSpec, dtype: np.dtype) -> tuple[int, int]:
     if low > high or low < limits.min or high > limits.max:
         raise InputError(
             spec.name,
-            f"no {spec.dtype} lies in the range {spec.range[0]:g} to {spec.range[1]:g}"
+            f"no {spec.dtype} is in the range {spec.range[0]:g} to {spec.range[1]:g}"
             if low > high
             else f"the range {spec.range[0]:g} to {spec.range[1]:g} does not fit {spec.dtype}",
             f"correct inputs.{spec.name}.range",

@@ -1,4 +1,4 @@
-"""Goals against figures: which are missed, and what the figures do not prove."""
+"""Compare figures with goals: the missed goals, and the limits of the evidence."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,13 +8,13 @@ from tvmake.validate.classification import ClassificationFigures
 from tvmake.validate.figures import OutputFigures
 
 SENSITIVE_DB = 20.0
-"""How far the outputs' change between inputs must stand above the error: an error of a tenth of the change."""
+"""How far the outputs' change between inputs must exceed the error: an error of a tenth of the change."""
 LEAST_CHANGE = 1e-3
 """Change between inputs, as a share of the outputs' RMS, below which a reference hardly depends on its input."""
 
 
 class MissedGoal(FailsFast, BaseModel):
-    """A bound that was not met. ``output`` and ``value`` are None where they do not apply."""
+    """A bound that was missed. ``output`` and ``value`` are None if they do not apply."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,7 +52,7 @@ def _output_goals(goals: Goals, figures: OutputFigures, samples: int) -> list[Mi
             miss("equal", goals.equal, figures.equal, f"{figures.equal:.4%} of the elements are equal")
         return missed
     if 0 < figures.elements == figures.nonfinite_reference.nan:
-        miss("finite", 0, figures.elements, "the original itself gives nothing but NaN, so nothing can be compared")
+        miss("finite", 0, figures.elements, "all of the original's values are NaN, so nothing can be compared")
     if figures.nonfinite_mismatches:
         miss("finite", 0, figures.nonfinite_mismatches, _nonfinite_reason(figures))
     if figures.beyond_tolerance:
@@ -80,7 +80,7 @@ def _output_goals(goals: Goals, figures: OutputFigures, samples: int) -> list[Mi
 
 
 def is_discrete(figures: OutputFigures) -> bool:
-    """Whether the reference's output is integer or boolean, so that equality is what counts."""
+    """Whether the reference's output is integer or boolean, and is judged by equality."""
     return figures.dtype.startswith(("int", "uint", "bool"))
 
 
@@ -128,13 +128,13 @@ def _unmeasurable(goal: str, figures: ClassificationFigures | None) -> str:
 
 
 def warnings(outputs: list[OutputFigures], classification: ClassificationFigures | None) -> list[str]:
-    """What makes the figures weaker evidence than they look."""
+    """Reasons why the figures are weaker evidence than they seem."""
     found = []
     for figures in outputs:
         if is_discrete(figures):
             continue
         if figures.reference_change is None:
-            found.append(f"{figures.name}: one sample only, so nothing tells whether the output depends on the input")
+            found.append(f"{figures.name}: only one sample, so it is unknown whether the output depends on the input")
         elif figures.reference_change < LEAST_CHANGE:
             found.append(
                 f"{figures.name}: insensitive: different inputs change the reference by only "
@@ -147,7 +147,7 @@ def warnings(outputs: list[OutputFigures], classification: ClassificationFigures
             )
         if figures.nonfinite_reference.nan or figures.nonfinite_reference.inf:
             count = figures.nonfinite_reference
-            found.append(f"{figures.name}: the reference itself holds {count.nan} NaN and {count.inf} Inf elements")
+            found.append(f"{figures.name}: the reference itself has {count.nan} NaN and {count.inf} Inf elements")
         if figures.elements == 0:
             found.append(f"{figures.name}: has no elements")
     if classification and classification.looks_like_softmax:

@@ -172,7 +172,7 @@ public final class Uses {
     System.out.println("done");
   }
 
-  /** Resident kilobytes after the first runs, and after all; each tenth run is with a package opened anew. */
+  /** Resident kilobytes after the first runs, and after all; each tenth run uses a package that is opened again. */
   private static void memory(File directory, int runs) throws IOException {
     long before = 0;
     Package used = Package.open(directory);
@@ -227,7 +227,7 @@ public final class Uses {
   }
 
   /** A package from an interface, unpacked, used again, damaged and mended. */
-  private static void files(File source, File place) throws IOException {
+  private static void files(File source, File target) throws IOException {
     int[] opened = {0};
     PackageFiles files =
         new PackageFiles() {
@@ -246,24 +246,24 @@ public final class Uses {
     Tensor expected = null;
     for (String turn : new String[] {"unpacked", "again", "damaged", "cut", "interrupted"}) {
       if (turn.equals("damaged")) {
-        File weights = new File(place, "mod.params");
+        File weights = new File(target, "mod.params");
         weights.setWritable(true);
         byte[] bytes = Files.readAllBytes(weights.toPath());
         bytes[bytes.length / 2] ^= 1;
         Files.write(weights.toPath(), bytes);
       }
-      if (turn.equals("cut")) Files.delete(new File(place, "mod.json").toPath());
+      if (turn.equals("cut")) Files.delete(new File(target, "mod.json").toPath());
       if (turn.equals("interrupted")) {
-        Files.delete(new File(place, "mod.so").toPath());
-        Files.createDirectories(new File(place.getPath() + ".new", "mod.so").toPath());
+        Files.delete(new File(target, "mod.so").toPath());
+        Files.createDirectories(new File(target.getPath() + ".new", "mod.so").toPath());
       }
       opened[0] = 0;
-      try (Package used = Package.open(files, place)) {
+      try (Package used = Package.open(files, target)) {
         Tensor scores = used.run(Collections.singletonMap("image", image)).get("logits");
         if (expected != null) same(expected, scores);
         expected = scores;
       }
-      System.out.println(turn + " " + opened[0] + " " + new File(place, "mod.so").canWrite());
+      System.out.println(turn + " " + opened[0] + " " + new File(target, "mod.so").canWrite());
     }
     PackageFiles broken =
         new PackageFiles() {
@@ -277,6 +277,6 @@ public final class Uses {
             throw new IOException(name + " cannot be read");
           }
         };
-    System.out.println(message(() -> Package.open(broken, place)));
+    System.out.println(message(() -> Package.open(broken, target)));
   }
 }

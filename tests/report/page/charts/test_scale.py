@@ -10,9 +10,9 @@ positive = st.floats(1e-6, 1e6)
 @given(st.lists(positive, min_size=1, max_size=8))
 def test_a_fitting_scale_keeps_the_order_and_stays_inside(values):
     scale = fitting(values, 10, 90)
-    places = [scale.at(value) for value in sorted(values)]
-    assert places == sorted(places)
-    assert all(10 <= place <= 90 for place in places)
+    positions = [scale.at(value) for value in sorted(values)]
+    assert positions == sorted(positions)
+    assert all(10 <= position <= 90 for position in positions)
 
 
 def test_values_far_apart_are_shown_by_their_logarithm():

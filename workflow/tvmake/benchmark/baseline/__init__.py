@@ -1,1 +1,1 @@
-"""The baseline: the source model in the framework it came from, measured by turns with the package on the same machine."""
+"""The baseline: the source model in its own framework, measured alternately with the package on the same machine."""

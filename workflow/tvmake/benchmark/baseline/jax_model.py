@@ -1,4 +1,4 @@
-"""StableHLO programs in jax, compiled by XLA. XLA has no switch for the number of threads: it takes the process's cores."""
+"""StableHLO programs in jax, compiled by XLA. XLA has no setting for the number of threads: it uses the process's cores."""
 
 import os
 

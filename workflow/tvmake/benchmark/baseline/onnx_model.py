@@ -1,4 +1,4 @@
-"""ONNX models in ONNX Runtime, as fast as it runs them on the CPU without being told more than the number of threads."""
+"""ONNX models in ONNX Runtime, with default options for the CPU except the number of threads."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def prepare(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong arrives as an exception
+    options.log_severity_level = 4  # errors are raised as exceptions
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     try:
         session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""Start the baseline's process beside the measurement of a package, and read what it found."""
+"""Start the baseline's process beside the measurement of a package, and read its result."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tvmake.config.requests.running import BenchmarkRequest
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.python import python_command
 from tvmake.process.supervised import ChildProcess, exit_description
-from tvmake.storage.temporary import held_directory
+from tvmake.storage.temporary import locked_directory
 
 LONGEST_PARENT = 60
 """Bytes of the directory for temporary files; a Unix socket's path has at most 103 on all systems, and 40 are added here."""
@@ -36,13 +36,13 @@ class BaselineProcess:
         self._child = child
 
     def result(self) -> Baseline | NoBaseline:
-        """What it found, once the package's measurement is over."""
+        """Its result, after the package's measurement."""
         code = self._child.end(END_S)
         if not self._result.is_file():
             how = "does not end" if code == 0 else exit_description(code)
             return NoBaseline(
                 problem=f"the framework's process {how}",
-                remedy="see what it wrote, before this line or in the job's log",
+                remedy="see its output, before this line or in the job's log",
             )
         found = json.loads(self._result.read_bytes())
         return NoBaseline(**found) if "problem" in found else Baseline(**found)
@@ -52,16 +52,16 @@ class BaselineProcess:
 def baseline_process(
     request: BenchmarkRequest, reference: Path, environment: dict[str, str]
 ) -> Iterator[BaselineProcess]:
-    """A process that measures ``request.baseline`` by turns with a package; it is ended with the block.
+    """A process that measures ``request.baseline`` alternately with a package; it is ended with the block.
 
     Args:
         reference: the file with the inputs.
-        environment: further variables of it.
+        environment: additional environment variables.
     """
     temporary = tempfile.gettempdir()
     parent = Path(temporary if len(os.fsencode(temporary)) <= LONGEST_PARENT else "/tmp")
-    with held_directory(parent, "tvmake-baseline-") as place, socket.socket(socket.AF_UNIX) as listening:
-        address, request_file, result = place / "turns", place / "request.json", place / "result.json"
+    with locked_directory(parent, "tvmake-baseline-") as directory, socket.socket(socket.AF_UNIX) as listening:
+        address, request_file, result = directory / "turns", directory / "request.json", directory / "result.json"
         request_file.write_text(request.model_dump_json())
         listening.bind(str(address))
         listening.listen(1)
@@ -72,6 +72,6 @@ def baseline_process(
             stdin=listening.fileno(),
             stdout=sys.stderr,
         ) as child:
-            # Only the child holds the socket: where it has ended, the package's process is refused at once.
+            # Only the child has the socket: after its end, connections of the package's process are refused at once.
             listening.close()
             yield BaselineProcess(str(address), result, child)

@@ -1,4 +1,4 @@
-"""Relax modules as TVM compiles them by itself, untuned."""
+"""Relax modules, compiled by TVM's default pipeline without tuning."""
 
 import os
 
@@ -17,7 +17,7 @@ def prepare(
     """The compiled module with its inputs.
 
     Raises:
-        InputError: the function gives no module that can be used, or TVM cannot compile it.
+        InputError: the function returns no usable module, or TVM cannot compile it.
     """
     os.environ["TVM_NUM_THREADS"] = str(threads)
     call, _ = plain(source, options)

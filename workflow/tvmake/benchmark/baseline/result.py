@@ -1,4 +1,4 @@
-"""What the measurement of a baseline gives."""
+"""The result of measuring a baseline."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -7,10 +7,10 @@ from tvmake.storage.documents import FailsFast
 
 
 class Baseline(FailsFast, BaseModel):
-    """The source model in its framework, on the package's first sample, with as many threads, by turns with the package.
+    """The source model in its framework, on the package's first sample, with the same threads, alternating with the package.
 
-    ``samples_ms`` are in the order they were taken, each the mean of ``number`` runs. ``load_ms`` is from the beginning of
-    loading to being ready; ``warmup_ms`` are the runs that do not count: those before the first sample, and the first ones
+    ``samples_ms`` are in order of measurement, means of ``number`` runs each. ``load_ms`` is the time from the beginning of
+    loading until it can run; ``warmup_ms`` are the runs that do not count: those before the first sample, and the first ones
     of each turn.
     """
 

@@ -1,4 +1,4 @@
-"""PyTorch programs in torch, called as they are."""
+"""PyTorch programs in torch, called without export."""
 
 import numpy as np
 

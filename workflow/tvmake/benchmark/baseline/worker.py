@@ -1,8 +1,8 @@
-"""The baseline's process: ``python -m tvmake.benchmark.baseline.worker REQUEST REFERENCE RESULT``, its standard input a socket.
+"""The baseline's process: ``python -m tvmake.benchmark.baseline.worker REQUEST REFERENCE RESULT``, with a socket as standard input.
 
-It listens on that socket for the package's process, which says when and with how many threads to load the model, and when it
-is its turn (:mod:`tvmake.device.sharing.turns`). At the end it leaves a result. Neither a model nor a framework that crashes here
-disturbs the measurement of the package.
+It listens on that socket for the package's process, which determines when and with how many threads to load the model, and
+when to measure (:mod:`tvmake.device.sharing.turns`). At the end it writes a result. A model or framework that crashes here does not
+disturb the measurement of the package.
 """
 
 import importlib
@@ -27,7 +27,7 @@ from tvmake.validate.reference.stored import ReferenceSet
 
 
 def main(arguments: list[str]) -> int:
-    """Serve one measurement; see the module's text for the arguments."""
+    """Serve one measurement; see the module's docstring for the arguments."""
     end_with_starter()
     hide_torch_from_tvm()
     request_file, reference, result = map(Path, arguments)
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         measured = _serve(request, reference, socket.socket(fileno=0))
     except TvmakeError as error:
         measured = NoBaseline(problem=error.problem, remedy=error.remedy)
-    except Exception as error:  # noqa: BLE001  # models and frameworks raise what they like; the package's figures stand
+    except Exception as error:  # noqa: BLE001  # models and frameworks raise anything; the package's figures stay valid
         traceback.print_exc()
         line = next(iter(str(error).strip().splitlines()), "")
         measured = NoBaseline(problem=f"the framework cannot run it: {type(error).__name__}: {line}")
@@ -55,10 +55,10 @@ def _serve(request: BenchmarkRequest, reference: Path, listening: socket.socket)
             return None  # the package's process has ended
         threads = int(words[1])
         started = time.perf_counter()
-        prepared = _prepared(request, reference, threads)
+        prepared = _prepare(request, reference, threads)
         load_ms = _since(started)
-        first_run_ms = _timed(prepared, 1)
-        sampler = Sampler(lambda number: _timed(prepared, number), request.measurement, TURNS)
+        first_run_ms = _time_runs(prepared, 1)
+        sampler = Sampler(lambda number: _time_runs(prepared, number), request.measurement, TURNS)
         lines.write("ready\n")
         lines.flush()
         while lines.readline().strip() == "turn":
@@ -79,7 +79,7 @@ def _serve(request: BenchmarkRequest, reference: Path, listening: socket.socket)
     )
 
 
-def _prepared(request: BenchmarkRequest, reference: Path, threads: int) -> Prepared:
+def _prepare(request: BenchmarkRequest, reference: Path, threads: int) -> Prepared:
     assert request.baseline is not None
     known = ReferenceSet(reference)
     sample = next(iter(known))
@@ -90,8 +90,8 @@ def _prepared(request: BenchmarkRequest, reference: Path, threads: int) -> Prepa
     return prepared
 
 
-def _timed(prepared: Prepared, number: int) -> float:
-    """How long one of so many runs takes, in ms."""
+def _time_runs(prepared: Prepared, number: int) -> float:
+    """The mean time of a run in ms."""
     started = time.perf_counter()
     for _ in range(number):
         prepared.run()

@@ -43,9 +43,9 @@ NO_MACHINES = ("cpu", "gpu", "cuda", "opencl", "metal", "vulkan", "rocm", "llvm"
 def list_command(config: ConfigFiles = None, tracker: AtTracker = None, as_json: AsJson = False) -> None:
     """List the devices that the config, adb and the tracker know, and their state: free servers, waiting requests."""
     from tvmake.cli.device import tables as device_tables
-    from tvmake.device.survey.listing import listed
+    from tvmake.device.survey.listing import list_devices
 
-    rows = listed(devices_of(config), tracker)
+    rows = list_devices(devices_of(config), tracker)
     device_tables.show(rows, as_json, device_tables.LIST)
 
 

@@ -52,9 +52,9 @@ def doctor(
 def _examine_device(name: str, config: list[Path] | None, as_json: bool) -> None:
     from tvmake.cli.device import tables
     from tvmake.cli.device.app import chosen_device
-    from tvmake.device.survey.examination import examined
+    from tvmake.device.survey.examination import examine
 
-    steps = examined(name, chosen_device(name, config))
+    steps = examine(name, chosen_device(name, config))
     tables.show(steps, as_json, tables.DOCTOR)
     if any(step["state"] == "problem" for step in steps):
         raise typer.Exit(3)

@@ -10,6 +10,7 @@ from tvmake.cli.output_file import output_file
 from tvmake.config.limits import MOST_REPETITIONS
 
 if TYPE_CHECKING:
+    from tvmake.running.outputs import Score
     from tvmake.running.run import Run
 
 KERNELS_SHOWN = 20
@@ -61,8 +62,8 @@ def run(
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
     from tvmake.errors import UsageError
-    from tvmake.running.arguments import check_is_no_other
-    from tvmake.running.inputs import fitting, inputs_from_files, not_finite
+    from tvmake.running.arguments import check_is_package
+    from tvmake.running.inputs import describe_nonfinite, inputs_from_files, match_inputs
     from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
     from tvmake.storage.destinations import check_destination
@@ -84,7 +85,7 @@ def run(
     if output is not None:
         check_destination(output, "file of arrays (.npz)", is_outputs)
     check_is_package_file(package)
-    check_is_no_other(package)
+    check_is_package(package)
     manifest = inspect(package)
     if self_test:
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
@@ -93,8 +94,8 @@ def run(
     if labels:
         check_labels(names, labels, manifest.signature.outputs)
     files = inputs_from_files(manifest.signature, inputs or [], preprocessing(preprocess))
-    arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))
-    for line in not_finite(arrays):
+    arrays = match_inputs(manifest.signature, files, fill or (None if inputs else "random"))
+    for line in describe_nonfinite(arrays):
         typer.echo(f"warning: {line}", err=True)
     wants_time = bool(repeat or profile)
     measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
@@ -111,16 +112,16 @@ def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, a
     import json
 
     from tvmake.process.output import counted
-    from tvmake.running.outputs import highest, summary
+    from tvmake.running.outputs import summary, top_scores
 
     timing = done.result.timing
     outputs = [summary(name, array) for name, array in done.outputs.items()]
-    scores = {name: highest(array, top, labels) for name, array in done.outputs.items()} if top else {}
+    scores = {name: top_scores(array, top, labels) for name, array in done.outputs.items()} if top else {}
     latency = done.latency if repeat else None
     if as_json:
         everything = {
             "outputs": outputs,
-            "top": {name: [score._asdict() for score in highest] for name, highest in scores.items()},
+            "top": {name: [_score_row(score) for score in highest] for name, highest in scores.items()},
             "load_ms": timing.load_ms,
             "first_run_ms": timing.first_run_ms,
             "latency": latency.model_dump(mode="json") if latency else None,
@@ -134,7 +135,7 @@ def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, a
         for score in found:
             sample = f"sample {score.sample}  " if len({one.sample for one in found}) > 1 else ""
             figure = "no number" if score.score is None else f"{score.score:.6g}"
-            typer.echo(f"  {sample}{score.place:>5}  {figure:<12} {score.label}".rstrip())
+            typer.echo(f"  {sample}{score.class_index:>5}  {figure:<12} {score.label}".rstrip())
     typer.echo(f"\nload {timing.load_ms:.1f} ms, first run {timing.first_run_ms:.2f} ms")
     if latency:
         typer.echo(
@@ -156,6 +157,10 @@ def _print_outputs(outputs: list[dict[str, object]]) -> None:
         odd = f"{found['not_finite']} values are no finite numbers" if found["not_finite"] else ""
         rows.append({"output": found["output"], "shape": found["shape"], "dtype": found["dtype"], **figures, "": odd})
     _table(rows, ("output", "shape", "dtype", "min", "mean", "max", ""))
+
+
+def _score_row(score: "Score") -> dict[str, object]:
+    return {"sample": score.sample, "place": score.class_index, "label": score.label, "score": score.score}
 
 
 def _table(rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:

@@ -28,14 +28,14 @@ def sign(
     from tvmake.provenance.keys import read_private_key
     from tvmake.provenance.signature import sign as sign_file
     from tvmake.provenance.signature import signature_file
-    from tvmake.running.arguments import check_is_no_other
+    from tvmake.running.arguments import check_is_package
 
     read_private_key(key)
     rows = []
     for package in packages:
         # What is signed is vouched for: nothing broken, and no list that says something else. An old signature may be there.
         check_is_package_file(package)
-        check_is_no_other(package)
+        check_is_package(package)
         check_package(package, ignore_signature=True)
     for file in [file for package in packages for file in to_sign(package)]:
         signed = sign_file(file, key)

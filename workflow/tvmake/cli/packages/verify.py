@@ -37,13 +37,13 @@ def verify(
     from tvmake.errors import TvmakeError
     from tvmake.provenance.check import check_package
     from tvmake.provenance.origin import check_made_of
-    from tvmake.running.arguments import check_is_no_other
+    from tvmake.running.arguments import check_is_package
 
     rows = []
     for package in packages:
         try:
             check_is_package_file(package)
-            check_is_no_other(package)
+            check_is_package(package)
             checked = check_package(package, key, require_signature=require_signature)
             if made_from is not None:
                 check_made_of(made_from, package, checked.manifest, checked.source)

@@ -12,7 +12,7 @@ from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
-    from tvmake.records.sharing.ingest import Ingested
+    from tvmake.records.sharing.ingest import IngestReport
     from tvmake.records.store import RecordStore
 
 app = typer.Typer(no_args_is_help=True, help="Look at, pass on and tidy up the records of tuning.")
@@ -25,21 +25,21 @@ Shared = Annotated[
     str | None, typer.Option("--shared", metavar="URL", help="The shared store [default: tuning.shared of the config].")
 ]
 Installed = Annotated[str | None, typer.Option("--generation", help="A TVM generation [default: the installed one].")]
-InPlace = Annotated[str | None, typer.Option("--place", metavar="DIGEST", help="Only this place: 8 or more digits.")]
+InPlace = Annotated[str | None, typer.Option("--place", metavar="DIGEST", help="Only this context: 8 or more digits.")]
 Generation = Annotated[str | None, typer.Option(help="Only this TVM generation: tvm-0.27.0.post1 …")]
 
 
 @app.command("list")
 def list_command(store: Store = None, as_json: AsJson = False) -> None:
-    """List the places that have records: TVM generation, target and device class."""
+    """List the contexts that have records: TVM generation, target and device class."""
     from tvmake.cli.records import tables as record_tables
-    from tvmake.records.summary import place_row, summarise
+    from tvmake.records.summary import context_row, summarise
 
     opened = _store(store)
     rows = []
-    for place in opened.places():
-        found = [summarise(opened, place, workload) for workload in opened.workloads(place)]
-        rows.append(place_row(place, found))
+    for context in opened.contexts():
+        found = [summarise(opened, context, workload) for workload in opened.workloads(context)]
+        rows.append(context_row(context, found))
     _print(record_tables.print_places, rows, as_json, f"no records in {opened.root}")
 
 
@@ -49,7 +49,7 @@ def show_command(
         str | None, typer.Argument(metavar="[WORKLOAD]", help="The workload's key, or its first 8 or more digits.")
     ] = None,
     store: Store = None,
-    place: InPlace = None,
+    context: InPlace = None,
     generation: Generation = None,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many of the best records to show.")] = 5,
     as_json: AsJson = False,
@@ -59,16 +59,18 @@ def show_command(
     Without a workload: the best latency of each, and its trials by outcome; the slowest workloads first.
     """
     from tvmake.cli.records import tables as record_tables
-    from tvmake.records.summary import choose, summarise, workload_details, workload_row
+    from tvmake.records.summary import select_workloads, summarise, workload_details, workload_row
 
     opened = _store(store)
     if workload is None:
-        found = [summarise(opened, *key) for key in choose(opened, (), place, generation)]
+        found = [summarise(opened, *key) for key in select_workloads(opened, (), context, generation)]
         found.sort(key=lambda summary: -(summary.latency_ms or 0))
         rows = [workload_row(summary) for summary in found]
         _print(record_tables.print_workloads, rows, as_json, f"no records in {opened.root}")
         return
-    details = [workload_details(opened, *key, count) for key in choose(opened, [workload], place, generation)]
+    details = [
+        workload_details(opened, *key, count) for key in select_workloads(opened, [workload], context, generation)
+    ]
     _print(record_tables.print_details, details, as_json, "")
 
 
@@ -79,7 +81,7 @@ def export_command(
         list[str] | None, typer.Option("--workload", metavar="KEY", help="Only this workload; may be repeated.")
     ] = None,
     store: Store = None,
-    place: InPlace = None,
+    context: InPlace = None,
     generation: Generation = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,12 +89,12 @@ def export_command(
     from tvmake.errors import InputError
     from tvmake.records.sharing.exchange import export_records
     from tvmake.records.sharing.portable import is_records
-    from tvmake.records.summary import choose
+    from tvmake.records.summary import select_workloads
     from tvmake.storage.destinations import check_destination
 
     check_destination(file, "file of records", is_records)
     opened = _store(store)
-    chosen = choose(opened, workloads or (), place, generation)
+    chosen = select_workloads(opened, workloads or (), context, generation)
     if not chosen:
         raise InputError(str(opened.root), "holds no such records", "`tvmake records list` shows what is there")
     held = export_records(opened, chosen, file)
@@ -188,8 +190,8 @@ def prune_command(
     if as_json:
         rows = [
             {
-                "generation": entry.place.generation,
-                "place": entry.place.digest,
+                "generation": entry.context.generation,
+                "place": entry.context.digest,
                 "workload": entry.workload,
                 "drop": entry.dropped,
                 "keep": entry.kept,
@@ -231,7 +233,7 @@ def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) 
         typer.echo(nothing)
 
 
-def _print_ingested(source: str, ingested: "Ingested", as_json: bool) -> None:
+def _print_ingested(source: str, ingested: "IngestReport", as_json: bool) -> None:
     from tvmake.cli.records.tables import brief_target
     from tvmake.records.record import current_generation
     from tvmake.records.sharing.ingest import as_row
@@ -243,10 +245,10 @@ def _print_ingested(source: str, ingested: "Ingested", as_json: bool) -> None:
     typer.echo(
         f"{source}: {counted(fresh, 'new line')} of {counted(workloads, 'workload')}, {ingested.known} known before"
     )
-    for place in ingested.places:
-        held = sum(count for (origin, _), count in ingested.fresh.items() if origin == place)
-        typer.echo(f"  {held} for {printable(f'{brief_target(place.target)} on {place.device_class}')}")
-    others = sorted({place.generation for place in ingested.places} - {current_generation()})
+    for context in ingested.contexts:
+        held = sum(count for (origin, _), count in ingested.fresh.items() if origin == context)
+        typer.echo(f"  {held} for {printable(f'{brief_target(context.target)} on {context.device_class}')}")
+    others = sorted({context.generation for context in ingested.contexts} - {current_generation()})
     if others:
         typer.echo(
             f"note: some are of {', '.join(others)}; they are kept apart and not used by {current_generation()}",

@@ -10,7 +10,7 @@ from tvmake.cli.terminal import print_json
 from tvmake.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from tvmake.records.sharing.shared import Exchanged
+    from tvmake.records.sharing.shared import ExchangeReport
     from tvmake.records.store import RecordStore
 
 REFUSED_SHOWN = 20
@@ -48,14 +48,18 @@ def exchange(
             raise InputError(
                 url, "no such directory", "name the directory or URL that `tvmake records push` brought records to"
             )
-        outcome = sharing.Exchanged()
+        outcome = sharing.ExchangeReport()
         if command == "pull":
-            places, carry, what = sharing.places(url, generation, outcome), sharing.pull, f"{opened.root} from {url}"
+            contexts, carry, what = (
+                sharing.contexts(url, generation, outcome),
+                sharing.pull,
+                f"{opened.root} from {url}",
+            )
         else:
-            places = [place for place in opened.places() if place.generation == generation]
+            contexts = [context for context in opened.contexts() if context.generation == generation]
             carry, what = sharing.push, f"{url} from {opened.root}"
-        for place in places:
-            outcome.add(carry(opened, url, place))
+        for context in contexts:
+            outcome.add(carry(opened, url, context))
         if as_json:
             rows.append(
                 {
@@ -63,12 +67,12 @@ def exchange(
                     "store": str(opened.root),
                     "new": outcome.records,
                     "segments": outcome.segments,
-                    "places": len(places),
+                    "places": len(contexts),
                     "left_out": [{"segment": name, "reason": reason} for name, reason in outcome.refused],
                 }
             )
         else:
-            _print_outcome(what, outcome, len(places))
+            _print_outcome(what, outcome, len(contexts))
     if as_json:
         print_json(rows)
 
@@ -90,12 +94,12 @@ def _exchanges(
     return [(url, open_store(store or local)) for url, local in _configured(config_files(config), settings)]
 
 
-def _print_outcome(what: str, outcome: "Exchanged", places: int) -> None:
+def _print_outcome(what: str, outcome: "ExchangeReport", contexts: int) -> None:
     """One line of what arrived, and a warning for each segment left out."""
     from tvmake.process.output import counted, printable
 
     typer.echo(
-        f"{what}: {counted(outcome.records, 'new line')} in {counted(outcome.segments, 'segment')}; {counted(places, 'place')}"
+        f"{what}: {counted(outcome.records, 'new line')} in {counted(outcome.segments, 'segment')}; {counted(contexts, 'context')}"
     )
     for name, reason in outcome.refused[:REFUSED_SHOWN]:
         typer.echo(f"warning: {printable(name)}: {printable(reason)}", err=True)

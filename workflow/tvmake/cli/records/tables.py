@@ -8,8 +8,8 @@ from tvmake.cli.terminal import open_console
 from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
-    from tvmake.records.prune import Pruned
-    from tvmake.records.verify import Verified
+    from tvmake.records.prune import PruneResult
+    from tvmake.records.verify import VerifyReport
 
 SHORT = 12
 """Digits of a digest in tables."""
@@ -102,7 +102,7 @@ def print_details(found: list[dict[str, Any]]) -> None:
                 console.print(*_texts(f"{error['count']}x {error['outcome']}: {error['error']}"), soft_wrap=True)
 
 
-def print_pruned(pruned: "Sequence[Pruned]", applied: bool) -> None:
+def print_pruned(pruned: "Sequence[PruneResult]", applied: bool) -> None:
     """What ``tvmake records prune`` dropped or would drop."""
     from rich.table import Table
 
@@ -112,7 +112,7 @@ def print_pruned(pruned: "Sequence[Pruned]", applied: bool) -> None:
         table.add_column("drop", justify="right")
         table.add_column("keep", justify="right")
         for entry in pruned:
-            names = _texts(entry.place.generation, entry.place.digest[:SHORT], entry.workload[:SHORT])
+            names = _texts(entry.context.generation, entry.context.digest[:SHORT], entry.workload[:SHORT])
             table.add_row(*names, str(entry.dropped), str(entry.kept))
         console.print(table)
     total = sum(entry.dropped for entry in pruned)
@@ -122,7 +122,7 @@ def print_pruned(pruned: "Sequence[Pruned]", applied: bool) -> None:
         console.print("run it again with --apply to drop them", style="dim")
 
 
-def print_verified(verified: "Verified") -> None:
+def print_verified(verified: "VerifyReport") -> None:
     """The summary of ``tvmake records verify``."""
     console = open_console()
     for path, reason in verified.findings[:FINDINGS_SHOWN]:
@@ -131,7 +131,7 @@ def print_verified(verified: "Verified") -> None:
         console.print(f"… and {len(verified.findings) - FINDINGS_SHOWN} more")
     console.print(
         f"{counted(verified.records, 'record')}, {counted(verified.verdicts, 'verdict')} and {counted(verified.comparisons, 'comparison')} of "
-        f"{counted(verified.workloads, 'workload')} in {counted(verified.places, 'place')}; {counted(len(verified.findings), 'finding')}"
+        f"{counted(verified.workloads, 'workload')} in {counted(verified.contexts, 'context')}; {counted(len(verified.findings), 'finding')}"
     )
     for count, what in (
         (verified.duplicates, "lines are there twice and count once"),
@@ -164,9 +164,9 @@ def _ms(value: float | None) -> str:
 def _minute(time: str) -> str:
     from datetime import UTC
 
-    from tvmake.records.plausible import moment
+    from tvmake.records.plausible import parse_time
 
-    when = moment(time)
+    when = parse_time(time)
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if when else time
 
 

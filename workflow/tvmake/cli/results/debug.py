@@ -49,14 +49,14 @@ def debug(
     from tvmake.debug.reproducer import write_reproducer
     from tvmake.debug.search import diagnose
     from tvmake.errors import GoalError, InputError
-    from tvmake.process.output import printable, printing_to_stderr
+    from tvmake.process.output import printable, redirect_stdout_to_stderr
 
     if reproducer is not None:
         reproducer = reproducer.absolute()
         if reproducer.exists():
             raise InputError(str(reproducer), "is there already", "give a directory that is not there yet")
     files = variant_files(directory, config, settings, variant)
-    with printing_to_stderr():
+    with redirect_stdout_to_stderr():
         found, evidence = diagnose(files, print)
     if as_json:
         typer.echo(found.model_dump_json(indent=2))

@@ -90,9 +90,9 @@ def _run(stage: str, work: Callable[[], object]) -> int:
     except TvmakeError as error:
         return _reported(error)
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-        from tvmake.process.user_code import place
+        from tvmake.process.user_code import error_location
 
-        if not is_stopped() and (raised_at := place(error)):
+        if not is_stopped() and (raised_at := error_location(error)):
             problem = f"code of the model raises {type(error).__name__}{raised_at}"
             return _reported(InputError(stage, problem, "it ends with `return`; take out what exits the program"))
         if isinstance(error, SystemExit):
@@ -108,7 +108,7 @@ def _run(stage: str, work: Callable[[], object]) -> int:
     except OSError as error:
         refused = _refused(stage, error)
         return _defect(stage, error) if refused is None else _reported(refused)
-    except Exception as error:  # noqa: BLE001  # the last place that can say what happened
+    except Exception as error:  # noqa: BLE001  # the last point that can report the error
         refused = system_error(errno.EAGAIN, stage) if str(error) == NO_THREAD else None
         return _defect(stage, error) if refused is None else _reported(refused)
     return 0

@@ -86,7 +86,7 @@ def work_of(stage: Stage, arguments: Mapping[str, Any]) -> "Work":
 
 def _recorded(stage: Stage, arguments: Mapping[str, Any], options: str, run: Callable[[], None]) -> None:
     """Record what is read and made, so that a later run can tell what has changed since."""
-    from tvmake.storage.notes.job_records import Invocation, recorded
+    from tvmake.storage.notes.job_records import Invocation, record_job
 
     named = [entry.parameter for entry in stage.inputs if entry.parameter and not entry.has_no_time]
     inputs = [path for name in (*named, "frozen") for path in _paths(arguments.get(name))]
@@ -98,7 +98,7 @@ def _recorded(stage: Stage, arguments: Mapping[str, Any], options: str, run: Cal
         roots=stage.roots(arguments.get("request")),
         command=shlex.join(["tvmake", *sys.argv[1:]]),
     )
-    with recorded(inputs, outputs, invocation):
+    with record_job(inputs, outputs, invocation):
         _cached(stage, arguments, run)
 
 
@@ -111,8 +111,8 @@ def _cached(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None])
         from tvmake.cache.settings import configured
 
         if configured() is not None:
-            from tvmake.cache.step import cached
+            from tvmake.cache.step import run_cached
 
-            cached(work_of(stage, arguments), run)
+            run_cached(work_of(stage, arguments), run)
             return
     run()

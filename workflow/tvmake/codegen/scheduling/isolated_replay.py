@@ -10,7 +10,7 @@ import tvm
 
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import replay
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.workload import Workload
 
 FAILURE = "the trace does not apply"
@@ -24,5 +24,5 @@ def replay_all(traces: Sequence[tuple[Workload, Any]]) -> "list[tvm.tirx.PrimFun
     """
     for target in {id(workload.target): workload.target for workload, _ in traces}.values():
         light_intrinsics(target)
-    results = each_isolated(traces, lambda pair: tvm.ir.save_json(replay(*pair)).encode(), FAILURE)
+    results = map_isolated(traces, lambda pair: tvm.ir.save_json(replay(*pair)).encode(), FAILURE)
     return [result if isinstance(result, Refused) else tvm.ir.load_json(result.decode()) for result in results]

@@ -9,7 +9,7 @@ import tvm
 from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.run_kernel import ENTRY
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 
@@ -30,7 +30,7 @@ def unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[s
 
     # Those that TVM's rules schedule for a GPU, later on, cannot go without.
     names = sorted({*lowered.tuned, *(name for name in lowered.ruled if is_scheduled(lowered.fused[name]))})
-    results = each_isolated(names, build, "it ends the code generator", LIMIT_S)
+    results = map_isolated(names, build, "it ends the code generator", LIMIT_S)
     return {
         name: f"there is no code for its {_origin(name, lowered)}: {result}"
         for name, result in zip(names, results, strict=True)

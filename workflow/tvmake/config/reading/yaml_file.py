@@ -14,7 +14,7 @@ from tvmake.config.text.encodings import as_utf8, described, encoding_of
 from tvmake.errors import InputError
 from tvmake.frontend.options import FORMATS
 from tvmake.process.output import argument
-from tvmake.storage.permissions import unreadable
+from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
@@ -51,7 +51,7 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         raise InputError(str(path), "no such config file", remedy) from None
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError):
-            raise unreadable(path, error) from None
+            raise unreadable_error(path, error) from None
         number = content.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"{path}:{number}", f"cannot be read: it is {described(content)}", as_utf8(path, content)

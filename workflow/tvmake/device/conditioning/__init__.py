@@ -1,1 +1,1 @@
-"""Temperatures, governor and clocks of a device: read, set before a measurement, put back."""
+"""Temperatures, governor and clocks of a device: read, set before a measurement, restored."""

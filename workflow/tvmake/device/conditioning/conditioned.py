@@ -1,4 +1,4 @@
-"""A device elsewhere that is conditioned before each measurement, with what was seen before and after among its conditions."""
+"""A device that is conditioned before each measurement; its state before and after is part of the conditions."""
 
 import time
 from contextlib import AbstractContextManager
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.device import Conditioning
-from tvmake.device.conditioning.controls import conditioned, with_conditions
+from tvmake.device.conditioning.controls import condition, with_conditions
 from tvmake.device.conditioning.files import ShellFiles
 from tvmake.device.interface import Deployment, Device, RunRequest, RunResult
 from tvmake.device.sharing.group import Group
@@ -14,7 +14,7 @@ from tvmake.device.transport.shell_device import ShellDevice
 
 
 class Conditioned:
-    """Another device, conditioned; runs that measure nothing go through as they are."""
+    """A remote device with conditioning; runs without a measurement are passed on."""
 
     def __init__(self, device: Device, conditioning: Conditioning):
         self.name = device.name
@@ -37,13 +37,13 @@ class Conditioned:
         """See :class:`tvmake.device.interface.Device`.
 
         Raises:
-            DeviceError: it stays too hot, or governor or clocks cannot be set; or as without conditioning.
+            DeviceError: it stays too hot, governor or clocks cannot be set; or as without conditioning.
         """
         device = self._device
         if request.measurement is None:
             return device.execute(deployment, request, inputs, outputs)
         if isinstance(device, Group):
-            # Which of several devices it is, is known only once it is free.
+            # In a group, the device is known only after one is free.
             return device.run_on_free_member(
                 lambda member: self._on_member(member, deployment, request, inputs, outputs)
             )
@@ -54,6 +54,6 @@ class Conditioned:
     def _on_member(
         self, member: ShellDevice, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None
     ) -> RunResult:
-        with member.shell() as shell, conditioned(ShellFiles(shell), self._conditioning) as notes:
+        with member.shell() as shell, condition(ShellFiles(shell), self._conditioning) as notes:
             result = member.execute(deployment, request, inputs, outputs)
         return with_conditions(result, notes)

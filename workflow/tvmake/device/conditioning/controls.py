@@ -1,8 +1,8 @@
-"""A device's temperatures, governor and clocks: read, set before a measurement, put back after it.
+"""A device's temperatures, governor and clocks: read, set before a measurement, restored after it.
 
-All of it is files below /sys, as Linux and Android have them: thermal zones and cooling devices
+All of them are files below /sys on Linux and Android: thermal zones and cooling devices
 (Documentation/driver-api/thermal/sysfs-api.rst), cpufreq (Documentation/admin-guide/pm/cpufreq.rst), and what the
-Adreno driver adds (``kgsl-3d0/thermal_pwrlevel``: the fastest level that heat allows; 0 is the fastest there is).
+Adreno driver adds (``kgsl-3d0/thermal_pwrlevel``: the fastest level that heat allows; 0 is the fastest).
 """
 
 import re
@@ -33,29 +33,29 @@ READ = (
     COUNTERS,
     GPU_LIMIT,
 )
-"""Patterns of what is read before and after."""
+"""Patterns of the files that are read before and after."""
 
 PROCESSOR_ZONES = ("cpu", "gpu", "soc", "x86_pkg", "tsens")
-"""Parts of thermal zones' types that stand for processors; batteries, chargers and skins have others."""
+"""Parts of thermal zones' types that belong to processors, unlike batteries, chargers and skins."""
 
 THROTTLING_COOLERS = ("cpufreq", "devfreq", "gpu", "processor", "kgsl")
-"""Parts of cooling devices' types that slow processors down; fans do not."""
+"""Parts of cooling devices' types that slow processors down, unlike fans."""
 
 PLAUSIBLE_C = (-40.0, 150.0)
-"""Zones that are off read 0 or far outside."""
+"""Zones that are off read 0 or values far outside."""
 
 POLL_S = 2.0
-"""How often to check whether a device has cooled down."""
+"""The interval of checks whether a device has cooled down."""
 
 
 class Files(Protocol):
     """Files of a device."""
 
     where: str
-    """What errors begin with."""
+    """The beginning of errors: the device's name."""
 
     def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
-        """What files that match shell patterns hold; those that may not be read are left out.
+        """The contents of files that match shell patterns; unreadable files are skipped.
 
         Raises:
             Unreachable: the device was lost.
@@ -71,13 +71,13 @@ class Files(Protocol):
         ...
 
     def guard(self, settings: Sequence["Setting"]) -> Callable[[], None]:
-        """Have files put back even when this process is killed; returns what ends that."""
+        """Restore files even if this process is killed; returns a function that ends the guard."""
         ...
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A file that is set for a while."""
+    """A file that is set temporarily."""
 
     path: str
     value: str
@@ -86,26 +86,26 @@ class Setting:
 
 @dataclass(frozen=True)
 class State:
-    """A device at one moment."""
+    """A device's state at one moment."""
 
     temperatures_c: Mapping[str, float]
-    """Of the sensors that are read, by type."""
+    """Temperatures by sensor type."""
     governors: Mapping[str, str]
-    """By file."""
+    """Governors by file."""
     limited: tuple[str, ...]
-    """What is slowed down by heat right now."""
+    """Components that heat slows down at this moment."""
     counters: Mapping[str, int]
-    """How often cores were slowed down so far, where that is counted."""
+    """The number of times that cores were slowed down, if the device counts them."""
 
     @property
     def hottest(self) -> tuple[str, float] | None:
         """The hottest sensor and its temperature in °C."""
-        return max(self.temperatures_c.items(), key=lambda one: one[1], default=None)
+        return max(self.temperatures_c.items(), key=lambda reading: reading[1], default=None)
 
 
 @dataclass
 class Preparation:
-    """What was done to a device, and what has to be put back."""
+    """The preparation of a device, and the settings to restore."""
 
     before: State
     notes: dict[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def observe(files: Files, sensors: list[str]) -> State:
     """Read a device's state.
 
     Args:
-        sensors: parts of the types of thermal zones to read; the usual ones when empty.
+        sensors: parts of the types of thermal zones to read; default: those of processors.
     """
     read = files.read(READ)
     temperatures: dict[str, float] = {}
@@ -145,7 +145,7 @@ def prepare(files: Files, conditioning: Conditioning, sleep: Callable[[float], N
     """Set governor and clocks, rest, and wait until the device is cool.
 
     Raises:
-        DeviceError: something cannot be set (what was set is put back), or it stays hot.
+        DeviceError: a setting is refused (earlier ones are restored), or the device stays hot.
     """
     preparation = Preparation(observe(files, conditioning.sensors))
     try:
@@ -164,16 +164,16 @@ def prepare(files: Files, conditioning: Conditioning, sleep: Callable[[float], N
 
 
 def restore(files: Files, preparation: Preparation) -> None:
-    """Put back what was set, the last first."""
+    """Restore settings in reverse order."""
     while preparation.settings:
         setting = preparation.settings.pop()
-        if files.read((setting.path,)).get(setting.path) == setting.value:  # or it could not be set at all
+        if files.read((setting.path,)).get(setting.path) == setting.value:  # False if it was never set
             files.write(setting.path, setting.previous)
     preparation.end_guard()
 
 
 def conditions(preparation: Preparation, after: State) -> dict[str, str]:
-    """Conditions of a measurement: temperatures, governor, what was done, and whether heat slowed it down."""
+    """Conditions of a measurement: temperatures, governor, preparation, and whether heat slowed it down."""
     notes = dict(preparation.notes)
     for when, state in (("before", preparation.before), ("after", after)):
         if state.hottest:
@@ -186,8 +186,8 @@ def conditions(preparation: Preparation, after: State) -> dict[str, str]:
 
 
 @contextmanager
-def conditioned(files: Files, conditioning: Conditioning) -> Iterator[dict[str, str]]:
-    """Condition for a block; the dictionary of what was seen is filled when it ends.
+def condition(files: Files, conditioning: Conditioning) -> Iterator[dict[str, str]]:
+    """Condition for a block; the dictionary is filled with the device's state when it ends.
 
     Raises:
         DeviceError: as :func:`prepare`.
@@ -202,7 +202,7 @@ def conditioned(files: Files, conditioning: Conditioning) -> Iterator[dict[str, 
 
 
 def with_conditions(result: RunResult, notes: dict[str, str]) -> RunResult:
-    """A result with more conditions."""
+    """A result with additional conditions."""
     conditions = {**result.timing.conditions, **notes}
     return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
 
@@ -214,25 +214,25 @@ def _throttled(before: State, after: State) -> str:
         signs.append(f"cores slowed down {slowed} times")
     if signs:
         return f"yes: {'; '.join(signs)}"
-    # Without sensors, nothing is known; with them, nothing was seen.
+    # Without sensors nothing is known; with sensors nothing was measured.
     return "no" if after.temperatures_c or after.counters or after.governors else "not known"
 
 
 def _set(files: Files, conditioning: Conditioning, preparation: Preparation) -> None:
-    wanted = (
+    wanted_values = (
         [(path, conditioning.governor) for path in sorted(preparation.before.governors)]
         if conditioning.governor
         else []
     )
-    if conditioning.governor and not wanted:
-        raise DeviceError(files.where, "it has no cpufreq governor to set", "leave conditioning.governor out")
+    if conditioning.governor and not wanted_values:
+        raise DeviceError(files.where, "it has no cpufreq governor", "leave conditioning.governor out")
     settings: list[Setting] = []
-    wanted += conditioning.clocks.items()
-    found = files.read(tuple(path for path, _ in wanted)) if wanted else {}
-    for path, value in wanted:
-        previous = found.get(path)
+    wanted_values += conditioning.clocks.items()
+    current = files.read(tuple(path for path, _ in wanted_values)) if wanted_values else {}
+    for path, value in wanted_values:
+        previous = current.get(path)
         if previous is None:
-            raise DeviceError(files.where, f"it has no {path} that may be read", "correct conditioning.clocks")
+            raise DeviceError(files.where, f"it has no readable {path}", "correct conditioning.clocks")
         if previous != value:
             settings.append(Setting(path, value, previous))
     if settings:
@@ -245,7 +245,7 @@ def _set(files: Files, conditioning: Conditioning, preparation: Preparation) -> 
 
 
 def _cool_down(files: Files, conditioning: Conditioning, sleep: Callable[[float], None]) -> float:
-    """Wait; returns for how long, in seconds."""
+    """Wait; returns the waiting time in seconds."""
     assert conditioning.below_c is not None
     began = time.monotonic()
     waited = 0.0
@@ -254,7 +254,7 @@ def _cool_down(files: Files, conditioning: Conditioning, sleep: Callable[[float]
         if hottest is None:
             raise DeviceError(
                 files.where,
-                "it has no temperature sensor that may be read"
+                "it has no readable temperature sensor"
                 + (f" among {', '.join(conditioning.sensors)}" if conditioning.sensors else ""),
                 "use conditioning.pause_s instead of below_c, or name conditioning.sensors "
                 "(`tvmake device info` lists them)",
@@ -277,7 +277,7 @@ def _is_selected(kind: str, sensors: list[str]) -> bool:
 
 
 def _celsius(text: str) -> float | None:
-    """Millidegrees, or degrees where a driver gives those."""
+    """From millidegrees, or from degrees for drivers that report these."""
     if not re.fullmatch(r"-?\d+", text):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""Files of a device below /sys: this machine's, or those behind a shell."""
+"""Files of a device below /sys: of this machine, or behind a shell."""
 
 import shlex
 import subprocess
@@ -12,10 +12,10 @@ from tvmake.process.supervised import ChildProcess, last_line
 
 
 class LocalFiles:
-    """This machine's; a :class:`tvmake.device.conditioning.controls.Files`.
+    """Files of this machine; implements :class:`tvmake.device.conditioning.controls.Files`.
 
     Args:
-        root: where its file system begins.
+        root: the root of its file system.
     """
 
     def __init__(self, where: str, root: Path = Path("/")):
@@ -24,14 +24,14 @@ class LocalFiles:
 
     def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
         """See :class:`tvmake.device.conditioning.controls.Files`."""
-        found = {}
+        contents = {}
         for pattern in patterns:
             for file in sorted(self._root.glob(pattern.lstrip("/"))):
                 try:
-                    found[f"/{file.relative_to(self._root)}"] = file.read_text().strip()
+                    contents[f"/{file.relative_to(self._root)}"] = file.read_text().strip()
                 except OSError:
-                    continue  # sensors that are off refuse to be read
-        return found
+                    continue  # sensors that are off cannot be read
+        return contents
 
     def write(self, path: str, value: str) -> None:
         """See :class:`tvmake.device.conditioning.controls.Files`."""
@@ -42,12 +42,12 @@ class LocalFiles:
 
     def guard(self, settings: Sequence[Setting]) -> Callable[[], None]:
         """See :class:`tvmake.device.conditioning.controls.Files`."""
-        script = _put_back(settings, str(self._root).rstrip("/"))
+        script = _restore_command(settings, str(self._root).rstrip("/"))
         return ChildProcess(["/bin/sh", "-c", script], stdin=subprocess.PIPE).close
 
 
 class ShellFiles:
-    """Those of a device behind a shell; a :class:`tvmake.device.conditioning.controls.Files`."""
+    """Files of a device behind a shell; implements :class:`tvmake.device.conditioning.controls.Files`."""
 
     def __init__(self, shell: Shell):
         self.where = shell.where
@@ -67,20 +67,20 @@ class ShellFiles:
 
     def guard(self, settings: Sequence[Setting]) -> Callable[[], None]:
         """See :class:`tvmake.device.conditioning.controls.Files`."""
-        return self._shell.start(_put_back(settings), is_bound=False).stop
+        return self._shell.start(_restore_command(settings), is_bound=False).stop
 
 
 def _write(path: str, value: str) -> str:
-    """A command line that sets a file, as root where that takes it."""
+    """A command line that sets a file, as root if necessary."""
     line = f"printf %s {shlex.quote(value)} > {shlex.quote(path)}"
     return f"{{ {line} || su -c {shlex.quote(line)} || su 0 sh -c {shlex.quote(line)}; }}"
 
 
-def _put_back(settings: Sequence[Setting], root: str = "") -> str:
-    """Once standard input ends, put back what is still as it was set."""
+def _restore_command(settings: Sequence[Setting], root: str = "") -> str:
+    """A command that restores the unchanged settings after its standard input ends."""
     lines = [
-        f'test "$(cat {shlex.quote(root + one.path)})" = {shlex.quote(one.value)} && {_write(root + one.path, one.previous)}'
-        for one in reversed(settings)
+        f'test "$(cat {shlex.quote(root + setting.path)})" = {shlex.quote(setting.value)} && {_write(root + setting.path, setting.previous)}'
+        for setting in reversed(settings)
     ]
     return "cat >/dev/null; " + "; ".join(lines)
 

@@ -6,7 +6,7 @@ from tvmake.device.conditioning.files import LocalFiles, ShellFiles
 
 
 def readings(name: str, config: DeviceConfig) -> dict[str, str]:
-    """Temperatures and limits by name; nothing over RPC, whose servers list no files.
+    """Temperatures and limits by name; empty over RPC, whose servers do not list files.
 
     Raises:
         DeviceError: the device cannot be reached.
@@ -26,4 +26,4 @@ def _readings(files: Files, sensors: list[str]) -> dict[str, str]:
     state = observe(files, sensors)
     values = {f"temperature {sensor}": f"{value:.1f} °C" for sensor, value in sorted(state.temperatures_c.items())}
     values |= {"slowed by heat": ", ".join(state.limited)} if state.limited else {}
-    return values or {"temperature": "no sensor that may be read"}
+    return values or {"temperature": "no readable sensor"}

@@ -1,6 +1,6 @@
-"""Which GPU of this machine kernels of a kind run on; found out in a process of its own: ``main([KIND, ANSWER])``.
+"""Find the GPU of this machine for a kind of kernels, in a separate process: ``main([KIND, ANSWER])``.
 
-A driver that was opened leaves threads and memory behind, and does not survive a fork.
+An open driver has threads and memory that do not survive a fork.
 """
 
 import json
@@ -27,18 +27,18 @@ NVIDIA = Path("/proc/driver/nvidia/version")
 REMEDY = "see `tvmake doctor`"
 
 QUERY_S = 120.0
-"""How long drivers may take to answer; the first time, the OpenCL runtime is compiled too."""
+"""How long drivers may take to answer; the first time, this includes compiling the OpenCL runtime."""
 
 
 def accelerator(kind: str, env: Mapping[str, str]) -> dict[str, str]:
-    """``gpu`` and, where it is known, ``gpu_driver`` of this machine's device of a kind.
+    """``gpu`` and, if known, ``gpu_driver`` of this machine's device of a kind.
 
     Args:
-        env: variables that choose among drivers (``OCL_ICD_VENDORS``, ``CUDA_VISIBLE_DEVICES``).
+        env: variables that select drivers (``OCL_ICD_VENDORS``, ``CUDA_VISIBLE_DEVICES``).
 
     Raises:
-        DeviceError: there is none, or its driver does not answer.
-        MachineError: the OpenCL runtime has to be compiled, and cannot be.
+        DeviceError: there is no such device, or its driver does not answer.
+        MachineError: the OpenCL runtime must be compiled, and cannot be.
     """
     environment = bound_environment({**os.environ, "TVM_USE_RUNTIME_LIB": "1", **env})
     if env:
@@ -47,13 +47,13 @@ def accelerator(kind: str, env: Mapping[str, str]) -> dict[str, str]:
         answer = Path(directory) / "answer.json"
         command = entry_command("runtime", ENTRY, [kind, str(answer)])
         try:
-            done = run_supervised(command, QUERY_S, environment=environment)
+            finished = run_supervised(command, QUERY_S, environment=environment)
         except subprocess.TimeoutExpired:
             raise DeviceError(
                 "this machine", f"its {kind} driver did not answer within {QUERY_S:g} s", REMEDY
             ) from None
         if not answer.is_file():
-            reason = last_line(done.stderr) or f"exit code {done.returncode}"
+            reason = last_line(finished.stderr) or f"exit code {finished.returncode}"
             raise DeviceError("this machine", f"its {kind} driver failed: {reason}", REMEDY)
         properties: dict[str, str] = json.loads(answer.read_text())
     if "problem" in properties:
@@ -62,7 +62,7 @@ def accelerator(kind: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the answer to a file; see the module's text for the arguments."""
+    """Write the answer to a file; the module's docstring describes the arguments."""
     from tvmake.native.runtime_libraries import present
 
     kind, answer = arguments
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
 
 
 def accelerator_properties(kind: str, device: Any) -> dict[str, str]:
-    """Name, driver and limits of this machine's device of a kind, as far as they are known."""
+    """Name, driver and limits of this machine's device of a kind, if known."""
     properties = {
         "gpu": device.device_name,
         "gpu_driver": device.driver_version or (nvidia_driver() if kind == "cuda" else None),
@@ -94,7 +94,7 @@ def _limits(kind: str, device: Any) -> dict[str, str]:
         return {}
     import tvm_ffi
 
-    # A runtime of TVM's own has no such report.
+    # TVM's own runtime has no such report.
     report = tvm_ffi.get_global_func(REPORT, allow_missing=True)
     return read_report(report(device.index)) if report else {}
 
@@ -102,6 +102,6 @@ def _limits(kind: str, device: Any) -> dict[str, str]:
 def nvidia_driver() -> str | None:
     """The version of NVIDIA's kernel driver, which CUDA does not report."""
     with suppress(OSError):
-        found = re.search(r"\d+\.\d+(\.\d+)?", NVIDIA.read_text())
-        return found[0] if found else None
+        match = re.search(r"\d+\.\d+(\.\d+)?", NVIDIA.read_text())
+        return match[0] if match else None
     return None

@@ -1,4 +1,4 @@
-"""What TVM compiles CUDA's source with."""
+"""The compiler that TVM uses for CUDA sources."""
 
 import importlib.util
 import os
@@ -10,22 +10,22 @@ from typing import Any
 import tvm_ffi
 
 MODE = "TVM_CUDA_COMPILE_MODE"
-"""TVM's variable: ``nvrtc``, its default, or ``nvcc``."""
+"""TVM's variable: ``nvrtc`` (default) or ``nvcc``."""
 
 COMPILE = "tvm_callback_cuda_compile"
-"""TVM's function from source to a binary."""
+"""TVM's function that compiles a source to a binary."""
 
 ERROR = re.compile(
     r"^\S.*?\(\d+\): (?:catastrophic )?error\b.*|^nvcc fatal .*|^ptxas .*(?:error|fatal) .*", re.MULTILINE
 )
-"""How NVRTC and nvcc say what is wrong, with file and line."""
+"""Errors of NVRTC and nvcc, with file and line."""
 
 
 def choose_compiler() -> str | None:
-    """Have TVM compile with what is installed, unless MODE says with what.
+    """Make TVM use the installed compiler, unless MODE selects one.
 
     Returns:
-        ``nvrtc`` (the package cuda-bindings), ``nvcc`` (from the CUDA toolkit), or None where there is nothing.
+        ``nvrtc`` (the package cuda-bindings), ``nvcc`` (the CUDA toolkit), or None without either.
     """
     if MODE not in os.environ:
         if _has_nvrtc():
@@ -37,14 +37,14 @@ def choose_compiler() -> str | None:
 
 
 def first_error(output: str) -> str | None:
-    """The first error in the output of a compiler for CUDA, with file and line; None where there is none."""
-    found = ERROR.search(output)
-    return found[0] if found else None
+    """The first error in a CUDA compiler's output, with file and line; None without errors."""
+    match = ERROR.search(output)
+    return match[0] if match else None
 
 
 @cache
 def _report_first_errors() -> None:
-    """Have a compilation that fails raise the compiler's first error: TVM's message has all the source, and NVRTC's ends with a NUL."""
+    """Raise the compiler's first error: TVM's message has the whole source, and NVRTC's ends with a NUL."""
     compiled = tvm_ffi.get_global_func(COMPILE, allow_missing=True)
     if compiled is None:
         return
@@ -56,7 +56,7 @@ def _report_first_errors() -> None:
             reason = first_error(str(error))
             if reason is None:
                 raise
-            raise RuntimeError(f"{os.environ.get(MODE, 'nvrtc')} compiles no kernel: {reason}") from None
+            raise RuntimeError(f"{os.environ.get(MODE, 'nvrtc')} cannot compile a kernel: {reason}") from None
 
     tvm_ffi.register_global_func(COMPILE, compile_or_report, override=True)
 

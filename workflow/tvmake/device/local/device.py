@@ -1,4 +1,4 @@
-"""This machine as a device: every request runs in a process of its own."""
+"""This machine as a device: each request runs in a separate process."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tvmake.config.device import Conditioning, LocalDeviceConfig
 from tvmake.config.device_variables import plain
 from tvmake.device import store
 from tvmake.device.architecture import check_library
-from tvmake.device.conditioning.controls import conditioned, with_conditions
+from tvmake.device.conditioning.controls import condition, with_conditions
 from tvmake.device.conditioning.files import LocalFiles
 from tvmake.device.failure import explain_failure, overran
 from tvmake.device.fingerprint import local_fingerprint
@@ -37,7 +37,7 @@ from tvmake.storage.temporary import temporary_directory
 ENTRY = "tvmake.device.local.worker:main"
 
 VARIABLES = {"TVM_USE_RUNTIME_LIB": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""A package needs TVM's runtime alone, and of numpy's library no threads, without which it ends the process."""
+"""Packages need only TVM's runtime, and no threads of numpy's library, which would end the process."""
 
 
 class LocalDevice:
@@ -50,11 +50,13 @@ class LocalDevice:
 
     def push(self, package: Path) -> Deployment:
         """See :class:`tvmake.device.interface.Device`."""
-        place = store.put(package, store.store_root())
+        directory = store.put(package, store.store_root())
         if sys.platform == "linux":
-            check_library(place / LIBRARY, platform.machine(), self.where)
-        size = sum((place / name).stat().st_size for name in REQUIRED)
-        return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
+            check_library(directory / LIBRARY, platform.machine(), self.where)
+        size = sum((directory / name).stat().st_size for name in REQUIRED)
+        return Deployment(
+            device=self.name, package_sha256=digest_file(package), location=str(directory), size_bytes=size
+        )
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
@@ -68,16 +70,16 @@ class LocalDevice:
     def execute(
         self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = ""
     ) -> RunResult:
-        """See :class:`tvmake.device.interface.Device`: this machine is observed around a measurement, and conditioned where
-        the config says so.
+        """See :class:`tvmake.device.interface.Device`. This machine's state is recorded around a measurement, and conditioned if
+        the config asks for it.
 
         Args:
-            partner: the socket of a process that measures by turns with the package (:mod:`tvmake.device.sharing.turns`).
+            partner: the socket of a process that measures alternately with the package (:mod:`tvmake.device.sharing.turns`).
         """
         if request.measurement is None:
             return self._execute(deployment, request, inputs, outputs)
         files = LocalFiles(f"device '{self.name}'")
-        with conditioned(files, self.config.conditioning or Conditioning()) as notes:
+        with condition(files, self.config.conditioning or Conditioning()) as notes:
             result = self._execute(deployment, request, inputs, outputs, partner)
         return with_conditions(result, notes)
 
@@ -102,39 +104,39 @@ class LocalDevice:
     def _run(self, arguments: list[str], deployment: Deployment, limit_s: float, fresh: bool) -> None:
         environment = bound_environment({**os.environ, **VARIABLES, **plain(self.config.env, self.where)})
         if wants_compiler := store.device_kind(deployment) == "cuda":
-            # It holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks.
+            # TVM compiles the CUDA source in it when it loads it, which needs more than the runtime.
             del environment["TVM_USE_RUNTIME_LIB"]
         if fresh or self.config.env or wants_compiler:
-            # A fork's memory is partly its parent's, and some variables count only while libraries are loaded.
+            # A fork shares memory with its parent, and some variables are read only while libraries load.
             environment.pop(DIRECTORY, None)
         if self.config.threads:
             environment["TVM_NUM_THREADS"] = str(self.config.threads)
         command = entry_command("runtime", ENTRY, arguments)
         try:
-            done = run_supervised(command, limit_s, environment=environment, stdout=sys.stderr)
+            finished = run_supervised(command, limit_s, environment=environment, stdout=sys.stderr)
         except subprocess.TimeoutExpired:
             raise overran(self.where, self.name, self.config.timeout_s) from None
-        if done.returncode:
-            if refused := _refused(last_line(done.stderr)):
+        if finished.returncode:
+            if refused := _refused(last_line(finished.stderr)):
                 raise refused
-            print(done.stderr, end="", file=sys.stderr)
-        if done.returncode < 0:
+            print(finished.stderr, end="", file=sys.stderr)
+        if finished.returncode < 0:
             hint = (
                 "out of memory?"
-                if done.returncode == -signal.SIGKILL
+                if finished.returncode == -signal.SIGKILL
                 else "the generated code crashed: build with build.dump to look at it"
             )
-            raise DeviceError(self.where, f"running the package {exit_description(done.returncode)}", hint)
-        if done.returncode:
-            failure = explain_failure(done.stderr, Path(deployment.location))
+            raise DeviceError(self.where, f"running the package {exit_description(finished.returncode)}", hint)
+        if finished.returncode:
+            failure = explain_failure(finished.stderr, Path(deployment.location))
             raise DeviceError(self.where, failure.problem, failure.remedy)
 
 
 def _refused(line: str) -> MachineError | None:
-    """What the system refused a process that ends with this line, of files that it was to write; None of another end."""
-    found = re.fullmatch(r"OSError: \[Errno (\d+)\] [^:]+(?:: '(.+)')?", line)
-    if not found:
+    """The system's error, if this last line of a process reports one for an output file; None otherwise."""
+    match = re.fullmatch(r"OSError: \[Errno (\d+)\] [^:]+(?:: '(.+)')?", line)
+    if not match:
         return None
     temporary = tempfile.gettempdir()
-    error = OSError(int(found[1]), "", found[2])
-    return temporary_file_refused(error, Path(temporary)) or system_error(int(found[1]), found[2] or temporary)
+    error = OSError(int(match[1]), "", match[2])
+    return temporary_file_refused(error, Path(temporary)) or system_error(int(match[1]), match[2] or temporary)

@@ -1,9 +1,9 @@
-"""Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS, PARTNER])``.
+"""Run one request on this machine, in a separate process: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS, PARTNER])``.
 
-OUTPUTS and PARTNER, the socket of a process to take turns with (:mod:`tvmake.device.sharing.turns`), may be empty.
+OUTPUTS and PARTNER, the socket of a process that measures alternately (:mod:`tvmake.device.sharing.turns`), may be empty.
 
-It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
-mistake that a user can correct, ``RESULT.error`` (its kind, where, problem, remedy).
+It loads TVM's runtime only, verifies every digest before it maps a library, and writes either RESULT or, for an error
+that a user can correct, ``RESULT.error`` (kind, where, problem, remedy).
 """
 
 import json
@@ -32,7 +32,7 @@ from tvmake.device.sharing.turns import TURNS, Partner, Sampler
 from tvmake.device.store import stored
 from tvmake.errors import TvmakeError
 from tvmake.native.runtime_libraries import present
-from tvmake.process.own_cores import tvm_threads
+from tvmake.process.cpu_affinity import tvm_threads
 
 from tvm.runtime.vm import VirtualMachine  # isort: skip
 
@@ -45,21 +45,21 @@ BOOKKEEPING = (
     "alloc_shape_heap", "alloc_storage", "alloc_tensor", "check_shape_info", "check_tensor_info", "check_tuple_info", "make_prim_value", "make_shape", "make_tuple",
     "match_prim_value", "match_shape", "null_value", "read_if_cond", "reshape", "shape_of", "tuple_getitem",
 )  # fmt: skip
-"""What TVM's virtual machine does to its own registers (``vm.builtin.…``): it takes less time than a call of the instrument, which a profile
-would show for it."""
+"""Operations of TVM's virtual machine on its own registers (``vm.builtin.…``): each takes less time than a call of the
+instrument, which a profile would show as theirs."""
 
-OF_NUMPY = (
+NUMPY_DTYPES = (
     "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 )  # fmt: skip
-"""Element types that numpy has itself."""
+"""Element types that numpy supports natively."""
 
 
 class LoadedPackage:
-    """A package's virtual machine with its parameters in place.
+    """A package's virtual machine with its parameters loaded.
 
     Raises:
-        DeviceError: this machine has no such device.
-        InputError: the code is not what its manifest tells.
+        DeviceError: this machine does not have the package's kind of device.
+        InputError: the code does not match its manifest.
     """
 
     def __init__(self, directory: Path, manifest: Manifest):
@@ -82,15 +82,15 @@ class LoadedPackage:
             for parameter in manifest.parameters
         ]
         self._arguments: dict[int, tuple[tvm.runtime.Tensor, np.ndarray]] = {}
-        """Of ``outputs_of``, by place: the last run's tensors, and arrays on the same memory."""
+        """For ``outputs_of``, by index: the last run's tensors, and arrays that share their memory."""
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
-        """Give ``main`` its arguments; they stay for every following run."""
+        """Set the arguments of ``main`` for all following runs."""
         self._pool.prepare(inputs)
         self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
 
     def run(self) -> None:
-        """Run ``main`` on the inputs set last."""
+        """Run ``main`` on the current inputs."""
         self.vm.invoke_stateful("main")
 
     def outputs(self) -> list[np.ndarray]:
@@ -98,39 +98,39 @@ class LoadedPackage:
         return _arrays(self.vm.get_outputs("main"))
 
     def outputs_of(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Run ``main`` on inputs that no other run takes; in one call, which costs less than to set them, to run and to ask."""
+        """Run ``main`` on new inputs in one call, which is faster than setting inputs, running and reading outputs."""
         self._pool.prepare(inputs)
         return _arrays(self._main(*map(self._argument, range(len(inputs)), inputs), *self.params))
 
-    def _argument(self, place: int, value: np.ndarray) -> tvm.runtime.Tensor:
-        """An input's tensor: the last run's with other values, if it has the shape, because TVM takes as long to make one as for twenty kernels."""
-        if place in self._arguments:
-            tensor, array = self._arguments[place]
+    def _argument(self, index: int, value: np.ndarray) -> tvm.runtime.Tensor:
+        """The tensor for an input: the last run's with new values if its shape matches, because creating a tensor takes as long as twenty kernels."""
+        if index in self._arguments:
+            tensor, array = self._arguments[index]
             if array.shape == value.shape and array.dtype == value.dtype:
                 np.copyto(array, value)
                 return tensor
         tensor = tvm.runtime.tensor(value, self.device)
-        memory = _on_its_memory(tensor)
+        memory = _shared_array(tensor)
         if memory is not None:
-            self._arguments[place] = tensor, memory
+            self._arguments[index] = tensor, memory
         return tensor
 
 
 def _arrays(outputs: Any) -> list[np.ndarray]:
-    """What tensors hold, as arrays of their own."""
+    """Copies of tensors as arrays."""
     tensors = [outputs] if isinstance(outputs, tvm.runtime.Tensor) else outputs
-    arrays = map(_on_its_memory, tensors)
+    arrays = map(_shared_array, tensors)
     return [value.numpy() if array is None else array.copy() for value, array in zip(tensors, arrays, strict=True)]
 
 
-def _on_its_memory(tensor: tvm.runtime.Tensor) -> np.ndarray | None:
-    """An array on a tensor's own memory; None where that is a device's, or holds what numpy knows no type for."""
-    is_known = tensor.__dlpack_device__()[0] == CPU and str(tensor.dtype) in OF_NUMPY
+def _shared_array(tensor: tvm.runtime.Tensor) -> np.ndarray | None:
+    """An array that shares a tensor's memory; None for tensors of other devices or of types that numpy lacks."""
+    is_known = tensor.__dlpack_device__()[0] == CPU and str(tensor.dtype) in NUMPY_DTYPES
     return np.from_dlpack(tensor) if is_known else None
 
 
 def main(arguments: list[str]) -> int:
-    """Serve one request; see the module's text for the arguments."""
+    """Serve one request; the module's docstring describes the arguments."""
     directory, request_file, inputs, result_file = (Path(argument) for argument in arguments[:4])
     outputs, partner = (*arguments[4:], "", "")[:2]
     try:
@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = "") -> RunResult:
-    """Run one request on the package unpacked in ``directory``; measure by turns with the process behind ``partner``."""
+    """Run one request on the package in ``directory``; measure alternately with the process behind ``partner``."""
     manifest = stored(directory)
     tvm_threads()
     cores = usable_cores()
@@ -197,7 +197,7 @@ def _measure(package: LoadedPackage, how: Measurement, address: str) -> dict[str
 
 
 def _profile(package: LoadedPackage) -> list[OpTime]:
-    """Time every kernel call in separate runs, through the VM's instrument."""
+    """Time every kernel call in separate runs, with the VM's instrument."""
     rows: list[OpTime] = []
     began = 0.0
     current = 0
@@ -217,7 +217,7 @@ def _profile(package: LoadedPackage) -> list[OpTime]:
 
 
 def _peak_bytes() -> int:
-    """Peak resident memory of this process alone: ``ru_maxrss`` begins with that of the process it was forked from."""
+    """Peak resident memory of this process; ``ru_maxrss`` would include that of its fork's parent."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:  # not Linux

@@ -28,18 +28,18 @@ from tvmake.process.worker import Worker, WorkerEnded, WorkerTimeout
 from tvmake.storage.files import digest_file
 
 READY_S = 120.0
-"""For a process to load TVM's runtime, on a machine that hardly moves; elsewhere it takes a second."""
+"""How long a process may take to load TVM's runtime on a very busy machine; normally a second."""
 
 EXIT_S = 0.5
-"""For a worker that has answered to end by itself."""
+"""How long a worker may take to end by itself after its answer."""
 
 
 class SessionLost(Exception):
-    """A session ended before the request was fulfilled.
+    """A session ended before the request was completed.
 
     Args:
-        address: the server's.
-        line: how.
+        address: the server's address.
+        line: the reason.
     """
 
     def __init__(self, address: Address, line: str):
@@ -49,18 +49,18 @@ class SessionLost(Exception):
 
 
 class SessionTimeout(Exception):
-    """A request was not fulfilled in its time; its process was killed, and the server ends the session by itself."""
+    """A request exceeded its time; its process was killed, and the server ends the session."""
 
 
 class RequestFailed(Exception):
-    """What was run failed, as the text says in one line; the device is well."""
+    """The request failed with a one-line reason; the device still works."""
 
 
 class RPCSessions:
-    """Fulfils requests on whichever server the tracker offers, one session and one process each.
+    """Serves requests on any server that the tracker offers, with one session and one process each.
 
     Args:
-        slots: how the devices are shared with others; by their sessions when None.
+        slots: how the devices are shared with other processes; None: by their sessions.
 
     Raises:
         DeviceError: no tracker is known.
@@ -73,21 +73,21 @@ class RPCSessions:
         self.slots = slots
 
     def fulfil(self, request: Request, timeout_s: float) -> Any:
-        """Wait for a server and have it fulfil a request.
+        """Wait for a server, and complete a request on it.
 
         Args:
-            timeout_s: for the request, once there is a session.
+            timeout_s: the request's time limit after the session is open.
 
         Raises:
-            DeviceError: no server can be had, or it cannot do this.
-            InputError: the request's files are damaged or do not fit.
-            SessionLost, SessionTimeout, RequestFailed: it could not be fulfilled.
+            DeviceError: no server is available, or it does not support the request.
+            InputError: the request's files are damaged or do not match.
+            SessionLost, SessionTimeout, RequestFailed: the request was not completed.
         """
         for _ in range(REFUSALS):
             with _start_worker() as worker:
                 self._await_ready(worker)
                 offer = take(self.tracker, self.config.wait_s)
-                # There may be a wait for a time slot; this process ends what hangs after its own time.
+                # This includes the wait for a time slot; the worker process ends hanging calls after their own time limit.
                 refusal = self._open(worker, offer, timeout_s + (BUSY_WAIT_S if self.slots else 0))
                 if refusal is None and self.slots is not None:
                     return self._in_slot(self.slots, worker, offer, request, timeout_s)
@@ -96,7 +96,7 @@ class RPCSessions:
         raise DeviceError(
             self.where,
             f"its server {offer.address} does not open a session ({refusal})",
-            "restart the server; it has to run the same version of TVM as this machine",
+            "restart the server; it must run the same version of TVM as this machine",
         )
 
     def _in_slot(self, slots: TimeSlots, worker: Worker, offer: Offer, request: Request, timeout_s: float) -> Any:
@@ -118,12 +118,12 @@ class RPCSessions:
         except WorkerTimeout:
             raise MachineError(
                 self.where,
-                f"TVM's runtime does not load within {READY_S:g} s",
-                "a slow disk, or a busy machine? run it again",
+                f"TVM's runtime did not load within {READY_S:g} s",
+                "the disk may be slow or the machine busy; run the command again",
             ) from None
 
     def _open(self, worker: Worker, offer: Offer, timeout_s: float) -> str | None:
-        """Open a session; returns why there is none."""
+        """Open a session; returns the reason if it fails."""
         try:
             answer = worker.ask(Open(offer.address.host, offer.address.port, offer.match_key, timeout_s), CONNECT_S)
         except WorkerTimeout:
@@ -154,8 +154,8 @@ class RPCSessions:
 
 
 class RPCDevice:
-    """Runs packages on servers behind a tracker. Which server it will be is not known before a run, so packages stay here, and
-    what a server has not kept is sent then."""
+    """Runs packages on the servers of a tracker. The server is known only when a run starts, so packages are stored here, and
+    sent then unless the server has them."""
 
     def __init__(self, name: str, config: RpcDeviceConfig):
         self.name = name
@@ -164,9 +164,11 @@ class RPCDevice:
 
     def push(self, package: Path) -> Deployment:
         """See :class:`tvmake.device.interface.Device`."""
-        place = store.put(package, store.store_root())
-        size = sum((place / name).stat().st_size for name in REQUIRED)
-        return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
+        directory = store.put(package, store.store_root())
+        size = sum((directory / name).stat().st_size for name in REQUIRED)
+        return Deployment(
+            device=self.name, package_sha256=digest_file(package), location=str(directory), size_bytes=size
+        )
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
@@ -177,7 +179,7 @@ class RPCDevice:
             raise DeviceError(
                 self.where,
                 f"its server has no {kind} device",
-                "start the server with a runtime that has it (`rpc_server --load-library`), or give the target another device",
+                "start the server with a runtime for it (`rpc_server --load-library`), or give the target another device",
             )
         return fingerprint.model_copy(update={"kind": kind})
 
@@ -187,7 +189,7 @@ class RPCDevice:
         return self._fulfil(package_run, self.config.timeout_s, "running the package")
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """See :class:`tvmake.device.interface.Device`: the session that a run takes is the lease."""
+        """See :class:`tvmake.device.interface.Device`: the session of a run is the lease."""
         return nullcontext()
 
     def _fulfil(self, request: Request, timeout_s: float, doing: str) -> Any:
@@ -197,7 +199,7 @@ class RPCDevice:
             raise DeviceError(
                 self.where,
                 f"its server {lost.address} was lost while {doing} ({lost.line})",
-                "see what the server wrote; restart it if it ended, and run the same command again",
+                "see the server's output; restart it if it ended, and run the same command again",
             ) from None
         except SessionTimeout:
             key = "timeout_s" if isinstance(request, RunPackage) else "session_timeout_s"

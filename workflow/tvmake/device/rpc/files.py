@@ -1,8 +1,8 @@
-"""Files for a device behind an RPC server: sent unless they are there, and compared with what was sent.
+"""Files of a device behind an RPC server: sent unless the server has them, and verified.
 
-A native server keeps files by digest between sessions where it was given a place for them (native/server/upload_cache.h), and
-reports the digest of what arrived. TVM's own keeps nothing and knows no digests: what arrived is read back, but for
-parameters, which it can load and hash there.
+A native server with a cache directory keeps files by digest between sessions (native/server/upload_cache.h), and reports
+the digest of what arrived. TVM's own server keeps nothing and knows no digests: files are read back, except
+parameters, which it can load and hash itself.
 """
 
 from contextlib import suppress
@@ -19,18 +19,18 @@ from tvmake.storage.files import digest_file
 from tvm_ffi import get_global_func  # isort: skip
 
 PART = 4 << 20
-"""Bytes that travel at once, and that the device holds in memory. TVM's own way of uploads takes a second for 20 MB."""
+"""Bytes per transfer, which the device holds in memory. TVM's own upload takes a second for 20 MB."""
 
 LOAD, HASH = "runtime.LoadParamsFromFile", "ffi.StructuralHash"
-"""Of every runtime; the hash is one of 64 bits over names, types, shapes and values."""
+"""Functions of every runtime; the hash has 64 bits, over names, types, shapes and values."""
 
 
 class NativeFiles:
     """Files of a session with a native server.
 
     Args:
-        where: what errors begin with.
-        direct: moves tensors; where that is not possible, parameters come as with TVM's own server.
+        where: the beginning of errors.
+        direct: transfers tensors; without it, parameters are sent as to TVM's own server.
     """
 
     def __init__(self, session: Any, where: str, direct: DirectTensors | None):
@@ -42,19 +42,19 @@ class NativeFiles:
         self._keep = session.get_function("tvmake.rpc.keep")
 
     def send(self, file: Path, name: str) -> None:
-        """Have a file there as ``name``, for this session only.
+        """Send a file as ``name``, for this session only.
 
         Raises:
-            DeviceError: another content arrived.
+            DeviceError: the content differs on arrival.
         """
         self._upload(file, name)
         self._compare(file, name, digest_file(file), str(self._digest(name)))
 
     def have(self, file: Path, name: str) -> None:
-        """Have a file there as ``name``: kept from an earlier session, or sent now.
+        """Send a file as ``name``, unless the server kept it from an earlier session.
 
         Raises:
-            DeviceError: another content arrived.
+            DeviceError: the content differs on arrival.
         """
         sha256 = digest_file(file)
         if self._take(name, sha256):
@@ -63,10 +63,10 @@ class NativeFiles:
         self._compare(file, name, sha256, str(self._keep(name, sha256)))
 
     def have_parameters(self, file: Path, name: str, names: list[str], device: Any) -> list[Any]:
-        """Have a file of parameters there, and those of these names on the device, as arguments for ``set_input``.
+        """Send a file of parameters, and load those of these names on the device, as arguments for ``set_input``.
 
         Raises:
-            DeviceError: another content arrived.
+            DeviceError: the content differs on arrival.
         """
         self.have(file, name)
         if self._direct is None:
@@ -82,14 +82,18 @@ class NativeFiles:
         with file.open("rb") as opened:
             offset = 0
             while part := opened.read(PART):
-                store(name, self._direct.place(np.frombuffer(part, "uint8"), self._session.cpu(0)), offset)
+                store(name, self._direct.create(np.frombuffer(part, "uint8"), self._session.cpu(0)), offset)
                 offset += len(part)
 
     def _compare(self, file: Path, name: str, sha256: str, report: str) -> None:
-        size, _, found = report.partition(" ")
-        if found != sha256:
+        size, _, arrived_sha256 = report.partition(" ")
+        if arrived_sha256 != sha256:
             sent = file.stat().st_size
-            how = f"{size} of {sent} bytes" if int(size) != sent else f"sha256 {found[:12]}…, sent {sha256[:12]}…"
+            how = (
+                f"{size} of {sent} bytes"
+                if int(size) != sent
+                else f"sha256 {arrived_sha256[:12]}…, sent {sha256[:12]}…"
+            )
             raise altered(self._where, name, how)
 
 
@@ -97,7 +101,7 @@ class PlainFiles:
     """Files of a session with TVM's own server.
 
     Args:
-        where: what errors begin with.
+        where: the beginning of errors.
     """
 
     def __init__(self, session: Any, where: str):
@@ -108,13 +112,13 @@ class PlainFiles:
         """See :class:`NativeFiles`."""
         content = file.read_bytes()
         self._session.upload(bytearray(content), name)
-        came = bytes(self._session.download(name))
-        if came != content:
-            same = len(came) == len(content)
+        received = bytes(self._session.download(name))
+        if received != content:
+            same = len(received) == len(content)
             raise altered(
                 self._where,
                 name,
-                "it reads back otherwise" if same else f"{len(came)} of {len(content)} bytes",
+                "its content differs when read back" if same else f"{len(received)} of {len(content)} bytes",
             )
 
     have = send
@@ -127,19 +131,19 @@ class PlainFiles:
         except tvm.error.RPCError:
             raise altered(self._where, name, "it cannot be read there") from None
         if there != get_global_func(HASH)(get_global_func(LOAD)(str(file)), False, False):
-            raise altered(self._where, name, "its values hash otherwise there")
+            raise altered(self._where, name, "its values have another hash there")
         return _loaded(self._session, name, names, device)
 
 
 def files_of(session: Any, where: str, direct: DirectTensors | None = None) -> NativeFiles | PlainFiles:
-    """Those of a session, as its server can handle them."""
+    """The file transfer that a session's server supports."""
     with suppress(AttributeError):
         return NativeFiles(session, where, direct)
     return PlainFiles(session, where)
 
 
 def altered(where: str, name: str, how: str) -> DeviceError:
-    """The error for a file that arrived otherwise than it was sent."""
+    """The error for a file that was altered in transfer."""
     return DeviceError(
         where,
         f"{name} arrived altered ({how})",
@@ -148,14 +152,14 @@ def altered(where: str, name: str, how: str) -> DeviceError:
 
 
 def _read(session: Any, name: str) -> Any:
-    place = session.get_function("tvm.rpc.server.workpath")(name)
-    return session.get_function(LOAD)(place)
+    path = session.get_function("tvm.rpc.server.workpath")(name)
+    return session.get_function(LOAD)(path)
 
 
 def _loaded(session: Any, name: str, names: list[str], device: Any) -> list[Any]:
     values = _read(session, name)
     item = session.get_function("ffi.MapGetItem")
-    found = [item(values, one) for one in names]
+    parameters = [item(values, name) for name in names]
     if device.dlpack_device_type() % 128 == tvm.runtime.cpu().dlpack_device_type():
-        return found
-    return [tvm.runtime.empty(one.shape, one.dtype, device).copyfrom(one) for one in found]
+        return parameters
+    return [tvm.runtime.empty(parameter.shape, parameter.dtype, device).copyfrom(parameter) for parameter in parameters]

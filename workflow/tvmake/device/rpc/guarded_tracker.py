@@ -17,7 +17,7 @@ from tvm.rpc.tracker import PriorityScheduler, TCPEventHandler, TrackerServerHan
 MOST_CONNECTIONS = 1024
 MOST_KEYS = 256
 MOST_WAITING = 64
-"""Offers or requests of one connection that nobody has taken up."""
+"""Offers or requests of one connection that are not matched."""
 
 LONGEST_MESSAGE = 16 << 10
 LONGEST_TEXT = 512
@@ -56,17 +56,17 @@ class Connection(TCPEventHandler):
             super()._init_conn(message)
 
     def on_message(self, message: bytes) -> None:
-        """See TVM's; what is too long, or no message at all, ends the connection."""
+        """See TVM's class; a message that is too long or invalid ends the connection."""
         if len(self._data) + len(message) > LONGEST_MESSAGE:
             self.close()
             return
         try:
             super().on_message(message)
-        except ValueError:  # no text
+        except ValueError:  # not UTF-8
             self.close()
 
     def call_handler(self, args: Any) -> None:
-        """See TVM's; only messages that are allowed, and no more than there may be."""
+        """See TVM's class; accepts only allowed messages, within the limits."""
         if self._sock is None:
             return
         if not is_allowed(args) or not self._tracker.has_room(self, args):
@@ -95,7 +95,7 @@ class _Request:
 
 
 class GuardedTracker(TrackerServerHandler):
-    """TVM's tracker with limits on connections, keys and what each may leave waiting."""
+    """TVM's tracker with limits on connections, keys, and waiting entries per connection."""
 
     def __init__(self, listening: socket.socket):
         super().__init__(listening, secrets.token_hex(32))
@@ -112,7 +112,7 @@ class GuardedTracker(TrackerServerHandler):
                 connection.close()
 
     def has_room(self, connection: Connection, message: list[Any]) -> bool:
-        """Whether a message may add to what is kept."""
+        """Whether a message may add an entry."""
         if message[0] not in (TrackerCode.PUT, TrackerCode.REQUEST):
             return True
         key = message[1]
@@ -124,7 +124,7 @@ class GuardedTracker(TrackerServerHandler):
         return waiting < MOST_WAITING and (key in self._scheduler_map or len(self._scheduler_map) < MOST_KEYS)
 
     def close(self, conn: Connection) -> None:
-        """Forget a connection, with all that waited because of it."""
+        """Remove a connection with its entries."""
         with suppress(KeyError):
             super().close(conn)
         for key, scheduler in list(self._scheduler_map.items()):

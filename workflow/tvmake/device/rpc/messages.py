@@ -1,5 +1,5 @@
 """Messages to processes that hold a session, and their answers: :mod:`tvmake.device.rpc.worker`, and those that time
-candidates (:mod:`tvmake.tune.measure.workers.session_worker`), which share the first part. Both ends are our own processes."""
+candidates (:mod:`tvmake.tune.measure.workers.session_worker`), which share the first part. Both ends are tvmake's processes."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,28 +12,28 @@ from tvmake.device.interface import RunRequest
 
 @dataclass(frozen=True)
 class Ready:
-    """Everything is loaded; an :class:`Open` may come."""
+    """Everything is loaded; the next message is an :class:`Open`."""
 
 
 @dataclass(frozen=True)
 class Open:
-    """Open a session with a server that was offered."""
+    """Open a session with an offered server."""
 
     host: str
     port: int
     match_key: str
     timeout_s: float
-    """After which the server ends the session by itself."""
+    """The time after which the server ends the session."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """There is a session; a request may come."""
+    """The session is open; the next message is a request."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """There is none."""
+    """The session could not be opened."""
 
     line: str
 
@@ -48,7 +48,7 @@ class Describe:
 
 @dataclass(frozen=True)
 class RunPackage:
-    """Request: run a request on an unpacked package; the answer is a ``RunResult``."""
+    """Request: run an unpacked package; the answer is a ``RunResult``."""
 
     config: RpcDeviceConfig
     where: str
@@ -60,7 +60,7 @@ class RunPackage:
 
 @dataclass(frozen=True)
 class CallKernel:
-    """Request: call a library's function once; the answer is the last ``returned`` arguments, as the call left them."""
+    """Request: call a library's function once; the answer is its last ``returned`` arguments after the call."""
 
     config: RpcDeviceConfig
     where: str
@@ -71,7 +71,7 @@ class CallKernel:
     arguments: list[np.ndarray]
     returned: int
     scopes: list[str] = field(default_factory=list)
-    """The memory of each argument (``global``, or that of a texture); buffers when empty."""
+    """The memory scope of each argument (``global``, or a texture's); default: buffers."""
 
 
 Request = Describe | RunPackage | CallKernel
@@ -79,7 +79,7 @@ Request = Describe | RunPackage | CallKernel
 
 @dataclass(frozen=True)
 class Problem:
-    """Answer: an error for the user, as it is."""
+    """Answer: an error for the user, unchanged."""
 
     kind: str
     """``input`` or ``device``."""
@@ -90,7 +90,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Failed:
-    """Answer: what was run failed; the device is well."""
+    """Answer: the request failed; the device still works."""
 
     line: str
 

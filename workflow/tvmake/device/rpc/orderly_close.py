@@ -15,39 +15,39 @@ DESCRIPTORS = 4096
 """File descriptors to check, and to close."""
 
 GRACE_S = 10.0
-"""For the server to end a session after its time."""
+"""How long the server may take to end a session after its time limit."""
 
 
 def close_after_death(host: str, port: int, timeout_s: float) -> None:
-    """Have a small process outlive this one until the server behind this process's connection has answered.
+    """Start a helper process that outlives this one until the server has answered on this process's connection.
 
     Args:
-        host, port: the server's; this process has one connection to it.
-        timeout_s: after which the server ends the session by itself.
+        host, port: the server's address; this process has one connection to it.
+        timeout_s: the time after which the server ends the session.
     """
     connected = client_connection(host, port)
     if connected is None:
         return
-    reading, _writing = os.pipe()  # the other end closes with this process, and not before
+    reading, _writing = os.pipe()  # the other end closes when this process ends
     fork(lambda: _wait(connected, reading, timeout_s + GRACE_S), leads="session", is_bound=False)
     os.close(reading)
     connected.close()
 
 
 def client_connection(host: str, port: int) -> socket.socket | None:
-    """A duplicate of this process's connection to a server, which TVM's client keeps to itself."""
-    wanted = {address[4][:2] for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    """A duplicate of this process's connection to a server, which TVM's client does not expose."""
+    addresses = {address[4][:2] for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     for number in range(3, DESCRIPTORS):
-        with suppress(OSError):  # closed, or no socket, or not connected
-            found = socket.socket(fileno=os.dup(number))
-            if found.type == socket.SOCK_STREAM and found.getpeername()[:2] in wanted:
-                return found
-            found.close()
+        with suppress(OSError):  # closed, not a socket, or not connected
+            duplicate = socket.socket(fileno=os.dup(number))
+            if duplicate.type == socket.SOCK_STREAM and duplicate.getpeername()[:2] in addresses:
+                return duplicate
+            duplicate.close()
     return None
 
 
 def _wait(connected: socket.socket, reading: int, limit_s: float) -> None:
-    with suppress(OSError):  # the server has closed it, or its time is up
+    with suppress(OSError):  # the server has closed it, or the time is over
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         remaining = sorted({connected.fileno(), reading})

@@ -1,4 +1,4 @@
-"""A package loaded on a device over RPC: only inputs and outputs travel, measuring is done there."""
+"""A package loaded on a device over RPC: only inputs and outputs are transferred, and the device measures."""
 
 import math
 from pathlib import Path
@@ -19,19 +19,19 @@ from tvmake.errors import DeviceError
 from tvm.runtime.vm import VirtualMachine  # isort: skip
 
 NOTES = {
-    "load_and_first_run": "with the connection: libraries and weights are sent first, unless the server has kept them",
+    "load_and_first_run": "with the connection: libraries and weights are sent first, unless the server has them",
     "operator_times": "not available over RPC",
 }
-"""Conditions of every measurement over RPC. The virtual machine's instrument is a function, and those do not travel."""
+"""Conditions of every measurement over RPC. The virtual machine's instrument is a function, which RPC cannot transfer."""
 
 
 class RemotePackage:
-    """A package's virtual machine on a device, with its parameters in place; a ``samples.Package``.
+    """A package's virtual machine on a device, with its parameters loaded; a ``samples.Package``.
 
     Args:
-        where: what errors begin with.
-        files: sends the package's.
-        direct: moves tensors, where the server can; TVM's client does otherwise.
+        where: the beginning of errors.
+        files: sends the package's files.
+        direct: transfers tensors if the server can; otherwise TVM's client does.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RemotePackage:
             raise DeviceError(
                 where,
                 f"its server has no {kind} device",
-                "start the server with a runtime that has it (`rpc_server --load-library`), or give the target another device",
+                "start the server with a runtime for it (`rpc_server --load-library`), or give the target another device",
             )
         files.have(directory / LIBRARY, LIBRARY)
         module = load_library(session, directory / LIBRARY, LIBRARY, where)
@@ -64,13 +64,13 @@ class RemotePackage:
         """See :class:`tvmake.device.samples.Package`."""
         self._pool.prepare(inputs)
         if self.direct is None:
-            self.vm.set_input("main", *(self._placed(value) for value in inputs), *self.params)
+            self.vm.set_input("main", *(self._to_device(value) for value in inputs), *self.params)
             return
         if self.inputs and all(fits(tensor, value) for tensor, value in zip(self.inputs, inputs, strict=True)):
             for tensor, value in zip(self.inputs, inputs, strict=True):
                 self.direct.write(tensor, value)
             return
-        placed = [self._placed(value) for value in inputs]
+        placed = [self._to_device(value) for value in inputs]
         self.direct.set_input(self.vm, "main", [*placed, *self.params])
         self.inputs = placed
 
@@ -84,8 +84,8 @@ class RemotePackage:
         read = tvm.runtime.Tensor.numpy if self.direct is None else self.direct.read
         return [read(value) for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
 
-    def _placed(self, value: np.ndarray) -> Any:
-        return tvm.runtime.tensor(value, self.device) if self.direct is None else self.direct.place(value, self.device)
+    def _to_device(self, value: np.ndarray) -> Any:
+        return tvm.runtime.tensor(value, self.device) if self.direct is None else self.direct.create(value, self.device)
 
     def measure(self, how: Measurement) -> dict[str, Any]:
         """Fields of a ``Timing``. The loop runs on the device, by its clock."""
@@ -110,7 +110,7 @@ class RemotePackage:
         return [float(seconds) * 1000 for seconds in evaluator("main").results]
 
     def _runs_lasting(self, min_ms: float) -> int:
-        """As in TVM's time_evaluator, which does not say how many it took: raise the count until a sample is long enough."""
+        """Raise the count until a sample is long enough, as TVM's time_evaluator does without reporting the count."""
         number = 1
         while (lasted := self._samples_ms(number, 1)[0] * number) < min_ms:
             number = max(number + 1, int(number * min(10.0, 1.2 * min_ms / max(lasted, 1e-6))))
@@ -118,7 +118,7 @@ class RemotePackage:
 
 
 def load_library(session: Any, library: Path, name: str, where: str) -> Any:
-    """Load a library that was uploaded.
+    """Load an uploaded library.
 
     Raises:
         DeviceError: the device's loader refuses it.
@@ -129,10 +129,10 @@ def load_library(session: Any, library: Path, name: str, where: str) -> Any:
         line = str(error).strip().splitlines()[-1]
         if "load dynamic shared library" not in line:
             raise
-        # glibc says of code for another processor that there is no such file.
+        # glibc reports code for another processor as a missing file.
         _, _, reason = line.rpartition(": ")
         raise DeviceError(
             where,
-            f"it does not load {library.name}, which is code for {name_of(library)} ({reason.strip()})",
+            f"it cannot load {library.name}, which is code for {name_of(library)} ({reason.strip()})",
             "compile for this device: the target's mtriple and mcpu, and cc that links for it (docs/guides/devices-rpc.md)",
         ) from None

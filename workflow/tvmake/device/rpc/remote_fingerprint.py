@@ -1,4 +1,4 @@
-"""What a server reports of its device over RPC, and the one thing that can be set there."""
+"""A server's report on its device over RPC, and the number of threads, its only setting."""
 
 from contextlib import suppress
 from typing import Any
@@ -11,28 +11,28 @@ from tvmake.device.limits import REPORT, read_report
 from tvmake.errors import DeviceError
 
 BIG = 1
-"""TVM's affinity mode that a thread pool starts with: the big cores (tvm/runtime/threading_backend.h)."""
+"""The default affinity mode of TVM's thread pool: the big cores (tvm/runtime/threading_backend.h)."""
 
 ACCELERATORS = ("cuda", "opencl", "vulkan", "metal", "rocm", "hexagon")
-"""Kinds of devices to ask for, as TVM's runtime calls them."""
+"""Kinds of devices to query, as TVM's runtime names them."""
 
 GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 OS_RELEASE = "/etc/os-release"
-"""Files that any user may read; the protocol fetches files."""
+"""Files that any user may read; the protocol can fetch files."""
 
 
 class TooFewThreads(DeviceError):
-    """A server that does not run kernels on as many threads as the config asks for."""
+    """A server that cannot run kernels on the config's number of threads."""
 
 
 def limit_threads(session: Any, threads: int | None, where: str = "rpc") -> int:
-    """Have CPU kernels of this session use ``threads`` threads, or as many as the server has.
+    """Set the number of threads for CPU kernels of this session; None: the server's default.
 
     Returns:
-        How many they use.
+        The number in use.
 
     Raises:
-        TooFewThreads: the server cannot.
+        TooFewThreads: the server cannot use that many.
     """
     remedy = "start the server with TVM_NUM_THREADS set to the number, or ask for fewer threads in the config"
     try:
@@ -43,22 +43,22 @@ def limit_threads(session: Any, threads: int | None, where: str = "rpc") -> int:
     except AttributeError:
         if threads is None:
             return 1  # a runtime without a thread pool
-        raise TooFewThreads(where, "its server's runtime has no threads to set", remedy) from None
+        raise TooFewThreads(where, "its server's runtime has no thread setting", remedy) from None
     if int(number()) != threads:
         raise TooFewThreads(where, f"its server runs kernels on {number()} threads at most, not on {threads}", remedy)
     return threads
 
 
 def remote_fingerprint(session: Any, config: RpcDeviceConfig, where: str, version: str | None = None) -> Fingerprint:
-    """Who the device behind a session is.
+    """The identity of the device behind a session.
 
-    Equal devices have to give equal fingerprints, so addresses are left out. A server does not report its CPU's model.
+    Equal devices must have equal fingerprints, so addresses are left out. A server does not report its CPU's model.
 
     Args:
-        version: of TVM there; None where that is not known.
+        version: the server's TVM; None if unknown.
 
     Raises:
-        DeviceError: it cannot use as many threads as the config asks for.
+        DeviceError: it cannot use the config's number of threads.
     """
     cores = limit_threads(session, None)
     threads = limit_threads(session, config.threads, where)
@@ -97,7 +97,7 @@ def _os(session: Any) -> str:
 
 
 def _file(session: Any, path: str) -> str:
-    """A file's text; empty when it is not there."""
-    with suppress(tvm.error.RPCError):  # the server's own error; a lost connection raises another
+    """A file's text; empty if it does not exist."""
+    with suppress(tvm.error.RPCError):  # an error on the server; a lost connection raises another
         return bytes(session.download(path)).rstrip(b"\0").decode(errors="replace").strip()
     return ""

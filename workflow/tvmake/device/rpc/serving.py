@@ -1,9 +1,9 @@
-"""Tuning on devices that have only a shell: servers there, a tracker here, and tunnels between them.
+"""Tuning on devices with only a shell: servers on them, a tracker here, and tunnels between them.
 
-Everything belongs to this process and ends with it. A device's lease is held while something is brought there or timed
-(:meth:`Serving.slot`), so that several processes with a server each share it; or all the time, where others use the servers
-through their tracker. A server that ends is started again; a device that keeps failing is set aside, and the
-others go on.
+Everything belongs to this process and ends with it. A device's lease is held during uploads and timings only
+(:meth:`Serving.slot`), so that several processes with a server each share it; or permanently, if others use the servers
+through their own tracker. A server that ends is restarted. A device that keeps failing is set aside, and the others
+continue.
 """
 
 import atexit
@@ -32,13 +32,13 @@ from tvmake.process.supervised import ChildProcess
 HOST = "127.0.0.1"
 
 READY_S = 180.0
-"""For programs to arrive on a device behind a slow cable, and a server to register."""
+"""How long programs may take to arrive over a slow cable, and a server to register."""
 
 TRACKER_S = 60.0
-"""For the tracker to load TVM, on a machine that hardly moves."""
+"""How long the tracker may take to load TVM on a very busy machine."""
 
 POLL_S = 0.3
-"""How often to check whether a server has registered."""
+"""The interval of checks whether a server has registered."""
 
 
 class Serving:
@@ -47,15 +47,15 @@ class Serving:
     A :class:`tvmake.device.time_slots.TimeSlots` of these devices.
 
     Args:
-        tracker_port: of a tracker on this machine's loopback address to register with, for whoever uses it: the devices are
-            theirs alone then. A new tracker when None.
-        key: what the servers call themselves.
-        with_opencl: have the servers run OpenCL kernels.
+        tracker_port: the port of a tracker on this machine's loopback address, whose users then have the devices to
+            themselves. Default: a new tracker.
+        key: the servers' key.
+        with_opencl: let the servers run OpenCL kernels.
         on_set_aside: called with one line for each device that is set aside.
 
     Raises:
-        DeviceError: none of the devices can be used.
-        InputError: the programs for it are missing.
+        DeviceError: no device can be used.
+        InputError: the programs for a device are missing.
         MachineError: the tracker does not start.
     """
 
@@ -96,11 +96,11 @@ class Serving:
             raise
 
     def is_serving(self) -> bool:
-        """Whether a device is left that has, or soon has again, a server."""
+        """Whether any device has a server, or will have one again soon."""
         return any(supervisor.is_alive() for supervisor in self._supervisors)
 
     def close(self) -> None:
-        """End servers, tunnels and the tracker, and give the devices back."""
+        """End servers, tunnels and the tracker, and release the devices."""
         self._over.set()
         for supervisor in self._supervisors:
             supervisor.join(3 * CONNECT_S)
@@ -118,13 +118,13 @@ class Serving:
         raise Unreachable(self.where, f"its server {address} is gone", DOCTOR_HINT)
 
     def _leased(self, members: list[ShellDevice]) -> list[ShellDevice]:
-        """Those that are free, as soon as there are any."""
+        """The free devices, as soon as there are any."""
         first = take([lease_of(member) for member in members], wait=BusyNotice(self.where).report)
-        assert first is not None  # nothing ends the wait but a device
+        assert first is not None  # only a free device ends the wait
         locks = {first[0]: first[1]}
         for number, member in enumerate(members):
-            if number not in locks and (taken := take([lease_of(member)], is_over=lambda: True)) is not None:
-                locks[number] = taken[1]
+            if number not in locks and (acquired := take([lease_of(member)], is_over=lambda: True)) is not None:
+                locks[number] = acquired[1]
         for lock in locks.values():
             self._stack.callback(lock.release)
         return [member for number, member in enumerate(members) if number in locks]
@@ -154,7 +154,7 @@ class Serving:
                     return
             if not any(supervisor.is_alive() for supervisor in self._supervisors):
                 errors = [supervisor.error for supervisor in self._supervisors if supervisor.error is not None]
-                raise next((one for one in errors if not isinstance(one, Unreachable)), errors[0])
+                raise next((error for error in errors if not isinstance(error, Unreachable)), errors[0])
             time.sleep(POLL_S)
         raise DeviceError(
             self.where,
@@ -166,13 +166,13 @@ class Serving:
 _running: dict[str, Serving] = {}
 
 
-def served(
+def serve_devices(
     name: str, config: ShellDeviceConfig, kind: str = "cpu", on_set_aside: Callable[[str], None] = lambda _: None
 ) -> Serving:
-    """Servers on this device; they are started once, and end with this process.
+    """The servers on this device; they are started once, and end with this process.
 
     Args:
-        kind: the runtime's name for the kind of device that kernels are for.
+        kind: the runtime's name for the kind of device that runs the kernels.
         on_set_aside: called with one line for each device that is set aside.
 
     Raises:

@@ -1,6 +1,6 @@
-"""A session with one of the servers behind a tracker: taken, used by one process, and given back when that ends.
+"""A session with one of a tracker's servers: acquired, used by one process, and released when that process ends.
 
-A server serves one session at a time, so whoever has one is alone on the device, as far as servers go.
+A server serves one session at a time, so the holder of a session is the only user among servers' clients.
 """
 
 import sys
@@ -11,37 +11,37 @@ from tvmake.device.rpc.tracker import Offer, Tracker
 from tvmake.errors import DeviceError
 
 CONNECT_S = 15.0
-"""For a server that was offered to open a session: it forks a process and loads its runtime."""
+"""How long an offered server may take to open a session: it forks a process and loads its runtime."""
 
 BUSY_WAIT_S = 900.0
 """How long to queue for a device while others use it."""
 
 FREED_S = 2.5
-"""For a native server to notice that the process that used it is gone, and to end what still runs
+"""How long a native server takes to notice that the process that used it has ended, and to end its work
 (native/server/session.cc)."""
 
 LISTED_S = 5.0
-"""How often to check, while queueing, that the tracker still lists a server."""
+"""The interval, while queueing, of checks that the tracker still lists a server."""
 
 REFUSALS = 3
-"""Offers in a row that may fail to become a session."""
+"""Maximum number of offers in a row that do not become a session."""
 
 SESSION_TIMEOUT = "RPCSessionTimeoutError"
-"""How a server begins its message when it ends a session that took too long (tvm/rpc/server.py)."""
+"""The beginning of a server's message when it ends a session that took too long (tvm/rpc/server.py)."""
 
 CLOSED = "it closed the connection"
-"""For what TVM says when the other end is gone: ``code=kShutdown``, ``Connection reset by peer``, ``Broken pipe``."""
+"""The message for TVM's various errors of a lost connection: ``code=kShutdown``, ``Connection reset by peer``, ``Broken pipe``."""
 
 
 def take(tracker: Tracker, wait_s: float, busy_wait_s: float = BUSY_WAIT_S) -> Offer:
-    """Wait for a free server; the offer has to be used within seconds.
+    """Wait for a free server; the offer must be used within seconds.
 
     Args:
-        wait_s: for any server of the key to be there.
-        busy_wait_s: for one to come free.
+        wait_s: how long to wait for any server of the key.
+        busy_wait_s: how long to wait for one to become free.
 
     Raises:
-        DeviceError: there is no server, none came free, or no tracker.
+        DeviceError: there is no server, none became free, or there is no tracker.
     """
     tracker.await_servers(wait_s)
     began = checked = time.monotonic()
@@ -70,7 +70,7 @@ def take(tracker: Tracker, wait_s: float, busy_wait_s: float = BUSY_WAIT_S) -> O
 
 
 def error_line(error: BaseException) -> str:
-    """One line for an error of an RPC call: what the device answered, or that it is gone."""
+    """One line for an error of an RPC call: the device's answer, or that the connection is lost."""
     text = str(error)
     if any(sign in text for sign in ("kShutdown", "Connection reset", "Broken pipe", "SockChannel")):
         return CLOSED
@@ -80,7 +80,7 @@ def error_line(error: BaseException) -> str:
 
 
 def is_open(session: Any) -> bool:
-    """Whether a session still answers, after something failed in it."""
+    """Whether a session still answers after an error."""
     try:
         session.get_function("tvm.rpc.server.remove")
     except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended

@@ -1,4 +1,4 @@
-"""Tensors on a device behind a native server: written, read and handed to a virtual machine at the network's speed.
+"""Tensors on a device behind a native server: written, read and set as inputs at the network's speed.
 
 A native server has functions for it (native/server/tensor_functions.h). Packets are written here, on the connection of TVM's client
 and between its calls; their layout is that of tvm/src/runtime/rpc/minrpc/rpc_reference.h. Repair: `rpc-tensor-bytes`.
@@ -21,21 +21,21 @@ COPY_FROM, COPY_TO, RETURN, EXCEPTION, COPY_ACK = 6, 7, 4, 5, 8
 """Kinds of packets."""
 
 HEAD = struct.Struct("<Qi")
-"""A packet's size without this number, and its kind."""
+"""A packet's size without this field, and its kind."""
 
 CODES = {"int": 0, "uint": 1, "float": 2, "bool": 6}
-"""DLPack's, of the types that numpy has, too; TVM's client copies others."""
+"""DLPack codes of the types that numpy has too; TVM's client copies others."""
 
 SMALL = 1 << 14
-"""Bytes of a tensor that TVM's client copies about as fast as its address could be requested."""
+"""Tensors up to this size are copied by TVM's client about as fast as their address could be requested."""
 
 
 LARGEST = 8
-"""Bytes of an element."""
+"""Maximum bytes of an element."""
 
 
 class DirectTensors:
-    """Tensors of one session.
+    """Transfers the tensors of one session.
 
     Args:
         connected: the session's connection.
@@ -45,31 +45,31 @@ class DirectTensors:
         self._connected = connected
         self._address = session.get_function("tvmake.rpc.address")
         self._set_input = session.get_function("tvmake.rpc.set_input")
-        # The end of a tensor would wait for the device to acknowledge what came before.
+        # Otherwise the end of a tensor would wait until the device acknowledged the part before.
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     @classmethod
     def of(cls, session: Any, host: str, port: int) -> "DirectTensors | None":
-        """Those of a session with the server at an address; None when that is no native server."""
+        """The transfer for a session with the server at an address; None if it is not a native server."""
         connected = client_connection(host, port)
         if connected is None:
             return None
-        with suppress(AttributeError):  # TVM's own server has no such functions
+        with suppress(AttributeError):  # TVM's own server lacks these functions
             return cls(session, connected)
         connected.close()
         return None
 
-    def place(self, value: np.ndarray, device: Any) -> Any:
-        """A new tensor with these values."""
+    def create(self, value: np.ndarray, device: Any) -> Any:
+        """Create a tensor with these values."""
         tensor = tvm.runtime.empty(value.shape, str(value.dtype), device)
         self.write(tensor, value)
         return tensor
 
     def write(self, tensor: Any, value: np.ndarray) -> None:
-        """Give a tensor other values of the same type and shape.
+        """Overwrite a tensor's values with others of the same type and shape.
 
         Raises:
-            ValueError: they are of another type or shape.
+            ValueError: the type or shape differs.
             tvm.error.RPCError: the device refuses.
             ConnectionError: the session has ended.
         """
@@ -103,11 +103,11 @@ class DirectTensors:
         return value
 
     def set_input(self, vm: Any, name: str, tensors: Sequence[Any]) -> None:
-        """Give a function of a virtual machine its arguments: these very tensors, which the caller keeps."""
+        """Set the arguments of a virtual machine's function to these tensors, without copies; the caller keeps them alive."""
         self._set_input(vm.module, name, *tensors)
 
     def _description(self, tensor: Any, size: int) -> bytes:
-        """A tensor, as both kinds of copies name it."""
+        """A tensor's description, as in both kinds of copies."""
         device = tensor.device
         shape = [int(extent) for extent in tensor.shape]
         begin = struct.pack("<Qiii", self._address(tensor), device.dlpack_device_type() % 128, device.index, len(shape))
@@ -116,7 +116,7 @@ class DirectTensors:
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Keep TVM's client from the connection: the garbage collector frees things on the device whenever it runs."""
+        """Keep TVM's client off the connection: the garbage collector may free remote objects at any time."""
         was_on = gc.isenabled()
         gc.disable()
         try:
@@ -125,16 +125,16 @@ class DirectTensors:
             if was_on:
                 gc.enable()
 
-    def _answer(self, wanted: int, into: memoryview | None = None) -> None:
+    def _answer(self, expected: int, into: memoryview | None = None) -> None:
         size, kind = HEAD.unpack(self._read(HEAD.size))
-        if kind == wanted and into is not None and size == 4 + len(into):
+        if kind == expected and into is not None and size == 4 + len(into):
             self._read_into(into)
             return
-        rest = self._read(size - 4)
+        payload = self._read(size - 4)
         if kind == EXCEPTION:  # one value, a string, with its type and length
-            message = rest[16:].decode(errors="replace")
+            message = payload[16:].decode(errors="replace")
             raise tvm.error.RPCError(f"RPCError: Error caught from RPC call:\n{message}")
-        if kind != wanted:
+        if kind != expected:
             raise ConnectionError(f"the server answered a copy with a packet of kind {kind}")
 
     def _read(self, size: int) -> bytes:
@@ -142,19 +142,19 @@ class DirectTensors:
         self._read_into(memoryview(read))
         return bytes(read)
 
-    def _read_into(self, left: memoryview) -> None:
-        while left:
-            got = self._connected.recv_into(left)
-            if not got:
+    def _read_into(self, remaining: memoryview) -> None:
+        while remaining:
+            count = self._connected.recv_into(remaining)
+            if not count:
                 raise ConnectionResetError("Connection reset by the server")
-            left = left[got:]
+            remaining = remaining[count:]
 
 
 def kind_of(tensor: Any) -> str:
-    """``float`` for ``float32``."""
+    """The type's name without its bits: ``float`` for ``float32``."""
     return str(tensor.dtype).rstrip("0123456789")
 
 
 def fits(tensor: Any, value: np.ndarray) -> bool:
-    """Whether a tensor can take these values."""
+    """Whether a tensor has the type and shape of these values."""
     return tuple(tensor.shape) == value.shape and str(tensor.dtype) == str(value.dtype)

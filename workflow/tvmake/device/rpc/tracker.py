@@ -1,7 +1,7 @@
-"""Asking a TVM RPC tracker for devices, with a limit on every wait.
+"""Query a TVM RPC tracker for devices, with a limit on every wait.
 
-TVM's own client blocks for ever on a key that nobody serves, and for a minute on a tracker that is down. The protocol
-is small: a magic number each way, then JSON messages with their length before them (tvm/rpc/tracker.py).
+TVM's own client blocks forever on a key without servers, and for a minute on a tracker that is down. The protocol is small:
+a magic number in each direction, then JSON messages with their lengths first (tvm/rpc/tracker.py).
 """
 
 import json
@@ -17,22 +17,22 @@ from tvmake.device.address import CONNECT_S, NUMBER, Address
 from tvmake.errors import DeviceError
 
 VARIABLES = ("TVM_TRACKER_HOST", "TVM_TRACKER_PORT")
-"""Where TVM's own tools look for a tracker."""
+"""The variables in which TVM's own tools find a tracker."""
 
 TRACKER_MAGIC = 0x2F271
 SUCCESS, REQUEST, SUMMARY = 0, 4, 6
 """Numbers from tvm/rpc/base.py."""
 
 POLL_S = 0.5
-"""How often to check again while waiting."""
+"""The interval of checks while waiting."""
 
 LONGEST = 1 << 24
-"""Bytes of a message that something else than a tracker may claim to send."""
+"""Maximum bytes of a message; a program other than a tracker may claim any length."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A server that waits for us, for some seconds."""
+    """A server that waits for its client, for some seconds."""
 
     address: Address
     match_key: str
@@ -42,8 +42,8 @@ class Tracker:
     """One tracker and one key.
 
     Args:
-        priority: among those who wait for a device; higher ones first.
-        where: what errors begin with.
+        priority: among waiting clients; higher ones first.
+        where: the beginning of errors.
     """
 
     def __init__(self, host: str, port: int, key: str, priority: int = 1, where: str = "rpc"):
@@ -55,10 +55,10 @@ class Tracker:
 
     @classmethod
     def of(cls, name: str, config: RpcDeviceConfig) -> "Tracker":
-        """The tracker of a device in the config; where it names none, that of this machine's environment.
+        """The tracker of a device in the config; without one, that of this machine's environment.
 
         Raises:
-            DeviceError: neither says where it is.
+            DeviceError: neither names one.
         """
         where = f"device '{name}'"
         address = config.tracker or ":".join(os.environ.get(variable, "") for variable in VARIABLES)
@@ -67,15 +67,15 @@ class Tracker:
         except ValueError as error:
             problem = "no tracker is known"
             if address != ":":
-                problem = f"{' and '.join(VARIABLES)} name no tracker: {error}"
-            is_address = name.startswith("rpc:")  # that no config names
+                problem = f"{' and '.join(VARIABLES)} do not name a tracker: {error}"
+            is_address = name.startswith("rpc:")  # an address instead of a device of the config
             key = "write it as rpc:TRACKER:PORT/KEY" if is_address else f"set devices.{name}.tracker (host:port)"
             remedy = f"{key}, or set {' and '.join(VARIABLES)}"
             raise DeviceError(where, problem, remedy) from None
         return cls(host, port, config.key, config.priority, where)
 
     def servers(self) -> list[Address]:
-        """Every server of the key, busy or not.
+        """All servers of the key, busy or not.
 
         Raises:
             DeviceError: the tracker cannot be reached.
@@ -84,13 +84,13 @@ class Tracker:
             with self._connected() as connection:
                 answer = _ask(connection, [SUMMARY])
             listed = answer[1]["server_info"]
-            found = [one["addr"] for one in listed if one["key"] == f"server:{self.key}"]
-            return [Address(str(host), int(port)) for host, port in found]
+            addresses = [entry["addr"] for entry in listed if entry["key"] == f"server:{self.key}"]
+            return [Address(str(host), int(port)) for host, port in addresses]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise self._is_down(error) from error
 
     def waiting(self) -> dict[str, dict[str, int]]:
-        """What the tracker knows of each key: ``free`` servers, and ``pending`` requests for one.
+        """The tracker's counts for each key: ``free`` servers, and ``pending`` requests.
 
         Raises:
             DeviceError: the tracker cannot be reached.
@@ -100,8 +100,8 @@ class Tracker:
                 answer = _ask(connection, [SUMMARY])
             queues, listed = answer[1]["queue_info"], answer[1]["server_info"]
             table = {str(key): {"total": 0, **queue} for key, queue in queues.items()}
-            for one in listed:
-                key = str(one["key"]).partition(":")[2]
+            for entry in listed:
+                key = str(entry["key"]).partition(":")[2]
                 table.setdefault(key, {"total": 0, "free": 0, "pending": 0})["total"] += 1
             return dict(sorted(table.items()))
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -111,7 +111,7 @@ class Tracker:
         """The servers of the key, as soon as there are any.
 
         Args:
-            lost: those that did not answer when they were needed; they count again when they answer.
+            lost: servers that did not answer when they were used; they count again when they answer.
 
         Raises:
             DeviceError: there are none for ``wait_s`` seconds, or no tracker.
@@ -133,7 +133,7 @@ class Tracker:
         """Wait in the tracker's queue for a free server.
 
         Returns:
-            None when none came free in ``wait_s`` seconds, or ``is_over`` became true.
+            None if none became free in ``wait_s`` seconds, or ``is_over`` became true.
 
         Raises:
             DeviceError: the tracker cannot be reached.
@@ -161,17 +161,17 @@ class Tracker:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(NUMBER.pack(TRACKER_MAGIC))
             if NUMBER.unpack(_read(connection, NUMBER.size))[0] != TRACKER_MAGIC:
-                raise ValueError("what answers there is no TVM tracker")
+                raise ValueError("a program that is not a TVM tracker answers")
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _is_missing(self, listed: int, wait_s: float) -> DeviceError:
-        there = f"the {listed} with key '{self.key}'" if listed else f"no server with key '{self.key}'"
+        servers = f"the {listed} with key '{self.key}'" if listed else f"no server with key '{self.key}'"
         return DeviceError(
             self.where,
-            f"{there} at tracker {self} {'do not answer ' if listed else ''}(waited {wait_s:g} s)",
+            f"{servers} at tracker {self} {'do not answer ' if listed else ''}(waited {wait_s:g} s)",
             f"start one on the device: `tvmake device serve --tracker {self} --key {self.key}`, or TVM's own"
             " (docs/guides/devices-rpc.md)",
         )
@@ -181,7 +181,7 @@ class Tracker:
             return DeviceError(
                 self.where,
                 f"the tracker at {self} does not answer",
-                "restart it if it hangs; else correct its address, or see what keeps connections from it",
+                "restart it if it hangs; else correct its address, or check the network and firewalls",
             )
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return DeviceError(
@@ -208,7 +208,7 @@ def _send(connection: socket.socket, message: list[Any]) -> None:
 def _receive(connection: socket.socket) -> Any:
     (size,) = NUMBER.unpack(_read(connection, NUMBER.size))
     if not 0 < size < LONGEST:
-        raise ValueError("what answers there is no TVM tracker")
+        raise ValueError("a program that is not a TVM tracker answers")
     answer = json.loads(_read(connection, size))
     if not isinstance(answer, list) or answer[0] != SUCCESS:
         raise ValueError(f"the tracker refused: {answer}")
@@ -218,7 +218,7 @@ def _receive(connection: socket.socket) -> Any:
 def _read(connection: socket.socket, size: int) -> bytes:
     read = b""
     while len(read) < size:
-        # A tracker sends lengths by themselves and waits for them to be acknowledged, which takes 40 ms unless asked for.
+        # A tracker sends a length separately and waits for its acknowledgement, which takes 40 ms unless requested at once.
         if hasattr(socket, "TCP_QUICKACK"):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         part = connection.recv(size - len(read))

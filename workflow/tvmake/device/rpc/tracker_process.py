@@ -1,7 +1,7 @@
 """TVM's RPC tracker in one process: ``python -m tvmake.device.rpc.tracker_process HOST PORT``.
 
-TVM's own command starts a second process that goes on when the first is killed, and above port 9198 ends without a word.
-Port 0 takes a free one. The first line printed is ``tracker HOST:PORT``, once it accepts connections.
+TVM's own command starts a second process that continues when the first is killed, and above port 9198 it ends without a
+message. Port 0 takes a free one. The first line printed is ``tracker HOST:PORT``, after it accepts connections.
 """
 
 import errno
@@ -19,7 +19,7 @@ def serve(host: str, port: int, ready: Callable[[int], None]) -> None:
     """Run a tracker until the process ends.
 
     Args:
-        ready: called with the port, once connections are accepted.
+        ready: called with the port after connections are accepted.
 
     Raises:
         MachineError: the address cannot be used.
@@ -35,9 +35,7 @@ def serve(host: str, port: int, ready: Callable[[int], None]) -> None:
             if error.errno == errno.EADDRINUSE
             else "choose another address with --host"
         )
-        raise MachineError(
-            f"{host}:{port}", f"cannot be listened at ({str(error.strerror).lower()})", remedy
-        ) from error
+        raise MachineError(f"{host}:{port}", f"cannot listen ({str(error.strerror).lower()})", remedy) from error
     listening.listen(64)
 
     hide_torch_from_tvm()
@@ -50,9 +48,9 @@ def serve(host: str, port: int, ready: Callable[[int], None]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """See the module's text."""
+    """Run the tracker; see the module's docstring."""
     host, port = arguments
-    serve(host, int(port), lambda taken: print(f"tracker {host}:{taken}", flush=True))
+    serve(host, int(port), lambda used: print(f"tracker {host}:{used}", flush=True))
 
 
 if __name__ == "__main__":

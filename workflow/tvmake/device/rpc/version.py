@@ -1,7 +1,7 @@
-"""Which version of TVM a server runs: code for another one may load and compute nonsense.
+"""The version of TVM that a server runs: code for another version may load and compute wrong values.
 
-A native server reports what it is made for. TVM's own has no function for that, but its printer of scripts writes TVM's
-version wherever it stores an object it has no syntax for, so such an object is made there and printed.
+A native server reports its version. TVM's own server has no function for that. But TVM's script printer writes the version
+wherever it stores an object without syntax, so such an object is created there and printed.
 """
 
 import re
@@ -17,48 +17,48 @@ from tvmake.errors import DeviceError
 IN_SCRIPT = re.compile(r'"tvm_version[\\"]*:\s*[\\"]*([^\\"]+)')
 
 PACKAGING = re.compile(r"(\.post\d+)?(\+.*)?$")
-"""A source tree does not know these parts of the version that its wheel has, and they change no code."""
+"""Parts of a wheel's version that its source tree does not know and that change no code."""
 
 
-def check_version(session: Any, where: str, made_with: str | None = None) -> str | None:
-    """Refuse a server of another version of TVM than code is made with.
+def check_version(session: Any, where: str, built_with: str | None = None) -> str | None:
+    """Refuse a server of another version of TVM than that of the code.
 
     Args:
-        made_with: that version; this installation's when None.
+        built_with: the code's version; default: this installation's.
 
     Returns:
-        The server's, None where it does not report it: TVM's own server on a machine that has only TVM's runtime.
+        The server's version; None if unknown: TVM's own server on a machine with only TVM's runtime.
 
     Raises:
-        DeviceError: it is another one.
+        DeviceError: the versions differ.
     """
-    wanted = made_with or metadata.version(TVM)
+    expected = built_with or metadata.version(TVM)
     version = server_version(session)
-    if version is not None and _plain(version) != _plain(wanted):
+    if version is not None and _plain(version) != _plain(expected):
         raise DeviceError(
             where,
-            f"its server runs TVM {version}, and code for it is made with TVM {wanted}",
-            f"install {TVM}=={wanted} there, or a native server made here (docs/guides/native.md), and start the server again",
+            f"its server runs TVM {version}, and its code was built with TVM {expected}",
+            f"install {TVM}=={expected} there, or a native server built here (docs/guides/native.md), and start the server again",
         )
     return version
 
 
 def server_version(session: Any) -> str | None:
-    """The version of TVM that a server runs; None where it does not report it."""
-    with suppress(AttributeError):  # not a native server, or one of long ago
+    """The version of TVM that a server runs; None if unknown."""
+    with suppress(AttributeError):  # not a native server, or an old one
         return str(session.get_function("tvmake.rpc.version")())
     with suppress(AttributeError, tvm.error.RPCError):  # only a runtime, or a version with other functions
-        return _printed(session)
+        return _print_version(session)
     return None
 
 
-def _printed(session: Any) -> str | None:
+def _print_version(session: Any) -> str | None:
     remote = session.get_function
     odd = remote("ir.SourceName")("tvmake")
     statement = remote("tirx.AttrStmt")(odd, "version", 0, remote("tirx.Evaluate")(0, None), None)
     how = remote("node.PrinterConfig")(remote("ffi.Map")("show_meta", True))
-    found = IN_SCRIPT.search(str(remote("node.TVMScriptPrinterScript")(statement, how)))
-    return found[1] if found else None
+    match = IN_SCRIPT.search(str(remote("node.TVMScriptPrinterScript")(statement, how)))
+    return match[1] if match else None
 
 
 def _plain(version: str) -> str:

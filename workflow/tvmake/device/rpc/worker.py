@@ -1,8 +1,8 @@
-"""Fulfils one request on a device over RPC, in a process of its own: ``python -P -m tvmake.process.tvm_import
+"""Serves one request on a device over RPC, in a separate process: ``python -P -m tvmake.process.tvm_import
 tvmake.device.rpc.worker FD``.
 
 It loads TVM's runtime, sends ``Ready``, opens a session with the server in the request, and answers one request. A session is
-native code that waits without limit for a device that hangs, so it is in a process that can be killed.
+native code that waits without limit for a hanging device, so its process must be one that can be killed.
 """
 
 import sys
@@ -45,7 +45,7 @@ from tvm import rpc  # isort: skip
 
 
 def main(connection: Connection) -> None:
-    """Open a session and fulfil one request; see the module's text."""
+    """Open a session and serve one request; see the module's docstring."""
     connection.send(Ready())
     opening: Open = connection.recv()
     try:
@@ -83,13 +83,13 @@ def _fulfil(session: Any, request: Request, at: Open) -> Fingerprint | RunResult
 
 
 def _server(request: Request, at: Open) -> str:
-    """What errors begin with where it matters which of several servers it is."""
+    """The beginning of errors that depend on the server."""
     return f"{request.where} ({at.host}:{at.port})"
 
 
 def _run(session: Any, request: RunPackage, at: Open) -> RunResult:
     manifest = stored(request.directory)
-    identity = check_version(session, _server(request, at), store.made_with(manifest))
+    identity = check_version(session, _server(request, at), store.built_with(manifest))
     fingerprint = remote_fingerprint(session, request.config, request.where, identity)
     started = time.perf_counter()
     direct = DirectTensors.of(session, at.host, at.port)
@@ -103,7 +103,7 @@ def _run(session: Any, request: RunPackage, at: Open) -> RunResult:
     return RunResult(timing=Timing(load_ms=load_ms, first_run_ms=first_run_ms, **measured), fingerprint=fingerprint)
 
 
-def _placed(value: np.ndarray, device: Any, scope: str) -> Any:
+def _to_device(value: np.ndarray, device: Any, scope: str) -> Any:
     if scope == "global":
         return tvm.runtime.tensor(value, device)
     tensor = tvm.runtime.empty(value.shape, str(value.dtype), device, scope)
@@ -118,7 +118,7 @@ def _call(session: Any, request: CallKernel, at: Open) -> list[np.ndarray]:
     files_of(session, _server(request, at)).send(request.library, request.library.name)
     function = load_library(session, request.library, request.library.name, request.where)[request.function]
     scopes = request.scopes or ["global"] * len(request.arguments)
-    tensors = [_placed(value, device, scope) for value, scope in zip(request.arguments, scopes, strict=True)]
+    tensors = [_to_device(value, device, scope) for value, scope in zip(request.arguments, scopes, strict=True)]
     function(*tensors)
     device.sync()
     return [tensor.numpy() for tensor in tensors[len(tensors) - request.returned :]]

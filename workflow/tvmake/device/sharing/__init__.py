@@ -1,1 +1,1 @@
-"""Devices that several use, and several that are used as one: whose turn it is, and which one serves."""
+"""Sharing of devices: leases, turns, and groups of equal devices."""

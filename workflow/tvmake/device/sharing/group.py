@@ -1,4 +1,4 @@
-"""Several equal devices as one: whichever is free serves, alone; one that fails is replaced by another."""
+"""Several equal devices as one: a free one serves each request alone, and a failing one is replaced."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ from tvmake.device.transport.shell_device import ShellDevice
 from tvmake.errors import DeviceError, TvmakeError
 
 SOON_S = 3.0
-"""How long to wait for a device without a message: a candidate of another job is timed in less."""
+"""How long to wait for a device without a message: timing a candidate of another job takes less."""
 
 Result = TypeVar("Result")
 
@@ -25,8 +25,8 @@ Result = TypeVar("Result")
 class Group:
     """A :class:`tvmake.device.interface.Device` of one or more equal devices behind a shell.
 
-    Runs and pushes hold their device's lease, so that nothing measures beside them. A device that cannot be reached is
-    skipped, and set aside after some failures in a row; results say so.
+    Runs and pushes hold their device's lease, so no measurement is disturbed. An unreachable device is skipped, and set aside
+    after several failures in a row; results report that.
     """
 
     def __init__(self, name: str, config: ShellDeviceConfig, members: Sequence[ShellDevice]):
@@ -36,11 +36,11 @@ class Group:
         self._held: ShellDevice | None = None
 
     def push(self, package: Path) -> Deployment:
-        """See :class:`tvmake.device.interface.Device`: one device has it then, the others get it when they need it."""
+        """See :class:`tvmake.device.interface.Device`: one device gets the package now, others when they need it."""
         return self.on_free_member(lambda member: member.push(package))
 
     def push_everywhere(self, package: Path) -> dict[str, tuple[Deployment, int] | DeviceError]:
-        """Push to every device; what became of each, by name, with the bytes sent."""
+        """Push to every device; returns the outcome by device name, with the bytes sent."""
         pushed: dict[str, tuple[Deployment, int] | DeviceError] = {}
         for member in self.members:
             try:
@@ -53,7 +53,7 @@ class Group:
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
         tried: list[ShellDevice] = []
-        while True:  # which need not wait for a device to come free
+        while True:  # without waiting for a device to become free
             member = self._untried(tried)[0]
             try:
                 fingerprint = member.fingerprint(kind)
@@ -71,14 +71,14 @@ class Group:
         return self.run_on_free_member(lambda member: member.execute(deployment, request, inputs, outputs))
 
     def run_on_free_member(self, work: Callable[[ShellDevice], RunResult]) -> RunResult:
-        """As :meth:`on_free_member`, for a run; its conditions name the devices that are set aside."""
+        """Like :meth:`on_free_member`, for a run; its conditions name the devices that are set aside."""
         return self._with_set_aside(self.on_free_member(work))
 
     def on_free_member(self, work: Callable[[ShellDevice], Result]) -> Result:
-        """Do something on a device that is free and can be reached.
+        """Run ``work`` on a device that is free and reachable.
 
         Raises:
-            DeviceError: the last one's error, when none is left, or another than that it cannot be reached.
+            DeviceError: the last device's error if none is left; any error other than an unreachable device.
         """
         tried: list[ShellDevice] = []
         while True:
@@ -112,13 +112,13 @@ class Group:
         return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
 
     def _untried(self, tried: Sequence[ShellDevice]) -> list[ShellDevice]:
-        """Those that were not tried; those that were set aside only when there is no other."""
-        left = [member for member in self.members if member not in tried]
-        return [member for member in left if not is_set_aside(member)] or left
+        """Devices that were not tried; those that are set aside only if there is no other."""
+        untried = [member for member in self.members if member not in tried]
+        return [member for member in untried if not is_set_aside(member)] or untried
 
     @contextmanager
     def _free_member(self, tried: Sequence[ShellDevice]) -> Iterator[ShellDevice]:
-        """A device that is free; the one that is held already, while it can be reached."""
+        """A free device; the one whose lease is held already, while it is reachable."""
         if self._held is not None and self._held not in tried:
             yield self._held
             return
@@ -130,38 +130,38 @@ class Group:
 
 
 def device_id(member: ShellDevice) -> str:
-    """What a device's lease and health go by: two names in configs may mean the same device."""
+    """The identity for a device's lease and health: two names in configs may mean the same device."""
     return f"{member.config.via}-{member.address}"
 
 
 def is_set_aside(member: ShellDevice) -> bool:
-    """Whether it failed too often lately."""
+    """Whether it failed too often recently."""
     return health(device_id(member)).is_set_aside
 
 
 def note_failure(member: ShellDevice, error: TvmakeError, others: int) -> bool:
-    """Remember that a device could not be reached, and print it where others go on.
+    """Record that a device could not be reached, and report it if others continue.
 
     Returns:
         Whether it is set aside now.
     """
     now = record_failure(device_id(member), error.problem)
     if others:
-        aside = "; set aside" if now.is_set_aside else "; another one is taken"
+        aside = "; set aside" if now.is_set_aside else "; another device is used"
         print(f"warning: {member.where}: {error.problem}{aside}", file=sys.stderr)
     return now.is_set_aside
 
 
 @contextmanager
 def first_free(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevice]:
-    """Wait until one of these is free, and keep others from it until the block ends.
+    """Wait until one of these devices is free, and exclude others until the block ends.
 
     Raises:
         MachineError: a lock file cannot be written.
     """
-    taken = take([lease_of(member) for member in members], wait=BusyNotice(where).report)
-    assert taken is not None  # nothing ends the wait but a device
-    number, lock = taken
+    acquired = take([lease_of(member) for member in members], wait=BusyNotice(where).report)
+    assert acquired is not None  # only a free device ends the wait
+    number, lock = acquired
     try:
         yield members[number]
     finally:
@@ -169,15 +169,15 @@ def first_free(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevi
 
 
 def lease_of(member: ShellDevice) -> Path:
-    """What is locked by whoever uses a device alone."""
+    """The lease file of a device."""
     return lease_file(file_name(device_id(member)))
 
 
 class BusyNotice:
-    """Prints once that there is a wait for a device that others use, unless it comes free soon.
+    """Reports once that there is a wait for a busy device, unless it becomes free soon.
 
     Args:
-        where: which device it is.
+        where: the device's name.
     """
 
     def __init__(self, where: str):
@@ -186,7 +186,7 @@ class BusyNotice:
         self._is_reported = False
 
     def report(self) -> None:
-        """It is still busy."""
+        """Report a device that is still busy."""
         if not self._is_reported and time.monotonic() - self._since > SOON_S:
             print(f"{self._where}: busy; waiting", file=sys.stderr)
             self._is_reported = True

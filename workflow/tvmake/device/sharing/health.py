@@ -1,4 +1,4 @@
-"""Which of several equal devices failed lately: remembered on this machine, across processes and workflows."""
+"""Recent failures of devices, stored on this machine for all processes and workflows."""
 
 import re
 import time
@@ -11,31 +11,31 @@ from tvmake.device.store import store_root
 from tvmake.errors import InputError
 
 FAILURES = 3
-"""So many in a row, and a device is set aside."""
+"""Failures in a row after which a device is set aside."""
 
 REST_S = 3600.0
 """A device that was set aside is tried again after this time."""
 
 
 class Health(BaseModel):
-    """What is remembered of a device."""
+    """The recorded failures of a device."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     failures: int = 0
-    """In a row, up to now."""
+    """Failures in a row until now."""
     why: str = ""
     at: float = 0.0
-    """When the last one was; seconds since 1970."""
+    """The time of the last failure, in seconds since 1970."""
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether others are used instead."""
+        """Whether other devices are used instead."""
         return self.failures >= FAILURES and time.time() - self.at < REST_S
 
 
 def health(device_id: str) -> Health:
-    """What is remembered; a file that cannot be read counts as none.
+    """The recorded failures; none if the file cannot be read.
 
     Args:
         device_id: the transport and the device's address.
@@ -47,19 +47,19 @@ def health(device_id: str) -> Health:
 
 
 def record_failure(device_id: str, why: str) -> Health:
-    """Remember one more failure."""
+    """Record another failure."""
     now = Health(failures=health(device_id).failures + 1, why=why, at=time.time())
     stage_json.save(now, _file(device_id))
     return now
 
 
 def clear_failures(device_id: str) -> None:
-    """Forget failures."""
+    """Remove the record of failures."""
     _file(device_id).unlink(missing_ok=True)
 
 
 def file_name(device_id: str) -> str:
-    """A device as a file's name."""
+    """A device's identity as a file name."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", device_id)
 
 

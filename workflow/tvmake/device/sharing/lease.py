@@ -1,4 +1,4 @@
-"""One measurement at a time on a device, across processes and workflows, each in its turn."""
+"""Leases: one measurement at a time on a device, across processes and workflows, in order of arrival."""
 
 import platform
 import time
@@ -12,42 +12,42 @@ from tvmake.device.store import store_root
 from tvmake.storage.files import writing
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-"""Linux's identity of a machine since it was started."""
+"""Linux's identity of a machine since its last boot."""
 
 POLL_S = 0.02
-"""How often to check whether a device has come free."""
+"""The interval of checks whether a device has become free."""
 
 
 @contextmanager
 def lease(device: str) -> Iterator[None]:
-    """Wait for a device of this machine and keep others from measuring on it meanwhile.
+    """Wait for a device of this machine, and exclude other measurements until the block ends.
 
     Raises:
         MachineError: the lock file cannot be written.
     """
-    taken = take([lease_file(of_this_machine(device))])
-    assert taken is not None  # nothing ends the wait but the device
+    acquired = take([lease_file(qualify_with_machine(device))])
+    assert acquired is not None  # only a free device ends the wait
     try:
         yield
     finally:
-        taken[1].release()
+        acquired[1].release()
 
 
 def take(
     files: Sequence[Path], is_over: Callable[[], bool] = lambda: False, wait: Callable[[], None] = lambda: None
 ) -> tuple[int, FileLock] | None:
-    """Wait for the first of these leases that comes free; a process that ends gives its leases back.
+    """Wait for the first of these leases to become free; a process that ends releases its leases.
 
-    Whoever waits longest is next up, and holds a second lock that says so. One that gives its lease back and wants it again
-    at once finds somebody next up, and waits.
+    The longest waiting process is next and holds a second lock to show it. A process that releases its lease and requests it
+    again at once finds that another process is next, and waits.
 
     Args:
-        files: what is locked (:func:`lease_file`).
-        is_over: ends the wait when true.
-        wait: called each time that all of them are taken.
+        files: the lock files (:func:`lease_file`).
+        is_over: ends the wait when it returns true.
+        wait: called each time that all leases are held.
 
     Returns:
-        Which one, and what gives it back; None when ``is_over`` became true.
+        The index and the lock that releases it; None if ``is_over`` became true.
 
     Raises:
         MachineError: a lock file cannot be written.
@@ -72,7 +72,7 @@ def take(
 def _try(file: Path) -> FileLock | None:
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(file, thread_local=False)  # whoever ends it may be another thread
+        lock = FileLock(file, thread_local=False)  # another thread may release it
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -81,18 +81,18 @@ def _try(file: Path) -> FileLock | None:
 
 
 def try_port(port: int) -> FileLock | None:
-    """This machine's end of a tunnel, or None when another process has it.
+    """Reserve this machine's end of a tunnel; None if another process has it.
 
     Raises:
         MachineError: the lock file cannot be written.
     """
-    return _try(lease_file(of_this_machine(f"port-{port}")))
+    return _try(lease_file(qualify_with_machine(f"port-{port}")))
 
 
-def of_this_machine(device: str) -> str:
-    """Its name among those of other machines, which may share the directory of leases."""
+def qualify_with_machine(device: str) -> str:
+    """A device's name among those of other machines, which may share the directory of leases."""
     try:
-        # Containers have names of their own, and the same processor.
+        # Containers have different names but the same processor.
         machine = BOOT.read_text()[:8]
     except OSError:
         machine = platform.node()
@@ -100,5 +100,5 @@ def of_this_machine(device: str) -> str:
 
 
 def lease_file(device: str) -> Path:
-    """What is locked for it."""
+    """The lock file of a device."""
     return store_root().parent / "leases" / f"{device}.lock"

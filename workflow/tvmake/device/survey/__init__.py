@@ -1,1 +1,1 @@
-"""What is known of devices, and whether they work: for people, not for stages."""
+"""Reports on devices for people, not for stages: what is known of them, and whether they work."""

@@ -1,4 +1,4 @@
-"""Every step on the way to a device, tried by itself."""
+"""Test every step on the way to a device."""
 
 import socket
 from collections.abc import Callable
@@ -23,8 +23,8 @@ LITTLE_SPACE = 200 << 20
 Step = dict[str, object]
 
 
-def examined(name: str, config: DeviceConfig) -> list[Step]:
-    """Try them; a step that fails ends a device's row, since the next ones need it."""
+def examine(name: str, config: DeviceConfig) -> list[Step]:
+    """Test the steps; a failed step ends a device's row, because later steps need it."""
     steps: list[Step] = []
     if not isinstance(config, LocalDeviceConfig | RpcDeviceConfig):
         try:
@@ -35,13 +35,13 @@ def examined(name: str, config: DeviceConfig) -> list[Step]:
             _shell_steps(member, steps)
         return steps
     if isinstance(config, RpcDeviceConfig):
-        tracker = _tried(steps, "tracker", lambda: Tracker.of(name, config))
+        tracker = _try(steps, "tracker", lambda: Tracker.of(name, config))
         if tracker is None:
             return steps
-        servers = _tried(steps, "servers", tracker.servers, lambda found: f"{len(found)} with key '{tracker.key}'")
+        servers = _try(steps, "servers", tracker.servers, lambda found: f"{len(found)} with key '{tracker.key}'")
         if servers is None:
             return steps
-    _tried(
+    _try(
         steps,
         "session" if isinstance(config, RpcDeviceConfig) else "this machine",
         connect(name, config).fingerprint,
@@ -73,17 +73,15 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
                 )
             )
             found = len(steps)
-            programs = _tried(
+            programs = _try(
                 steps,
                 f"{begin}programs",
                 lambda: install(shell, member.config, known, member.name, member.is_android),
                 lambda placed: f"{placed.sent_bytes} bytes sent" if placed.sent_bytes else "there already",
             )
             if programs:
-                _tried(
-                    steps, f"{begin}runner", lambda: _starts(shell, programs.command(RUN, member.config), member.name)
-                )
-            _tried(steps, f"{begin}tunnels", lambda: _tunnels(shell))
+                _try(steps, f"{begin}runner", lambda: _starts(shell, programs.command(RUN, member.config), member.name))
+            _try(steps, f"{begin}tunnels", lambda: _test_tunnel(shell))
             state = observe(ShellFiles(shell), [])
             hottest = (
                 f"{state.hottest[1]:.1f} °C ({state.hottest[0]})" if state.hottest else "no sensor that may be read"
@@ -105,7 +103,7 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
 
 def _space(count: int | None) -> str:
     if count is None:
-        return "it does not tell how much is"
+        return "unknown space"
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
 
 
@@ -119,21 +117,21 @@ def _starts(shell: Shell, command: list[str], name: str) -> str:
     return last_line(finished.output) or "starts"
 
 
-def _tunnels(shell: Shell) -> str:
+def _test_tunnel(shell: Shell) -> str:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(1)
         return f"its port {shell.reverse(listening.getsockname()[1])} leads here"
 
 
-def _tried(steps: list[Step], name: str, work: Callable, describe: Callable[..., str] = str):
+def _try(steps: list[Step], name: str, work: Callable, describe: Callable[..., str] = str):
     try:
-        done = work()
+        result = work()
     except TvmakeError as error:
         steps.append(_problem(name, error))
         return None
-    steps.append(_ok(name, describe(done)))
-    return done
+    steps.append(_ok(name, describe(result)))
+    return result
 
 
 def _ok(step: str, details: str) -> Step:

@@ -1,4 +1,4 @@
-"""What the config, adb and the tracker know of devices."""
+"""List the devices known to the config, adb and the tracker."""
 
 import os
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from tvmake.device.sharing.health import health
 from tvmake.errors import TvmakeError, UsageError
 
 DEFAULT_TRACKER = "127.0.0.1:9190"
-"""Where TVM's tracker listens by default."""
+"""The default address of TVM's tracker."""
 
 NOBODY = ""
-"""In place of a serial number: that of a device whose config names none, and of what is wrong with adb itself."""
+"""A stand-in serial number for a device whose config names none, and for errors of adb itself."""
 
 Row = dict[str, object]
 
 
-def listed(devices: Mapping[str, DeviceConfig], tracker: str | None = None) -> list[Row]:
+def list_devices(devices: Mapping[str, DeviceConfig], tracker: str | None = None) -> list[Row]:
     """A row a device: those of the config first, then what else adb and the tracker know.
 
     Args:
@@ -53,10 +53,10 @@ def listed(devices: Mapping[str, DeviceConfig], tracker: str | None = None) -> l
 
 
 def tracker_address(text: str | None) -> tuple[str, int]:
-    """The address given, or the environment's, or TVM's default.
+    """The address in ``text``, else in the environment, else TVM's default.
 
     Raises:
-        UsageError: it is no address.
+        UsageError: it is not an address.
     """
     environment = [os.environ.get(variable, "") for variable in VARIABLES]
     address = text or (":".join(environment) if any(environment) else DEFAULT_TRACKER)
@@ -64,9 +64,7 @@ def tracker_address(text: str | None) -> tuple[str, int]:
         return split_address(address)
     except ValueError as error:
         where = "--tracker" if text else " and ".join(VARIABLES)
-        raise UsageError(
-            where, str(error), f"a tracker is at {DEFAULT_TRACKER} unless it was started elsewhere"
-        ) from None
+        raise UsageError(where, str(error), f"the default address of a tracker is {DEFAULT_TRACKER}") from None
 
 
 def _row(device: str, via: str, address: str, state: str, details: str = "") -> Row:
@@ -101,7 +99,7 @@ def _over_adb(name: str, config: AdbDeviceConfig, android: Mapping[str, Row]) ->
     serials = config.serial or [os.environ.get("ANDROID_SERIAL", NOBODY)]
     if serials == [NOBODY] and NOBODY not in android:
         if not android:
-            return [_row(name, "adb", "(no serial)", "not connected", "adb sees no device: allow USB debugging on it")]
+            return [_row(name, "adb", "(no serial)", "not connected", "adb lists no device: allow USB debugging on it")]
         if len(android) != 1:
             return [_row(name, "adb", "(no serial)", f"{len(android)} devices", "set its serial, or ANDROID_SERIAL")]
         serials = list(android)
@@ -114,23 +112,23 @@ def _over_adb(name: str, config: AdbDeviceConfig, android: Mapping[str, Row]) ->
 
 
 def _android(devices: Mapping[str, DeviceConfig]) -> dict[str, Row]:
-    """What adb sees, by serial; adb is only asked where it is installed."""
+    """adb's devices, by serial; empty if adb is not installed."""
     import shutil
 
     uses_adb = any(isinstance(config, AdbDeviceConfig) for config in devices.values())
     if shutil.which("adb") is None and not uses_adb:
         return {}
-    from tvmake.device.transport.adb import listed as seen_by_adb
+    from tvmake.device.transport.adb import list_adb_devices as seen_by_adb
 
     try:
-        found = seen_by_adb()
+        devices_seen = seen_by_adb()
     except TvmakeError as error:
         return {NOBODY: _row("", "adb", "", "unreachable", error.problem)} if uses_adb else {}
     return {
         one.serial: _row(
             "", "adb", one.serial, one.state if one.state != "device" else "connected", one.facts.get("model", "")
         )
-        for one in found
+        for one in devices_seen
     }
 
 

@@ -1,1 +1,1 @@
-"""Devices with a shell: ssh, adb, and what runs over either."""
+"""Transports: devices with a shell over ssh or adb."""

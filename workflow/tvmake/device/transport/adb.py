@@ -1,4 +1,4 @@
-"""Devices over adb: which ones there are, which one is meant, and what each way of failing to reach it means."""
+"""Devices over adb: listing, selection, and explanations of failures."""
 
 import os
 import shutil
@@ -14,17 +14,17 @@ from tvmake.device.transport.shell_device import ShellDevice
 from tvmake.errors import DeviceError, MachineError, TvmakeError
 from tvmake.process.supervised import last_line
 
-server_address()  # adbutils reads the variables, too, while it is imported, and raises a ValueError
+server_address()  # adbutils reads the variables during its import too, and raises a ValueError
 
 from adbutils import AdbClient, AdbError, AdbTimeout  # noqa: E402
 
 from tvmake.device.transport.adb_connection import AdbConnection  # noqa: E402
 
 DIRECTORY = "/data/local/tmp/tvmake"
-"""Where Android lets adb's shell write and run files."""
+"""The directory where Android lets adb's shell write and run files."""
 
 START_S = 20.0
-"""For adb's server to start."""
+"""How long adb's server may take to start."""
 
 PROBLEMS = {
     "unauthorized": (
@@ -36,37 +36,37 @@ PROBLEMS = {
     "recovery": ("is in recovery", "let it start up: `adb reboot`"),
     "bootloader": ("is in its bootloader", "let it start up: `fastboot reboot`"),
     "authorizing": (
-        "is making up its mind whether to trust this machine",
+        "is deciding whether to trust this machine",
         "accept the key on its screen, and try again",
     ),
     "sideload": ("is in sideload mode", "let it start up: `adb reboot`"),
 }
-"""What a state other than ``device`` means, and what to do."""
+"""The meaning of states other than ``device``, and the remedy."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A device that adb's server sees."""
+    """A device in adb's listing."""
 
     serial: str
     state: str
     facts: dict[str, str]
-    """``model``, ``product``, ``transport_id`` … as ``adb devices -l`` has them."""
+    """``model``, ``product``, ``transport_id`` … as in ``adb devices -l``."""
 
 
 def adb_devices(name: str, config: AdbDeviceConfig) -> list[ShellDevice]:
-    """A device for each serial number of the config; one that is found when it is needed where there is none."""
+    """A device for each serial number of the config; without any, the device that adb lists when it is used."""
     serials: Sequence[str | None] = config.serial or [os.environ.get("ANDROID_SERIAL") or None]
     return [_device(name, config, serial) for serial in serials]
 
 
-def listed(where: str = "adb") -> list[Listed]:
-    """What adb's server sees; the server is started when it does not run.
+def list_adb_devices(where: str = "adb") -> list[Listed]:
+    """adb's devices; adb's server is started if necessary.
 
     Raises:
-        InputError: ANDROID_ADB_SERVER_PORT is no port.
-        MachineError: there is no adb.
-        DeviceError: its server does not answer.
+        InputError: ANDROID_ADB_SERVER_PORT is not a port.
+        MachineError: adb is not installed.
+        DeviceError: adb's server does not answer.
     """
     client = _client(where)
     try:
@@ -81,17 +81,17 @@ def listed(where: str = "adb") -> list[Listed]:
 
 
 def read_listing(text: str) -> list[Listed]:
-    """The lines of ``adb devices -l``."""
-    found = []
+    """Parse ``adb devices -l``."""
+    devices = []
     for line in text.splitlines():
-        serial, _, rest = line.strip().partition(" ") if "\t" not in line else line.strip().partition("\t")
-        words = rest.split()
+        serial, _, description = line.strip().partition(" ") if "\t" not in line else line.strip().partition("\t")
+        words = description.split()
         if not serial or not words:
             continue
-        state = "no permissions" if rest.strip().startswith("no permissions") else words[0]
+        state = "no permissions" if description.strip().startswith("no permissions") else words[0]
         facts = dict(word.split(":", 1) for word in words[1:] if ":" in word)
-        found.append(Listed(serial, state, facts))
-    return found
+        devices.append(Listed(serial, state, facts))
+    return devices
 
 
 def _device(name: str, config: AdbDeviceConfig, serial: str | None) -> ShellDevice:
@@ -99,50 +99,50 @@ def _device(name: str, config: AdbDeviceConfig, serial: str | None) -> ShellDevi
     where = f"device '{name}' ({serial})" if serial else f"device '{name}'"
 
     def connect() -> AdbConnection:
-        chosen = choose(serial, listed(where), where, name)
+        chosen = select_device(serial, list_adb_devices(where), where, name)
         return AdbConnection(_client(where), chosen, where)
 
     def address() -> str:
         try:
-            there = listed(where) if serial is None else []
+            there = list_adb_devices(where) if serial is None else []
         except TvmakeError:
-            there = []  # said when it is connected to
+            there = []  # the connection reports this error
         return there[0].serial if len(there) == 1 else member
 
     return ShellDevice(name, member, config, connect, DIRECTORY, is_android=True, address=address)
 
 
-def choose(serial: str | None, there: Sequence[Listed], where: str, name: str) -> str:
-    """Which device is meant.
+def select_device(serial: str | None, available: Sequence[Listed], where: str, name: str) -> str:
+    """Select a device.
 
     Raises:
-        Unreachable: it is not there, or cannot be used as it is.
-        DeviceError: there are several, and none is named.
+        Unreachable: it is not connected, or not usable.
+        DeviceError: several devices are connected, and the config names none.
     """
-    if serial is None and len(there) > 1:
-        serials = ", ".join(f"{one.serial} ({one.facts.get('model', one.state)})" for one in there)
+    if serial is None and len(available) > 1:
+        serials = ", ".join(f"{device.serial} ({device.facts.get('model', device.state)})" for device in available)
         raise DeviceError(
             where,
-            f"adb sees {len(there)} devices, and none is named: {serials}",
+            f"adb lists {len(available)} devices, and the config names none: {serials}",
             f"set devices.{name}.serial, or ANDROID_SERIAL",
         )
-    found = [one for one in there if serial in (None, one.serial)]
-    if not found:
-        seen = f"; adb sees {', '.join(one.serial for one in there)}" if there else ""
+    matches = [device for device in available if serial in (None, device.serial)]
+    if not matches:
+        seen = f"; adb lists {', '.join(device.serial for device in available)}" if available else ""
         raise Unreachable(
             where,
-            f"adb sees no device {serial}{seen}" if serial else "adb sees no device",
-            "connect it and allow USB debugging (Developer options); `adb devices -l` lists what is there",
+            f"adb does not list device {serial}{seen}" if serial else "adb lists no device",
+            "connect it and allow USB debugging (Developer options); `adb devices -l` lists the connected ones",
         )
-    (one,) = found
-    if one.state != "device":
-        problem, remedy = PROBLEMS.get(one.state, (f"is in state '{one.state}'", "see `adb devices -l`"))
-        raise Unreachable(where, f"{one.serial} {problem}", remedy)
-    return one.serial
+    (device,) = matches
+    if device.state != "device":
+        problem, remedy = PROBLEMS.get(device.state, (f"is in state '{device.state}'", "see `adb devices -l`"))
+        raise Unreachable(where, f"{device.serial} {problem}", remedy)
+    return device.serial
 
 
 def _client(where: str) -> AdbClient:
-    """adb's server, started if need be, by the adb that is installed."""
+    """adb's server, started if necessary by the installed adb."""
     host, port = server_address()
     if not _answers(host, port):
         adb = shutil.which("adb")

@@ -1,7 +1,7 @@
 """A connection to a device over adb: commands (shell protocol 2), files (sync protocol), and tunnels.
 
-adbutils speaks with adb's server and chooses the device; shell and sync are spoken here, because adbutils gives commands
-no standard input, by which one is ended, and drops the reason when a file cannot be written.
+adbutils talks to adb's server and selects the device. Shell and sync are implemented here, because adbutils gives commands
+no standard input, whose end stops them, and drops the reason why a file cannot be written.
 """
 
 import io
@@ -20,23 +20,23 @@ from tvmake.device.transport.shell import CONNECT_S, QUICK_S, Finished, Unreacha
 from tvmake.errors import DeviceError
 
 OUTPUT, ERRORS, EXIT = 1, 2, 3
-"""Packets of the shell protocol (shell_protocol.h of adb): a byte for what it is, four for its length."""
+"""Packets of the shell protocol (shell_protocol.h of adb): one byte for the kind, four for the length."""
 
 HEADER = struct.Struct("<BI")
 WORD = struct.Struct("<I")
 
 BLOCK = 1 << 16
-"""Bytes of a sync packet, at most (SYNC_DATA_MAX of adb)."""
+"""Maximum bytes of a sync packet (SYNC_DATA_MAX of adb)."""
 
 SYNC_S = 60.0
-"""For a phone to take or give the next piece of a file."""
+"""How long a phone may take for the next part of a file."""
 
 OUTPUT_BYTES = 100_000
 """Bytes of a server's output to keep; it may run for days."""
 
 
 class AdbConnection:
-    """A :class:`tvmake.device.transport.shell.Shell` over adb; each command has a connection of its own."""
+    """A :class:`tvmake.device.transport.shell.Shell` over adb; each command has its own connection."""
 
     def __init__(self, client: AdbClient, serial: str, where: str):
         self.member = serial
@@ -73,7 +73,9 @@ class AdbConnection:
             self._sync(stream, b"SEND", f"{destination},{stat.S_IFREG | 0o755}")
             blocks = iter(lambda: file.read(BLOCK), b"")
             parts = (b"DATA" + WORD.pack(len(block)) + block for block in blocks)
-            with suppress(BrokenPipeError, ConnectionResetError):  # it refuses to go on, and says why below
+            with suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # the device ends the transfer, and reports the reason below
                 for part in itertools.chain(parts, [b"DONE" + WORD.pack(int(time.time()))]):
                     self._send(stream, part)
             kind, size = self._answer(stream)
@@ -101,7 +103,7 @@ class AdbConnection:
             self._device.forward(f"tcp:{port}", f"tcp:{port}")
         except AdbError as error:
             raise DeviceError(
-                self.where, f"adb forwards no port {port} ({error})", "see what has it: `adb forward --list`"
+                self.where, f"adb cannot forward port {port} ({error})", "see what uses it: `adb forward --list`"
             ) from error
         self._forwarded.append(port)
 
@@ -111,13 +113,13 @@ class AdbConnection:
             self._device.reverse(f"tcp:{port}", f"tcp:{port}")
         except AdbError as error:
             raise DeviceError(
-                self.where, f"adb reverses no port {port} ({error})", "it needs Android 5 or newer"
+                self.where, f"adb cannot reverse port {port} ({error})", "it needs Android 5 or newer"
             ) from error
         self._reversed.append(port)
         return port
 
     def close(self) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`. Tunnels are adb's server's: they do not end by themselves."""
+        """See :class:`tvmake.device.transport.shell.Shell`. Tunnels belong to adb's server and must be removed."""
         for started in self._started:
             started.stop()
         for port in self._forwarded:
@@ -139,7 +141,7 @@ class AdbConnection:
         except (AdbError, AdbTimeout, OSError) as error:
             raise self._lost(str(error)) from error
         transport.conn.settimeout(SYNC_S if service == "sync:" else None)
-        return transport.conn.dup()  # adbutils closes its own when its object goes
+        return transport.conn.dup()  # adbutils closes its own when its object is collected
 
     def _sync(self, stream: socket.socket, command: bytes, path: str) -> None:
         encoded = path.encode()
@@ -175,7 +177,7 @@ class AdbConnection:
 
 
 class AdbStarted:
-    """A :class:`tvmake.device.transport.shell.Started` over adb: a thread reads what it writes."""
+    """A :class:`tvmake.device.transport.shell.Started` over adb; a thread reads its output."""
 
     def __init__(self, stream: socket.socket):
         self._stream = stream
@@ -200,7 +202,7 @@ class AdbStarted:
         return bytes(self._output + self._errors).decode(errors="replace")
 
     def stop(self) -> None:
-        """See :class:`tvmake.device.transport.shell.Started`: adb's daemon ends the standard input of what has lost its client."""
+        """See :class:`tvmake.device.transport.shell.Started`: adb's daemon ends the standard input of a command without a client."""
         with suppress(OSError):
             self._stream.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)
@@ -214,9 +216,9 @@ class AdbStarted:
                 if kind == EXIT:
                     self._code = content[0]
                 elif kind in (OUTPUT, ERRORS):
-                    written = self._output if kind == OUTPUT else self._errors
-                    written += content
-                    del written[:-OUTPUT_BYTES]
+                    buffer = self._output if kind == OUTPUT else self._errors
+                    buffer += content
+                    del buffer[:-OUTPUT_BYTES]
         except OSError as error:
             self._reason = str(error)
 

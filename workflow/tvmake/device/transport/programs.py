@@ -1,4 +1,4 @@
-"""The programs a device needs: brought there by digest, once."""
+"""The programs that a device needs: uploaded once, by digest."""
 
 import re
 import sys
@@ -22,16 +22,16 @@ OPENCL = "libtvmake_opencl.so"
 
 NO_LIBRARY = re.compile(r"error while loading shared libraries: (\S+): cannot open|library \"(\S+)\" not found")
 OTHER_LIBRARY = re.compile(r"undefined symbol|cannot locate symbol")
-MADE_FOR_ANOTHER = re.compile(
+INCOMPATIBLE = re.compile(
     r"Exec format error|not executable|No such file or directory|not found|inaccessible|CANNOT LINK EXECUTABLE"
 )
-"""How shells, glibc's loader and Android's say why a program does not start."""
+"""Messages of shells, glibc's loader and Android's loader for a program that does not start."""
 
 VERSION = re.compile(r"for apache-tvm (\S+)")
-"""In what ``tvmake-run --version`` prints."""
+"""The version in the output of ``tvmake-run --version``."""
 
 STARTED = re.compile(r"^error: ", re.MULTILINE)
-"""How the programs themselves begin an error."""
+"""The beginning of the programs' own errors."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Programs:
     path: str
     sent_bytes: int
     loads_opencl: bool
-    """Whether the OpenCL runtime is a library beside them, and wanted."""
+    """Whether to load the OpenCL runtime, a library beside them."""
 
     def command(self, program: str, config: ShellDeviceConfig) -> list[str]:
-        """The beginning of a command line: variables, and libraries from beside the programs."""
+        """The beginning of a command line: variables, and the libraries beside the programs."""
         variables = plain(config.env, "this device") | {"LD_LIBRARY_PATH": self.path}
         if config.threads:
             variables["TVM_NUM_THREADS"] = str(config.threads)
@@ -55,14 +55,14 @@ class Programs:
 def install(
     shell: Shell, config: ShellDeviceConfig, facts: Facts, name: str, is_android: bool, with_opencl: bool = False
 ) -> Programs:
-    """Have the programs for this device there.
+    """Upload the programs for this device, unless it has them.
 
     Args:
-        with_opencl: have the OpenCL runtime, too.
+        with_opencl: upload the OpenCL runtime too.
 
     Raises:
-        InputError: the config's directory lacks them, or has those of another version of TVM.
-        DeviceError: there are none for this processor, or the device cannot be written.
+        InputError: the config's directory lacks programs, or has those of another TVM version.
+        DeviceError: there are no programs for this processor, or the device cannot be written.
     """
     directory = Path(config.programs).expanduser() if config.programs else _bundled(facts, is_android, with_opencl)
     files = {file.name: file for file in sorted(directory.glob("*")) if file.is_file()} if directory.is_dir() else {}
@@ -80,7 +80,7 @@ def install(
             f"{directory} has no {OPENCL}, which OpenCL packages need",
             "build it (docs/guides/native.md)",
         )
-    if config.programs and name_of(files[RUN]) != UNKNOWN:  # a script may start the program
+    if config.programs and name_of(files[RUN]) != UNKNOWN:  # otherwise a script may start the program
         for_it = "name a directory with programs for it (docs/guides/native.md), or leave the key out"
         check_library(files[RUN], facts.machine, f"devices.{name}.programs", for_it)
     uploaded = upload(shell, files, f"{facts.directory}/programs/{key_of(files)}", tuple(files))
@@ -91,19 +91,21 @@ def install(
 
 
 def start_error(finished: Finished, program: str, where: str, name: str) -> TvmakeError | None:
-    """Why a program did not start on a device; None when it did.
+    """The reason why a program did not start on a device; None if it did.
 
     Args:
-        name: the device's in the config.
+        name: the device's name in the config.
     """
     errors, key = finished.errors, f"devices.{name}.programs"
     if finished.code == 0 or finished.code > 127 or STARTED.search(errors):
         return None
     if missing := NO_LIBRARY.search(errors):
-        return InputError(key, f"{program} finds no {missing[1] or missing[2]} there", "put it beside the programs")
+        return InputError(
+            key, f"{program} does not find {missing[1] or missing[2]}", "copy it to the programs' directory"
+        )
     if OTHER_LIBRARY.search(errors):
         return InputError(
-            key, f"{program} and the libraries beside it do not fit ({last_line(errors)})", "build all of them anew"
+            key, f"{program} and the libraries beside it do not match ({last_line(errors)})", "rebuild all of them"
         )
     if finished.code == 126 and "Permission denied" in errors:
         return DeviceError(
@@ -111,7 +113,7 @@ def start_error(finished: Finished, program: str, where: str, name: str) -> Tvma
             f"it may not start {program} ({last_line(errors)})",
             f"its file system may be mounted noexec: set devices.{name}.directory to one where programs run",
         )
-    if MADE_FOR_ANOTHER.search(errors):
+    if INCOMPATIBLE.search(errors):
         return DeviceError(
             where,
             f"it cannot start {program} ({last_line(errors)})",
@@ -128,8 +130,8 @@ def _check_version(shell: Shell, command: list[str], name: str) -> None:
     if version and version[1] != wanted:
         raise InputError(
             f"devices.{name}.programs",
-            f"they are for TVM {version[1]}, and packages here are made with TVM {wanted}",
-            "build them anew for this version (docs/guides/native.md)",
+            f"they were built for TVM {version[1]}, and packages here are built with TVM {wanted}",
+            "rebuild them for this version (docs/guides/native.md)",
         )
 
 
@@ -141,7 +143,7 @@ def _bundled(facts: Facts, is_android: bool, with_opencl: bool) -> Path:
 
 
 def native_server() -> Path:
-    """The native RPC server for this machine, built if need be.
+    """The native RPC server for this machine, built if necessary.
 
     Raises:
         MachineError: it cannot be built here.

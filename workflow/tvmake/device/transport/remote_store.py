@@ -1,4 +1,4 @@
-"""Directories of files on a device, by digest: sent once, checked, replaced when they were damaged there."""
+"""Directories of files on a device, by digest: sent once, verified, and replaced if damaged."""
 
 import posixpath
 import secrets
@@ -13,7 +13,7 @@ from tvmake.errors import DeviceError
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
 
 CHECK_S = 120.0
-"""For a slow device to read back a large package."""
+"""How long a slow device may take to read back a large package."""
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class Uploaded:
 
     path: str
     sent_bytes: int
-    """What was sent just now; 0 when it was there."""
+    """Bytes sent by this upload; 0 if the device had the files."""
 
 
 def upload(shell: Shell, files: Mapping[str, Path], destination: str, programs: tuple[str, ...] = ()) -> Uploaded:
-    """Have ``files`` (name → file) in the directory ``destination``, sending them only when they are not there intact.
+    """Send ``files`` (name → file) to the directory ``destination``, unless it has them intact.
 
     Args:
-        destination: named after its content.
+        destination: a directory named after its content.
         programs: names that must be executable.
 
     Raises:
@@ -38,34 +38,38 @@ def upload(shell: Shell, files: Mapping[str, Path], destination: str, programs: 
     digests = {name: digest_file(file) for name, file in files.items()}
     if _is_intact(shell, digests, destination):
         return Uploaded(destination, 0)
-    fresh = f"{destination}.{secrets.token_hex(4)}"
-    # What was being sent when a connection was lost stays behind; nothing is sent for a day.
-    beside = shlex.quote(posixpath.dirname(destination))
-    tidy = f"find {beside} -mindepth 1 -maxdepth 1 -name '*.????????' -mtime +1 -exec rm -rf {{}} \\;"
+    new_directory = f"{destination}.{secrets.token_hex(4)}"
+    # An interrupted upload leaves its directory; nothing takes a day to send.
+    parent = shlex.quote(posixpath.dirname(destination))
+    tidy = f"find {parent} -mindepth 1 -maxdepth 1 -name '*.????????' -mtime +1 -exec rm -rf {{}} \\;"
     try:
-        _run(shell, f"mkdir -p {shlex.quote(fresh)} && {{ {tidy}; true; }}", "making a directory")
+        _run(shell, f"mkdir -p {shlex.quote(new_directory)} && {{ {tidy}; true; }}", "making a directory")
         for name, file in files.items():
-            shell.send(file, f"{fresh}/{name}")
+            shell.send(file, f"{new_directory}/{name}")
         if programs:
-            _run(shell, f"cd {shlex.quote(fresh)} && chmod 755 {' '.join(map(shlex.quote, programs))}", "setting modes")
-        if not _is_intact(shell, digests, fresh, must_read=True):
-            raise DeviceError(
-                shell.where, f"files arrived altered in {fresh}", "check the connection and the device's disk"
+            _run(
+                shell,
+                f"cd {shlex.quote(new_directory)} && chmod 755 {' '.join(map(shlex.quote, programs))}",
+                "setting modes",
             )
-        if _is_intact(shell, digests, destination):  # another process has put it there meanwhile
-            _run(shell, f"rm -rf {shlex.quote(fresh)}", "tidying up")
+        if not _is_intact(shell, digests, new_directory, must_read=True):
+            raise DeviceError(
+                shell.where, f"files arrived altered in {new_directory}", "check the connection and the device's disk"
+            )
+        if _is_intact(shell, digests, destination):  # another process has sent it meanwhile
+            _run(shell, f"rm -rf {shlex.quote(new_directory)}", "tidying up")
             return Uploaded(destination, 0)
-        old, new = shlex.quote(destination), shlex.quote(fresh)
+        old, new = shlex.quote(destination), shlex.quote(new_directory)
         _run(shell, f"rm -rf {old} && mv {new} {old}", "putting files in place")
     except BaseException:
         with suppress(DeviceError, TimeoutError):
-            shell.run(f"rm -rf {shlex.quote(fresh)}")
+            shell.run(f"rm -rf {shlex.quote(new_directory)}")
         raise
     return Uploaded(destination, sum(file.stat().st_size for file in files.values()))
 
 
 def key_of(files: Mapping[str, Path]) -> str:
-    """The digest of a directory's content."""
+    """The digest of a directory's files."""
     return digest_bytes(canonical_json({name: digest_file(file) for name, file in files.items()}).encode())
 
 
@@ -76,13 +80,13 @@ def _is_intact(shell: Shell, digests: Mapping[str, str], directory: str, must_re
     if finished.code == 127:
         raise DeviceError(
             shell.where,
-            "it has no sha256sum, which tells whether files are intact",
+            "it has no sha256sum, which is needed to verify files",
             "install coreutils or busybox there",
         )
     if must_read and finished.code:
         raise command_error(shell.where, "reading files back with sha256sum", finished.errors or finished.output)
-    found = [line.split()[0].lstrip("\\") for line in finished.output.splitlines() if line.split()]
-    return finished.code == 0 and found == list(digests.values())
+    digests_there = [line.split()[0].lstrip("\\") for line in finished.output.splitlines() if line.split()]
+    return finished.code == 0 and digests_there == list(digests.values())
 
 
 def _run(shell: Shell, command: str, doing: str) -> None:

@@ -1,7 +1,7 @@
-"""What a device must offer to be used without Python: commands, files, and tunnels.
+"""The operations of a device without Python: commands, files, and tunnels.
 
-ssh and adb both run a POSIX shell's command lines (dash, busybox, Android's mksh with toybox), and both can carry ports.
-Everything else, such as which files lie where, is written once, on top of this.
+ssh and adb both run command lines of a POSIX shell (dash, busybox, Android's mksh with toybox), and both can forward ports.
+Everything else, such as the layout of files, is implemented once on top of this.
 """
 
 import shlex
@@ -15,23 +15,23 @@ from tvmake.errors import DeviceError, TvmakeError
 from tvmake.process.supervised import last_line
 
 QUICK_S = 30.0
-"""For a command that only looks something up; a phone that wakes up takes seconds."""
+"""The timeout of short commands; a phone that wakes up takes seconds."""
 
 CONNECT_S = 15.0
-"""For a device to answer at all."""
+"""The timeout of a connection."""
 
 
 NO_DIRECTORY = "mkdir:"
-"""How devices begin to say why there is no such directory."""
+"""The beginning of a device's error for a directory that cannot be created."""
 
 PLAIN = frozenset(string.ascii_letters + string.digits + " _-+=:,./@")
-"""Characters that mean the same to every shell between quotation marks."""
+"""Characters that mean the same to every shell inside quotation marks."""
 
 DOCTOR_HINT = "`tvmake doctor` tries each step by itself"
 
 
 class Unreachable(DeviceError):
-    """A device that cannot be reached, or used as it is: another of its kind may do."""
+    """A device that cannot be reached or is not usable; another device may be."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,24 @@ class Finished:
     """A command that has ended."""
 
     code: int
-    """128 and a signal's number when one ended it."""
+    """The exit code; 128 and the signal's number if a signal ended it."""
     output: str
     errors: str
 
 
 class Started(Protocol):
-    """A command that runs; it ends with the connection."""
+    """A running command; it ends with the connection."""
 
     def wait(self, timeout_s: float | None = None) -> Finished | None:
-        """What became of it; None when it still runs after ``timeout_s`` seconds."""
+        """Its result; None if it still runs after ``timeout_s`` seconds."""
         ...
 
     def output(self) -> str:
-        """What it wrote so far, both ways out."""
+        """Its output and errors so far."""
         ...
 
     def stop(self) -> None:
-        """End it, and what it started."""
+        """End it with its children."""
         ...
 
 
@@ -64,14 +64,14 @@ class Shell(Protocol):
     """An open connection to one device."""
 
     member: str
-    """Which device: its host or serial number."""
+    """The device's host or serial number."""
     where: str
-    """What errors begin with."""
+    """The beginning of errors."""
     loopback: str
-    """The device's loopback address, where its end of a tunnel is."""
+    """The device's loopback address, at its end of a tunnel."""
 
     def run(self, command: str, timeout_s: float = QUICK_S) -> Finished:
-        """Run a command line to its end; what runs longer is ended, as is what runs when this process ends.
+        """Run a command line to its end; it is ended after the timeout, or when this process ends.
 
         Raises:
             TimeoutError: it took longer.
@@ -80,10 +80,10 @@ class Shell(Protocol):
         ...
 
     def start(self, command: str, is_bound: bool = True) -> Started:
-        """Start a command line that ends when it is stopped, and at the latest with the connection.
+        """Start a command line that ends when it is stopped, or with the connection.
 
         Args:
-            is_bound: when false, it is not killed; its standard input ends instead.
+            is_bound: if false, it is not killed; only its standard input ends.
 
         Raises:
             Unreachable: the device was lost.
@@ -94,7 +94,7 @@ class Shell(Protocol):
         """Copy a file to the device.
 
         Raises:
-            DeviceError: it cannot be written there.
+            DeviceError: it cannot be written on the device.
             Unreachable: the device was lost.
         """
         ...
@@ -103,21 +103,21 @@ class Shell(Protocol):
         """Copy a file from the device.
 
         Raises:
-            DeviceError: it cannot be read there.
+            DeviceError: it cannot be read on the device.
             Unreachable: the device was lost.
         """
         ...
 
     def forward(self, port: int) -> None:
-        """Let this machine's loopback ``port`` lead to the device's loopback port of the same number.
+        """Forward this machine's loopback ``port`` to the device's loopback port of the same number.
 
         Raises:
-            DeviceError: the port is taken, or tunnels are not allowed.
+            DeviceError: the port is in use, or tunnels are not allowed.
         """
         ...
 
     def reverse(self, port: int) -> int:
-        """Let a loopback port of the device lead to this machine's loopback ``port``; returns the device's.
+        """Forward a loopback port of the device to this machine's loopback ``port``; returns the device's port.
 
         Raises:
             DeviceError: tunnels are not allowed.
@@ -125,12 +125,12 @@ class Shell(Protocol):
         ...
 
     def close(self) -> None:
-        """End the connection, its tunnels and what was started over it."""
+        """End the connection with its tunnels and commands."""
         ...
 
 
 def bound_command(command: str) -> str:
-    """A command line that is killed, with all it started, when its standard input ends, as it does with a connection."""
+    """A command line that is killed with its children when its standard input ends, as it does with the connection."""
     child = shlex.quote(f"exec 3<&-; {command}")
     return (
         "exec 3<&0; s=$(command -v setsid); "
@@ -141,7 +141,7 @@ def bound_command(command: str) -> str:
 
 
 def in_sh(command: str) -> str:
-    """A command line for whatever shell a user has there (fish, csh), which has ``sh`` run it."""
+    """A command line that runs in ``sh``, for any login shell (fish, csh)."""
     script = "".join(c if c in PLAIN else "".join(f"\\{byte:03o}" for byte in c.encode()) for c in command)
     return f'exec sh -c \'eval "$(printf "{script}")"\''
 
@@ -152,11 +152,11 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def command_error(where: str, doing: str, errors: str) -> TvmakeError:
-    """The error for a command that failed on the device, by what it wrote."""
+    """The error for a command that failed on the device, from its output."""
     line = last_line(errors) or "no message"
     if "No space left" in errors or "ENOSPC" in errors:
         return Unreachable(where, f"no space left on the device ({doing})", "free some there, or set another directory")
     if "Read-only file system" in errors or "Permission denied" in errors:
-        return DeviceError(where, f"{doing}: {line}", "set the device's directory to one that may be written there")
-    remedy = "set the device's directory to one that may be written there" if NO_DIRECTORY in errors else DOCTOR_HINT
+        return DeviceError(where, f"{doing}: {line}", "set the device's directory to a writable one")
+    remedy = "set the device's directory to a writable one" if NO_DIRECTORY in errors else DOCTOR_HINT
     return DeviceError(where, f"{doing} failed: {line}", remedy)

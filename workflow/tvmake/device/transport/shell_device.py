@@ -1,4 +1,4 @@
-"""One device that runs packages with the native runner, over whatever gives it a shell."""
+"""A device that runs packages with the native runner, over any transport with a shell."""
 
 import itertools
 import re
@@ -27,25 +27,25 @@ from tvmake.storage.files import atomic_path, digest_file
 from tvmake.storage.temporary import temporary_directory
 
 SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
-"""Those that generated code and full memories bring about; the numbers of Linux."""
+"""Signals that generated code and full memory cause, by Linux's numbers."""
 
 CRASH_LOG = "logcat -d -b crash -t 60"
-"""The last lines of Android's log of crashes: registers and a backtrace."""
+"""The last lines of Android's crash log: registers and a backtrace."""
 
 
 NO_DEVICE = re.compile(r"device '(\w+)'")
-"""Where the native runner finds something missing when that is the device that kernels run on."""
+"""The subject of the native runner's error if the device for the kernels is missing."""
 
 
 class ShellDevice:
-    """One device behind a shell; a :class:`tvmake.device.interface.Device` but for the lease.
+    """A device behind a shell; a :class:`tvmake.device.interface.Device` without the lease.
 
     Args:
-        name: the device's in the config, which equal ones share.
-        member: which of them.
+        name: the device's name in the config, which equal devices share.
+        member: which of them it is.
         connect: opens a connection.
-        directory: where files go on the device.
-        address: what its lease and its failures go by; the member's name when None.
+        directory: the directory for files on the device.
+        address: its identity for leases and failures; default: the member's name.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ShellDevice:
 
     @cached_property
     def address(self) -> str:
-        """The same for the same device, whatever configs call it."""
+        """The device's identity, independent of its name in configs."""
         return self._address() if self._address else self.member
 
     @contextmanager
@@ -77,20 +77,18 @@ class ShellDevice:
         """A connection, for a block.
 
         Raises:
-            Unreachable: there is none to be had, or it was lost.
+            Unreachable: the connection failed or was lost.
         """
         opened = self._connect()
         try:
             yield opened
         except TimeoutError:
-            raise Unreachable(
-                self.where, "it does not answer in time", "see what it is busy with, or restart it"
-            ) from None
+            raise Unreachable(self.where, "it did not answer in time", "check its load, or restart it") from None
         finally:
             opened.close()
 
     def facts(self, shell: Shell) -> Facts:
-        """Who it is, and where its files go."""
+        """The device's identity, and its directory for files."""
         return facts(shell, self.config.directory or self.directory, self.is_android)
 
     def push(self, package: Path) -> Deployment:
@@ -98,7 +96,7 @@ class ShellDevice:
         return self.push_counted(package)[0]
 
     def push_counted(self, package: Path) -> tuple[Deployment, int]:
-        """Push a package; also returns how many bytes were sent."""
+        """Push a package; also returns the number of bytes sent."""
         unpacked = store.put(package, store.store_root())
         digest = digest_file(package)
         with self.shell() as shell:
@@ -148,13 +146,13 @@ class ShellDevice:
         return RunResult(timing=result.timing.model_copy(update={"conditions": conditions}), fingerprint=fingerprint)
 
     def _ensure_package(self, shell: Shell, facts: Facts, deployment: Deployment) -> str:
-        """Where the package is. Equal devices may each be asked to run what was pushed to one of them."""
+        """The package's path on the device. Equal devices share a deployment, so the package may have to be sent."""
         if shell.run(f"test -d {shlex.quote(deployment.location)}").code == 0:
             return deployment.location
         unpacked = store.store_root() / deployment.package_sha256
         if not unpacked.is_dir():
             raise InputError(
-                deployment.location, "the package is no longer there", "push it again: `tvmake device push`, or rerun"
+                deployment.location, "the package was deleted", "push it again: `tvmake device push`, or rerun"
             )
         store.stored(unpacked)
         return self._upload(shell, facts, unpacked, deployment.package_sha256).path
@@ -166,7 +164,7 @@ class ShellDevice:
     @contextmanager
     def _run_directory(self, shell: Shell, facts: Facts) -> Iterator[str]:
         path = f"{facts.directory}/runs/{secrets.token_hex(8)}"
-        # A run that was killed here leaves its directory there; nothing runs for a week.
+        # A run whose process was killed leaves its directory; no run takes a week.
         tidy = f"find {shlex.quote(facts.directory)}/runs -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {{}} \\;"
         finished = shell.run(f"mkdir -p {shlex.quote(path)} && {{ {tidy}; true; }}")
         if finished.code:
@@ -184,18 +182,18 @@ class ShellDevice:
             raise overran(self.where, self.name, self.config.timeout_s) from None
 
     def _log(self, shell: Shell, finished: Finished) -> None:
-        """Put all that a failed run wrote, and on Android what the system says of its crash, into this process's log."""
-        written = finished.output + finished.errors
+        """Write a failed run's output, and on Android the system's report of its crash, to this process's log."""
+        output = finished.output + finished.errors
         if self.is_android and finished.code > 128:
-            written += shell.run(CRASH_LOG).output
-        for line in written.splitlines():
+            output += shell.run(CRASH_LOG).output
+        for line in output.splitlines():
             print(f"{self.member}: {line}", file=sys.stderr)
 
     def _raise_error(self, finished: Finished, deployment: Deployment) -> None:
-        """Turn a run's exit code into an error; the native runner's own are those of ``tvmake``."""
-        written = [line for line in finished.errors.splitlines() if line.startswith("error: ")]
-        where, _, problem = written[-1].removeprefix("error: ").partition(": ") if written else ("", "", "")
-        if finished.code == 1 and written:
+        """Turn a run's exit code into an error; the native runner uses the codes of ``tvmake``."""
+        error_lines = [line for line in finished.errors.splitlines() if line.startswith("error: ")]
+        where, _, problem = error_lines[-1].removeprefix("error: ").partition(": ") if error_lines else ("", "", "")
+        if finished.code == 1 and error_lines:
             raise InputError(where, problem, _remedy(finished.errors))
         if error := start_error(finished, RUN, self.where, self.name):
             raise error
@@ -209,20 +207,20 @@ class ShellDevice:
             raise DeviceError(self.where, f"running the package ended with {name}", hint)
         if kind := NO_DEVICE.fullmatch(where):
             where, problem = "", f"it has no {kind[1]} device{problem.removeprefix('there is none')}"
-        # A library is worth naming; the package is facts.
+        # Name a library in the error, but not the package.
         line = problem if where == deployment.location else ": ".join(filter(None, (where, problem)))
         failure = explain_failure(line or finished.errors, store.store_root() / deployment.package_sha256)
         raise DeviceError(self.where, failure.problem, _remedy(finished.errors) or failure.remedy)
 
-    def _result(self, shell: Shell, there: str) -> RunResult:
+    def _result(self, shell: Shell, output_directory: str) -> RunResult:
         with temporary_directory("tvmake-run-") as here:
             result_file = Path(here) / "result.json"
-            shell.fetch(f"{there}/result.json", result_file)
+            shell.fetch(f"{output_directory}/result.json", result_file)
             return load(RunResult, result_file)
 
 
 def _remedy(errors: str) -> str | None:
-    """The line below the error, as tvmake prints them."""
+    """The remedy: the indented line below the error."""
     lines = errors.splitlines()
     after = [below for line, below in itertools.pairwise(lines) if line.startswith("error: ")]
     return after[-1].strip() if after and after[-1].startswith("  ") else None

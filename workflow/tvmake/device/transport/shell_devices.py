@@ -1,11 +1,11 @@
-"""The devices of a config that are reached through a shell."""
+"""The devices of a config with a shell."""
 
 from tvmake.config.device import ShellDeviceConfig, SshDeviceConfig
 from tvmake.device.transport.shell_device import ShellDevice
 
 
 def shell_devices(name: str, config: ShellDeviceConfig) -> list[ShellDevice]:
-    """One for each host or serial number."""
+    """One device for each host or serial number."""
     if isinstance(config, SshDeviceConfig):
         from tvmake.device.transport.ssh import ssh_devices
 

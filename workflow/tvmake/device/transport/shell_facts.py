@@ -1,4 +1,4 @@
-"""What a device reports to a shell: processor, memory, system; on Android, SoC, GPU and driver too."""
+"""A device's report to a shell: processor, memory, system; on Android, SoC, GPU and driver too."""
 
 import re
 from collections.abc import Mapping
@@ -39,13 +39,13 @@ ROOTED = {"yes": "yes", "su": "with su", "no": "no"}
 
 @dataclass(frozen=True)
 class Facts:
-    """What a device reports, by name, and where files go."""
+    """A device's report, by name, and its directory for files."""
 
     values: Mapping[str, str]
     directory: str
-    """Absolute, on the device; it exists."""
+    """An existing absolute path on the device."""
     free_bytes: int | None
-    """None where the device does not tell."""
+    """Free space in bytes; None if unknown."""
 
     @property
     def machine(self) -> str:
@@ -53,7 +53,7 @@ class Facts:
         return self.values.get("machine", "")
 
     def fingerprint(self, config: ShellDeviceConfig, runtime: str = "not told") -> Fingerprint:
-        """Who the device is. Equal devices give equal fingerprints: no addresses, no serial numbers."""
+        """The device's identity. Equal devices have equal fingerprints: no addresses, no serial numbers."""
         values = self.values
         cores = int(values.get("cores") or 1)
         details = {"threads": str(config.threads or cores), "machine": self.machine}
@@ -79,10 +79,10 @@ class Facts:
 
 
 def facts(shell: Shell, directory: str, is_android: bool) -> Facts:
-    """Ask a device who it is, and make the directory that files go to.
+    """Query a device's properties, and create its directory for files.
 
     Raises:
-        DeviceError: the directory cannot be made.
+        DeviceError: the directory cannot be created.
         Unreachable: the device was lost.
     """
     finished = shell.run(f"echo {MARK} && mkdir -p {directory} && cd {directory} && pwd && (df -Pk . || true)", QUICK_S)
@@ -90,15 +90,15 @@ def facts(shell: Shell, directory: str, is_android: bool) -> Facts:
     if first != MARK and MARK in lines:
         raise DeviceError(
             shell.where,
-            f"its shell writes more than it is asked for ('{first[:60]}')",
-            "have ~/.bashrc or ~/.profile there write nothing when nobody is at the keyboard",
+            f"its shell prints additional output ('{first[:60]}')",
+            "make its .bashrc and .profile print nothing in non-interactive shells",
         )
     if first != MARK:
         why = last_line(finished.errors or finished.output)
         raise Unreachable(
             shell.where,
             f"it runs no commands{f' ({why})' if why else ''}",
-            "give its user there a shell to log in with, and have `sh` on its PATH",
+            "give its user a login shell, with `sh` on its PATH",
         )
     if finished.code or not lines or not lines[0].startswith("/"):
         raise command_error(shell.where, f"making {directory}", finished.errors or finished.output)
@@ -107,13 +107,13 @@ def facts(shell: Shell, directory: str, is_android: bool) -> Facts:
     values = read(shell.run(LINUX + (ANDROID if is_android else ""), QUICK_S).output)
     if not values.get("machine"):
         raise DeviceError(
-            shell.where, "it does not tell which processor it has (`uname -m`)", "install coreutils or busybox there"
+            shell.where, "its processor is unknown (`uname -m` fails)", "install coreutils or busybox there"
         )
     return Facts(values, path, int(free[3]) * 1024 if len(free) > 3 and free[3].isdigit() else None)
 
 
 def read(output: str) -> dict[str, str]:
-    """``name=value`` lines; those without a value are left out."""
+    """Parse ``name=value`` lines; those without a value are skipped."""
     pairs = (line.partition("=") for line in output.splitlines())
     return {name: " ".join(value.split()) for name, _, value in pairs if value.strip()}
 

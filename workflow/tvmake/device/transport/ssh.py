@@ -1,4 +1,4 @@
-"""Devices over ssh: who they are to ssh, and what each way of failing to reach one means."""
+"""Devices over ssh: connecting, and explanations of failures."""
 
 import shlex
 import socket
@@ -14,7 +14,7 @@ from tvmake.device.transport.ssh_connection import ALIVE_S, SILENT, Loop, SSHCon
 from tvmake.errors import InputError, TvmakeError
 
 DIRECTORY = ".cache/tvmake"
-"""Below the home directory of the user there."""
+"""Relative to the user's home directory on the device."""
 
 KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
 
@@ -53,7 +53,7 @@ class _Connect:
             raise self._explain(shown, known) from error
 
     def _host_key_error(self, error: Exception, known: "_KnownHosts", loop: Loop) -> Exception:
-        """asyncssh asks for keys of the kinds that are known only; a host that has others just hangs up."""
+        """asyncssh requests only key types that are known; a host with other types closes the connection."""
         if known.knows and isinstance(error, asyncssh.ConnectionLost | asyncssh.KeyExchangeFailed | ConnectionError):
             try:
                 loop.call(self._connect(known, server_host_key_algs="default"), 2 * CONNECT_S)
@@ -113,7 +113,7 @@ class _Connect:
             case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed() if known.knows:
                 return Unreachable(
                     self.where,
-                    f"its host key is not the one in {known.where}: it was set up anew, or it is another machine",
+                    f"its host key is not the one in {known.where}: the device was reinstalled, or it is another machine",
                     f"when you are sure that it is the device, run `ssh-keygen {f'-f {file} ' if file else ''}-R '{known.entry}'` and `{command}` once",
                 )
             case asyncssh.HostKeyNotVerifiable():
@@ -129,14 +129,14 @@ class _Connect:
                 command = command.replace("ssh ", f"ssh {of_user}", 1)
                 return Unreachable(
                     self.where,
-                    f"it does not let {user} in with any key offered ({self._offered()})",
-                    f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` has to work without a password",
+                    f"it refuses {user} with every offered key ({self._offered()})",
+                    f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` must work without a password",
                 )
             case socket.gaierror() if _has_address(self.host):
                 return Unreachable(
                     self.where,
                     f"a host on the way to {self.host} has no address",
-                    f"correct HostName or ProxyJump in ~/.ssh/config; `{command}` has to work by itself",
+                    f"correct HostName or ProxyJump in ~/.ssh/config; `{command}` must work",
                 )
             case socket.gaierror():
                 key = "the address" if ":" in self.name else f"devices.{self.name}.host"
@@ -167,11 +167,11 @@ class _Connect:
         raise error
 
     def _offered(self) -> str:
-        return str(self.config.identity) if self.config.identity else "those of the agent and of ~/.ssh"
+        return str(self.config.identity) if self.config.identity else "keys of the agent and of ~/.ssh"
 
 
 class _KnownHosts:
-    """What asyncssh asks for a host's keys; remembers whether there were any."""
+    """Answers asyncssh's queries for a host's keys; records whether there were any."""
 
     def __init__(self, file: str | None):
         paths = [Path(path).expanduser() for path in ([file] if file else KNOWN_HOSTS)]
@@ -181,14 +181,14 @@ class _KnownHosts:
         self._known = asyncssh.import_known_hosts("".join(map(_entries, filter(Path.is_file, paths))))
 
     def __call__(self, host: str, address: str, port: int | None):
-        found = asyncssh.match_known_hosts(self._known, host, address, port)
-        self.knows = any(found[:2])
+        matches = asyncssh.match_known_hosts(self._known, host, address, port)
+        self.knows = any(matches[:2])
         self.entry = f"[{host}]:{port}" if port else host
-        return found
+        return matches
 
 
 def _entries(file: Path) -> str:
-    """The lines of a file of known hosts that can be understood; like ssh, others are passed over."""
+    """The lines of a file of known hosts that can be parsed; others are skipped, as by ssh."""
     understood = []
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(ValueError, asyncssh.Error):

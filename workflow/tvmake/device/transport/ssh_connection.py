@@ -1,6 +1,6 @@
-"""A connection to a device over ssh: commands, files and tunnels; hosts are known or refused.
+"""A connection to a device over ssh: commands, files and tunnels. Unknown hosts are refused.
 
-asyncssh runs in a thread of its own, so that tunnels carry on while this process does other things.
+asyncssh runs in a separate thread, so tunnels continue while this process does other work.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ BLOCK = 1 << 18
 """Bytes of a file sent at once."""
 
 ALIVE_S, SILENT = 10.0, 3
-"""A connection that leaves this many questions unanswered, asked so often, is lost."""
+"""A connection that leaves this many keepalive messages unanswered, at this interval, is lost."""
 
 LOOPBACK = "127.0.0.1"
 THERE = LOOPBACK
-"""The device's loopback address; tests, whose device is this machine, take another of its own."""
+"""The device's loopback address; tests, whose device is this machine, use another one."""
 
 Result = TypeVar("Result")
 
 
 def _is_worth_printing(record: logging.LogRecord) -> bool:
-    """asyncio warns when its watcher sees a ProxyCommand's end after the transport, or after the loop: nobody can do anything about it."""
+    """Ignore asyncio's warning that its watcher saw a ProxyCommand end after the transport, or after the loop."""
     return not str(record.msg).startswith(("Unknown child process pid", "Loop %r that handles pid"))
 
 
@@ -56,7 +56,7 @@ class Loop:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
-        """Run a coroutine there and wait for it.
+        """Run a coroutine in the thread, and wait for it.
 
         Raises:
             TimeoutError: it took longer; it is cancelled.
@@ -117,7 +117,7 @@ class SSHConnection:
             self._call(self._forward(port), QUICK_S)
         except OSError as error:
             raise DeviceError(
-                self.where, f"port {port} is taken here ({error.strerror})", f"see what listens at port {port}"
+                self.where, f"port {port} is in use here ({error.strerror})", f"see what listens at port {port}"
             ) from error
 
     def reverse(self, port: int) -> int:
@@ -172,7 +172,7 @@ class SSHConnection:
                     await process.stdin.drain()
             process.stdin.write_eof()
         except (BrokenPipeError, ConnectionError):
-            pass  # it refuses to go on, and says why below, unless the connection is lost
+            pass  # the device ends the transfer, and reports the reason below, unless the connection is lost
         output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
         await process.wait_closed()
         return _finished(process, output, errors)

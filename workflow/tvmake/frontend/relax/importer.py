@@ -17,7 +17,7 @@ from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.trust import check_trusted
 from tvmake.ir.bounds import bounds_of, with_bounds
-from tvmake.process.user_code import calling, load_function
+from tvmake.process.user_code import guard_call, load_function
 
 from tvm import relax  # isort: skip
 
@@ -59,7 +59,7 @@ def _called(where: str, options: ImportOptions) -> tuple["tvm.IRModule", dict[st
     function = load_function(where, where)
     random.seed(options.seed)
     np.random.seed(options.seed % 2**32)
-    with calling(where, "the function fails", function):
+    with guard_call(where, "the function fails", function):
         returned = function(**options.arguments)
     module, given = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, {})
     if not isinstance(module, tvm.IRModule):

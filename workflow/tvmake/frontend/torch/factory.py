@@ -17,7 +17,7 @@ from tvmake.frontend.torch.exporting.export import exported_program, refuse_untr
 from tvmake.frontend.torch.program import DTYPES
 from tvmake.frontend.trust import check_trusted
 from tvmake.process.limits import named
-from tvmake.process.user_code import calling, load_function
+from tvmake.process.user_code import guard_call, load_function
 
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -42,7 +42,7 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
     remedy = "call it in Python with the same `arguments`"
-    with calling(source, "the factory fails", function, remedy):
+    with guard_call(source, "the factory fails", function, remedy):
         returned = function(**options.arguments)
     module, examples = _module_and_examples(source, returned)
     if keras_model.is_model(module) and not examples:

@@ -1,7 +1,7 @@
-"""Hand a command over to a fork server and end as it ends: ``python -m tvmake.process.forkserver.client KIND ENTRY ARGUMENTS``.
+"""Run a command in a fork server and end as it ends: ``python -m tvmake.process.forkserver.client KIND ENTRY ARGUMENTS``.
 
-An entry is ``module:function``; the function takes arguments and returns an exit code. This module imports little: every
-step starts with it.
+An entry point is ``module:function``; the function takes arguments and returns an exit code. Every step imports this module,
+so it imports little.
 """
 
 import json
@@ -21,38 +21,38 @@ from tvmake.process.python import python_command
 from tvmake.process.stopping import SIGNALS
 
 DIRECTORY = "TVMAKE_WARM"
-"""Names the directory of the servers' sockets."""
+"""The variable for the directory of the servers' sockets."""
 
 LENGTH = struct.Struct("!I")
 STATUS = struct.Struct("!i")
 STARTED = b"+"
 MAX_TRIES = 5
-"""To reach a server: one that ends leaves those who wait to the next one."""
+"""Tries to reach a server: if one ends, its waiting clients go to the next."""
 
 
 def socket_path(directory: str, kind: str) -> str:
-    """Where a server of this kind listens, for this very Python installation."""
+    """The socket of a server of this kind, for this Python installation."""
     installation = f"{sys.executable}\n{os.path.dirname(__file__)}"  # noqa: PTH120  # pathlib costs 10 ms here
     return f"{directory}/{kind}-{zlib.crc32(installation.encode()):08x}"
 
 
 def entry_command(kind: str, entry: str, arguments: Sequence[str]) -> list[str]:
-    """The command line that runs an entry: forked from a server of this kind where there is one."""
+    """The command line of an entry point, which uses a server of this kind if one exists."""
     return python_command("-m", "tvmake.process.forkserver.client", kind, entry, *arguments)
 
 
 def hand_over(kind: str, entry: str, arguments: Sequence[str]) -> int | None:
-    """Have a server of this kind run an entry as if it were this process.
+    """Run an entry point in a server of this kind, in place of this process.
 
     Returns:
-        The exit code; None when there is no such server, and nothing has been done.
+        The exit code; None without a server, in which case nothing was run.
     """
     directory = os.environ.get(DIRECTORY)
     if not directory:
         return None
     path = socket_path(directory, kind)
-    # The run removes the path before it refuses connections. While the path is there, a server that has ended is followed
-    # by another one, or the run itself was killed, and its steps end with it.
+    # The run removes the path before its server refuses connections. While the path exists, a server that ended is followed
+    # by another, or the run was killed and its steps end too.
     for _ in range(MAX_TRIES):
         if not os.path.exists(path):  # noqa: PTH110  # pathlib costs 10 ms here
             return None
@@ -74,7 +74,7 @@ def hand_over(kind: str, entry: str, arguments: Sequence[str]) -> int | None:
 
 
 def _run(connection: socket.socket, entry: str, arguments: Sequence[str]) -> tuple[bool, int | None]:
-    """Whether the server started the command, and how that ended; None where the server was lost before."""
+    """Whether the server started the command, and its exit code; None if the server was lost."""
     with _Forwarding(connection) as forwarding:
         try:
             _send(connection, entry, arguments, os.environ, [0, 1, 2])
@@ -90,7 +90,7 @@ def _run(connection: socket.socket, entry: str, arguments: Sequence[str]) -> tup
 
 
 def _end_like(status: int | None) -> int:
-    """The exit code of a command that has ended, or this process's end by the same signal."""
+    """The exit code of an ended command; if a signal ended it, end this process by the same signal."""
     if status is None:
         print("error: the process that ran this step was killed from outside, or out of memory", file=sys.stderr)
         return 128 + signal.SIGKILL
@@ -102,15 +102,15 @@ def _end_like(status: int | None) -> int:
 
 
 class _Forwarding:
-    """Forwards this process's signals to a command; without a command, they reach this process at the end of the block."""
+    """Forward this process's signals to a command; without a command, this process gets them at the end of the block."""
 
     def __init__(self, connection: socket.socket):
         self._connection = connection
         self._pending: list[int] = []
         self._may_send = self._has_command = False
         self._previous: dict[int, Any] = {}
-        # Written to by the interpreter at each signal. One that comes just before a system call that blocks is handled when
-        # that returns, and without this nothing would end it.
+        # The interpreter writes to it at each signal. Otherwise a signal just before a blocking system call would wait until
+        # the call returns.
         self._signal_reader, self._signal_writer = socket.socketpair()
 
     def __enter__(self) -> "_Forwarding":
@@ -121,7 +121,7 @@ class _Forwarding:
         return self
 
     def wait(self) -> None:
-        """Until the server says something, or is gone; signals are handled meanwhile."""
+        """Wait for a message of the server, or its end; signals are handled meanwhile."""
         while True:
             ready, _, _ = select.select([self._connection, self._signal_reader], [], [])
             if self._signal_reader in ready:
@@ -130,13 +130,13 @@ class _Forwarding:
                 return
 
     def begin(self) -> None:
-        """The request is sent, and signals may follow it."""
+        """The request was sent; signals may follow it."""
         self._may_send = True
         for number in self._pending:
             self._send(number)
 
     def commit(self) -> None:
-        """The command has started, and gets all signals."""
+        """The command has started and gets all signals from now on."""
         self._has_command = True
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
@@ -149,7 +149,7 @@ class _Forwarding:
         try:
             self._connection.send(bytes([number]))
         except OSError:
-            return  # the server is gone; this is noticed where its answer is awaited
+            return  # the server has ended; the reader of its answer notices
 
     def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(self._previous_writer)
@@ -163,14 +163,14 @@ class _Forwarding:
 
 
 def start(kind: str, entry: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: int) -> int | None:
-    """Have a server of this kind start an entry as a process that nobody waits for, and that ends by itself.
+    """Start an entry point in a server of this kind as a detached process, which ends by itself.
 
     Args:
         environment: all of its variables.
-        stdin: a file; its standard output is discarded, its standard error is this process's.
+        stdin: its standard input. Its output is discarded, and its standard error is this process's.
 
     Returns:
-        Its number; None when there is no such server, and nothing has been done.
+        Its process number; None without a server, in which case nothing was started.
     """
     directory = os.environ.get(DIRECTORY)
     if not directory:
@@ -218,7 +218,7 @@ def _receive(connection: socket.socket) -> int | None:
 
 
 def run_entry(entry: str, arguments: Sequence[str]) -> int:
-    """Run an entry in this process."""
+    """Run an entry point in this process."""
     import importlib
 
     from tvmake.process.tvm_import import hide_torch_from_tvm
@@ -229,7 +229,7 @@ def run_entry(entry: str, arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run an entry in a fork of a server where there is one, else here; see the module's text."""
+    """Run an entry point in a fork of a server if one exists, else here; see the module's docstring."""
     end_with_starter()
     kind, entry, *rest = arguments
     code = hand_over(kind, entry, rest)

@@ -1,4 +1,4 @@
-"""Start a long-lived process that talks over a socket: forked from a server where there is one, else a fresh one."""
+"""Start a long-lived process with a socket: forked from a server if one exists, else as a new process."""
 
 import os
 import select
@@ -14,14 +14,14 @@ from tvmake.process.supervised import ChildProcess
 
 
 class Launched(Protocol):
-    """A process, to whoever started it."""
+    """A process as its starter sees it."""
 
     def kill(self) -> object:
-        """End it at once; nothing happens if it has ended."""
+        """End it at once; no effect if it has ended."""
         ...
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for its end; whether it came in time."""
+        """Wait for its end; False after the timeout."""
         ...
 
 
@@ -33,14 +33,14 @@ def launch(
     environment: Mapping[str, str],
     late_variables: frozenset[str] = frozenset(),
 ) -> Launched:
-    """Start an entry (see :mod:`tvmake.process.forkserver.client`) with a socket as its standard input.
+    """Start an entry point (see :mod:`tvmake.process.forkserver.client`) with a socket as its standard input.
 
-    It has to end by itself when the socket is closed or the process that it was started by has ended.
+    It must end when the socket closes or its starter ends.
 
     Args:
-        environment: variables for it, beside those of this process.
-        late_variables: those that count in a fork, too, because they are read late or the server has them already. Others
-            may count only while libraries are loaded, and take a fresh process.
+        environment: additional variables.
+        late_variables: variables that work in a fork too, because they are read late or the server has them. Other variables
+            are read while libraries load, and require a new process.
     """
     everything = {**os.environ, **environment}
     if late_variables.issuperset(environment) and everything.get(DIRECTORY) and _has_pidfd():
@@ -56,13 +56,13 @@ def launch(
 def _has_pidfd() -> bool:
     try:
         os.close(os.pidfd_open(os.getpid()))
-    except (AttributeError, OSError):  # not Linux, or an old one
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         return False
     return True
 
 
 class _Forked:
-    """A fork of a server, which is its parent; its number could be another's by now, a pidfd cannot."""
+    """A fork of a server, identified by a pidfd: its number could be reused."""
 
     def __init__(self, process: int):
         self._pidfd = os.pidfd_open(process)

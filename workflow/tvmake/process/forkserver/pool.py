@@ -1,4 +1,4 @@
-"""Start fork servers when a first step asks for one, for as long as a ``tvmake make`` works."""
+"""Start fork servers on the first request, for the duration of a ``tvmake make``."""
 
 import os
 import selectors
@@ -15,37 +15,37 @@ from tvmake.process.forkserver.preload import Preload
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.python import python_command
 from tvmake.process.supervised import ChildProcess
-from tvmake.storage.temporary import held_directory
+from tvmake.storage.temporary import locked_directory
 
 LONGEST_PATH = 100
-"""A Unix socket's path may have 107 bytes."""
+"""The path of a Unix socket may have 107 bytes."""
 
 IDLE_S = 60.0
-"""A server with nothing to do for this long ends, and its memory is free; another starts when it is wanted."""
+"""A server that is idle for this long ends to free its memory; the next request starts another."""
 
 POLL_S = 1.0
 """How often to check whether a server has ended."""
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")}
-"""As Snakemake sets for jobs of one thread; numerical libraries read these when they load."""
+"""The variables that Snakemake sets for jobs of one thread; numerical libraries read them when they load."""
 
 
 @contextmanager
 def warm_servers(kinds: Mapping[str, Preload], idle_s: float = IDLE_S) -> Iterator[None]:
-    """Let the steps started inside this block be forked from servers that have modules loaded.
+    """Fork the steps started inside this block from servers that have modules loaded.
 
-    A run inside another one, or inside a program that has servers, uses those that are there.
-    Linux only: elsewhere a fork after loading system frameworks is not safe, and steps run by themselves.
+    A run inside another run, or inside a program with servers, uses the existing servers. Linux only: elsewhere, a fork
+    after loading system frameworks is not safe, and steps run in their own processes.
 
     Args:
-        kinds: what each kind of server loads.
-        idle_s: after which a server with nothing to do ends.
+        kinds: the modules of each kind of server.
+        idle_s: an idle server ends after this time.
     """
     if os.environ.get(DIRECTORY):
         yield
         return
-    with held_directory(Path(tempfile.gettempdir()), "tvmake-warm-") as place:
-        directory = str(place)
+    with locked_directory(Path(tempfile.gettempdir()), "tvmake-warm-") as sockets:
+        directory = str(sockets)
         longest = max(len(os.fsencode(socket_path(directory, kind))) for kind in kinds)
         if sys.platform != "linux" or longest > LONGEST_PATH:
             yield
@@ -61,7 +61,7 @@ def warm_servers(kinds: Mapping[str, Preload], idle_s: float = IDLE_S) -> Iterat
 
 @contextmanager
 def no_warm_servers() -> Iterator[None]:
-    """Let the steps started inside this block run by themselves, whatever servers there are around it."""
+    """Run the steps started inside this block in their own processes, even if servers exist."""
     outer = os.environ.pop(DIRECTORY, None)
     try:
         yield
@@ -71,7 +71,7 @@ def no_warm_servers() -> Iterator[None]:
 
 
 class Pool:
-    """Listening sockets, and the servers that were started to serve them; for the arguments see :func:`warm_servers`."""
+    """Listening sockets and their servers; for the arguments see :func:`warm_servers`."""
 
     def __init__(self, directory: str, kinds: Mapping[str, Preload], idle_s: float):
         self._directory = directory
@@ -88,7 +88,7 @@ class Pool:
             self._listeners[kind] = listener
             self._selector.register(listener, selectors.EVENT_READ, kind)
         self._selector.register(self._stopped, selectors.EVENT_READ, None)
-        # Servers end with the thread that starts them, so it lasts as long as the pool.
+        # Servers end with the thread that starts them, so this thread lasts as long as the pool.
         self._thread = threading.Thread(target=self._watch, name="tvmake-warm", daemon=True)
         self._thread.start()
 
@@ -111,11 +111,11 @@ class Pool:
             for kind, server in list(self._servers.items()):
                 if server.code is not None:
                     del self._servers[kind]
-                    self._has_ended(kind, server.code)
+                    self._handle_end(kind, server.code)
 
     def _start(self, kind: str) -> None:
         listener, preload = self._listeners[kind], self._kinds[kind]
-        # The server accepts from now on; a connection left over when it ends makes this socket readable again.
+        # From now on the server accepts. If it ends with a connection pending, this socket becomes readable again.
         self._selector.unregister(listener)
         command = python_command("-m", "tvmake.process.forkserver.server", kind)
         command += [str(listener.fileno()), str(self._idle_s), *preload.modules]
@@ -128,16 +128,16 @@ class Pool:
                     stderr=log,
                     pass_fds=[listener.fileno()],
                 )
-        except OSError:  # no more files or processes, or no room for its log
-            self._turn_away(kind)
+        except OSError:  # too many files or processes, or no space for its log
+            self._refuse(kind)
 
-    def _has_ended(self, kind: str, code: int) -> None:
+    def _handle_end(self, kind: str, code: int) -> None:
         if code == 0:
             self._selector.register(self._listeners[kind], selectors.EVENT_READ, kind)
         else:  # it could not load its modules, or was killed
-            self._turn_away(kind)
+            self._refuse(kind)
 
-    def _turn_away(self, kind: str) -> None:
-        """Have the steps that wait for a server of this kind run by themselves, and those to come."""
+    def _refuse(self, kind: str) -> None:
+        """Make steps that use a server of this kind run in their own processes, now and later."""
         Path(socket_path(self._directory, kind)).unlink(missing_ok=True)
         self._listeners.pop(kind).close()

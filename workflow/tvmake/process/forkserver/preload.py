@@ -1,4 +1,4 @@
-"""Load modules once, for all processes that are forked afterwards."""
+"""Load modules once for all processes that are forked afterwards."""
 
 import gc
 import importlib
@@ -11,18 +11,18 @@ from tvmake.process.tvm_import import hide_torch_from_tvm
 
 @dataclass(frozen=True)
 class Preload:
-    """What a kind of server loads."""
+    """The modules of a kind of server."""
 
     modules: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that decide how the modules load."""
+    """Environment variables that affect how the modules load."""
 
 
 def load(modules: Sequence[str]) -> None:
-    """Import modules; where torch is one of them it comes first, because TVM registers torch's dtypes if it finds it.
+    """Import modules; torch first if it is among them, because TVM registers torch's dtypes if torch is loaded.
 
-    The garbage collector rests meanwhile: nearly all that is made here stays, and looking through it again and again
-    takes a sixth of the time.
+    The garbage collector is off meanwhile: nearly all new objects stay, and scanning them repeatedly takes a sixth of the
+    time.
     """
     if "torch" not in modules:
         hide_torch_from_tvm()
@@ -37,16 +37,16 @@ def load(modules: Sequence[str]) -> None:
 
 
 def freeze_memory() -> None:
-    """Keep the garbage collector of forks from copying shared pages by touching every object's header."""
+    """Move all objects out of the garbage collector's reach, so that forks keep sharing their memory pages."""
     gc.collect()
     gc.freeze()
 
 
 def check_single_thread() -> None:
-    """Check that a fork of this process would be whole.
+    """Check that this process can be forked safely.
 
     Raises:
-        RuntimeError: there are several threads.
+        RuntimeError: the process has several threads.
     """
     tasks = Path("/proc/self/task")
     if tasks.is_dir() and len(list(tasks.iterdir())) != 1:

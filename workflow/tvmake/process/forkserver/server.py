@@ -1,10 +1,10 @@
 """A process with modules loaded, from which commands are forked:
 ``python -P -m tvmake.process.forkserver.server KIND LISTENING_FD IDLE_S MODULES``.
 
-One connection is one command: the client sends it, gets ``+`` when it has started and its status when it has ended.
-A byte from the client is a signal to forward; its end of the connection closing means that the client was killed, and
-the command is killed as well. Commands end with the server, and the server with the process that started it. A detached
-command is only started: the client gets ``+`` and its number, and it has to end by itself.
+A connection runs one command. The client sends the command, and gets ``+`` when it has started and its status when it has
+ended. A byte from the client is a signal to forward. If the client closes its end, it was killed, and the command is killed
+too. Commands end with the server, and the server with its starter. A detached command is only started: the client gets
+``+`` and its process number, and the command ends by itself.
 """
 
 import json
@@ -24,19 +24,19 @@ from tvmake.process.forkserver.preload import freeze_memory, load
 from tvmake.process.parent_death import end_with_starter
 
 PAUSE_S = 0.1
-"""Where the system opens no more files, between tries to accept a connection."""
+"""Delay between tries to accept a connection when there are too many open files."""
 
 
 class Server:
-    """Forks one process per connection; single-threaded, so that a fork is whole."""
+    """Forks one process per connection; single-threaded, so that forks are safe."""
 
     def __init__(self, listener: socket.socket, idle_s: float):
         self.listener = listener
         self.idle_s = idle_s
         self.selector = selectors.DefaultSelector()
         self.commands: dict[int, socket.socket | None] = {}
-        """Running processes and the connections their status goes to."""
-        # Written to by the interpreter at each signal, so that the end of a child ends a wait.
+        """Running processes, with the connections for their status."""
+        # The interpreter writes to it at each signal, so that the end of a child ends a wait.
         self.signal_reader, self.signal_writer = socket.socketpair()
         for end in (self.signal_reader, self.signal_writer):
             end.setblocking(False)
@@ -66,10 +66,10 @@ class Server:
             connection, _ = self.listener.accept()
         except BlockingIOError:
             return
-        except OSError:  # no more files
+        except OSError:  # too many open files
             if not self.commands:
                 raise
-            time.sleep(PAUSE_S)  # until one of the commands ends
+            time.sleep(PAUSE_S)  # until a command ends
             return
         connection.setblocking(True)
         try:
@@ -80,7 +80,7 @@ class Server:
         is_detached = request["is_detached"]
         try:
             child = fork(lambda: self._become(request, files, connection), leads="session", is_bound=not is_detached)
-        except OSError:  # no more processes: the client runs its command by itself, and those that run here go on
+        except OSError:  # too many processes: the client runs its command itself, and running commands continue
             connection.close()
             return
         finally:
@@ -128,11 +128,11 @@ class Server:
         self.commands[child] = None
 
     def _become(self, request: dict[str, Any], files: list[int], connection: socket.socket) -> int:
-        """In the fork: be the client's process in all that a command can see."""
+        """In the fork: take over the client's directory, environment, files and arguments."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        connections = [each for each in self.commands.values() if each is not None]
+        connections = [connection for connection in self.commands.values() if connection is not None]
         for end in (connection, self.listener, self.signal_reader, self.signal_writer, *connections):
             end.close()
         self.selector.close()

@@ -34,7 +34,7 @@ def source_coverage(before: Any, after: Any) -> str:
         for name, call in _products(after)
         if str(call.ty.dtype) != "int32"
     ]
-    line = f"source: {total - len(kept)} of {total} convolutions and products are integers"
+    line = f"source: {total - len(kept)} of {total} convolutions and matmuls use integers"
     return f"{line}{kept_in_float(kept)}"
 
 

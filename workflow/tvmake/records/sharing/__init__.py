@@ -1,1 +1,1 @@
-"""Records for others: files of them, and stores that several machines share."""
+"""Exchange of records: exported files and stores that several machines share."""

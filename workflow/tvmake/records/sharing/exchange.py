@@ -1,4 +1,4 @@
-"""Records for others: export to one file, import of a file, merging of stores."""
+"""Export records to a file, import a file, merge stores."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -7,55 +7,55 @@ from tvmake.errors import InputError
 from tvmake.records.line import ENTRIES, BadLine, Line, decode, encode
 from tvmake.records.record import TuningContext
 from tvmake.records.sharing import portable
-from tvmake.records.sharing.ingest import Ingested, ingest
-from tvmake.records.sharing.portable import Numbered
+from tvmake.records.sharing.ingest import IngestReport, ingest
+from tvmake.records.sharing.portable import NumberedLine
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import reading
 from tvmake.storage.files import atomic_path, digest_bytes, digest_file
 from tvmake.storage.plain_files import open_plain
 
-Chosen = Iterable[tuple[TuningContext, str]]
-"""Workloads in their places."""
+Selection = Iterable[tuple[TuningContext, str]]
+"""Workloads with their contexts."""
 
 
-def everything(store: RecordStore) -> list[tuple[TuningContext, str]]:
-    """Every workload of every place, in a fixed order."""
-    return [(place, workload) for place in store.places() for workload in store.workloads(place)]
+def all_workloads(store: RecordStore) -> list[tuple[TuningContext, str]]:
+    """All workloads of all contexts, in a fixed order."""
+    return [(context, workload) for context in store.contexts() for workload in store.workloads(context)]
 
 
-def export_records(store: RecordStore, chosen: Chosen, destination: Path) -> int:
-    """Write workloads with their records, verdicts and comparisons to one file; returns how many of these it holds.
+def export_records(store: RecordStore, selection: Selection, destination: Path) -> int:
+    """Write workloads with their records, verdicts and comparisons to one file; returns the number of these.
 
     The same records in the same order give the same bytes.
 
     Raises:
         MachineError: the file cannot be written.
     """
-    held = 0
+    count = 0
 
     def lines() -> Iterator[bytes]:
-        nonlocal held
-        defined = set()
-        for place, workload in chosen:
-            if place.digest not in defined:
-                defined.add(place.digest)
-                yield place_line(place)
-            for line in workload_lines(store, place, workload):
-                held += line.kind in ENTRIES
+        nonlocal count
+        defined_contexts = set()
+        for context, workload in selection:
+            if context.digest not in defined_contexts:
+                defined_contexts.add(context.digest)
+                yield context_line(context)
+            for line in workload_lines(store, context, workload):
+                count += line.kind in ENTRIES
                 yield line.raw + b"\n"
 
     with atomic_path(destination) as temporary, temporary.open("wb") as file:
         portable.write(file, lines())
-    return held
+    return count
 
 
-def import_records(store: RecordStore, source: Path) -> Ingested:
+def import_records(store: RecordStore, source: Path) -> IngestReport:
     """Add the records of an exported file, after checking each.
 
-    Records of another TVM generation, target or device go to a place of their own.
+    Records of another TVM generation, target or device go to their own context.
 
     Raises:
-        InputError: there is no such file, it is of another kind, or nothing in it can be used.
+        InputError: the file is missing, is not an export, or has no usable record.
         MachineError: the store cannot be written.
     """
     try:
@@ -66,56 +66,56 @@ def import_records(store: RecordStore, source: Path) -> Ingested:
     if ingested.refused and not ingested.fresh:
         raise InputError(
             str(source),
-            f"nothing in it can be used ({ingested.refused.most_common(1)[0][0]})",
+            f"it has no usable record ({ingested.refused.most_common(1)[0][0]})",
             f"the reasons, line by line, are in {ingested.quarantine}",
         )
     return ingested
 
 
-def merge(store: RecordStore, other: RecordStore) -> Ingested:
-    """Add everything of another store; that one is left as it is.
+def merge(store: RecordStore, other: RecordStore) -> IngestReport:
+    """Add all records of another store, which stays unchanged.
 
     Raises:
-        InputError: the other directory is no store.
-        MachineError: this store cannot be written, or the other one not read.
+        InputError: the other directory is not a store.
+        MachineError: this store cannot be written, or the other one cannot be read.
     """
     if other.root.resolve() == store.root.resolve():
         raise InputError(str(other.root), "is this store itself")
-    if not other.places():
-        raise InputError(str(other.root), "holds no records", "name a directory that has places in it")
+    if not other.contexts():
+        raise InputError(str(other.root), "has no records", "name the directory of a store")
     source = str(other.root.resolve())
     return ingest(store, _numbered(_raw_lines(other)), source, digest_bytes(source.encode()))
 
 
-def workload_lines(store: RecordStore, place: TuningContext, workload: str) -> Iterator[Line]:
-    """Every intact line of a workload, each once: its description, then the rest."""
-    description = store.description_line(place, workload)
+def workload_lines(store: RecordStore, context: TuningContext, workload: str) -> Iterator[Line]:
+    """The distinct intact lines of a workload: its description first."""
+    description = store.description_line(context, workload)
     if description is not None:
         yield description
     seen = set()
-    for piece in store.journal(place, workload).scan():
-        if isinstance(piece.found, Line) and piece.found.digest not in seen:
-            seen.add(piece.found.digest)
-            yield piece.found
+    for piece in store.journal(context, workload).scan():
+        if isinstance(piece.content, Line) and piece.content.digest not in seen:
+            seen.add(piece.content.digest)
+            yield piece.content
 
 
-def place_line(place: TuningContext) -> bytes:
-    """The line that defines a place."""
-    return encode(place.digest, None, place)
+def context_line(context: TuningContext) -> bytes:
+    """The line that defines a context."""
+    return encode(context.digest, None, context)
 
 
 def _raw_lines(store: RecordStore) -> Iterator[bytes]:
-    """As an export would have them, and the bad ones too, so that they are seen."""
-    for place, workload in everything(store):
-        yield place_line(place).removesuffix(b"\n")
-        description = store.description_line(place, workload)
+    """The lines of an export, and bad lines too, so that they are reported."""
+    for context, workload in all_workloads(store):
+        yield context_line(context).removesuffix(b"\n")
+        description = store.description_line(context, workload)
         if description is not None:
             yield description.raw
-        for piece in store.journal(place, workload).scan():
+        for piece in store.journal(context, workload).scan():
             yield piece.raw
 
 
-def _numbered(lines: Iterable[bytes]) -> Iterator[Numbered]:
+def _numbered(lines: Iterable[bytes]) -> Iterator[NumberedLine]:
     for number, raw in enumerate(lines, start=1):
         try:
             yield number, raw, decode(raw, thoroughly=True)

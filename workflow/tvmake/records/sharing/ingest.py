@@ -1,4 +1,4 @@
-"""Take lines from outside into a store: what is right goes to its place, what is not is kept apart with the reason."""
+"""Add lines from outside to a store; bad lines are quarantined with the reason."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any
 from tvmake.errors import InputError
 from tvmake.records.line import BadLine, Description, Line
 from tvmake.records.record import TuningContext
-from tvmake.records.sharing.portable import Numbered
+from tvmake.records.sharing.portable import NumberedLine
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import saving
 from tvmake.storage.files import write_bytes
@@ -20,46 +20,46 @@ QUARANTINE = "_quarantine"
 
 KEPT_LINES = 10_000
 KEPT_BYTES = 4096
-"""How much of a bad file is kept: enough to see what is wrong. The file itself stays with whoever has it."""
+"""Limits of a quarantine file: enough to see what is wrong. The source is not deleted."""
 
 BATCH_BYTES = 64 << 20
-"""Lines held before they are written."""
+"""Bytes of lines in memory before they are written."""
 
 
 @dataclass
-class Ingested:
-    """What became of the lines of one source."""
+class IngestReport:
+    """The outcome for the lines of one source."""
 
     fresh: Counter[tuple[TuningContext, str]] = field(default_factory=Counter)
     """New records, verdicts and comparisons of each workload."""
     known: int = 0
-    """Those that were there already."""
+    """Lines that were in the store already."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Lines set aside, by reason."""
+    """Quarantined lines, by reason."""
     quarantine: Path | None = None
-    """Where they are."""
+    """The quarantine file."""
 
     @property
-    def places(self) -> list[TuningContext]:
-        """The places that records came for, new or not."""
-        return sorted({place for place, _ in self.fresh}, key=lambda place: (place.generation, place.digest))
+    def contexts(self) -> list[TuningContext]:
+        """The contexts of the source's records, new or known."""
+        return sorted({context for context, _ in self.fresh}, key=lambda context: (context.generation, context.digest))
 
 
-def as_row(ingested: Ingested) -> dict[str, Any]:
-    """What became of the lines, for programs."""
+def as_row(ingested: IngestReport) -> dict[str, Any]:
+    """The outcome as JSON."""
     return {
         "new": sum(ingested.fresh.values()),
         "workloads": len(ingested.fresh),
         "known": ingested.known,
         "places": [
             {
-                "place": place.digest,
-                "generation": place.generation,
-                "target": place.target,
-                "device_class": place.device_class,
-                "new": sum(count for (origin, _), count in ingested.fresh.items() if origin == place),
+                "place": context.digest,
+                "generation": context.generation,
+                "target": context.target,
+                "device_class": context.device_class,
+                "new": sum(count for (origin, _), count in ingested.fresh.items() if origin == context),
             }
-            for place in ingested.places
+            for context in ingested.contexts
         ],
         "set_aside": [{"reason": reason, "lines": count} for reason, count in ingested.refused.most_common()],
         "quarantine": str(ingested.quarantine) if ingested.quarantine else None,
@@ -68,23 +68,23 @@ def as_row(ingested: Ingested) -> dict[str, Any]:
 
 def ingest(
     store: RecordStore,
-    lines: Iterable[Numbered],
+    lines: Iterable[NumberedLine],
     source: str,
     digest: str,
     only: tuple[TuningContext, str] | None = None,
-) -> Ingested:
+) -> IngestReport:
     """Add the lines of one source to the store; doing so again changes nothing.
 
     Args:
-        source: the file or URL, as people know it.
-        digest: its content's sha256; names the quarantine file.
-        only: refuse what does not belong to this workload in this place.
+        source: the file or URL, for messages.
+        digest: sha256 of the source's content; names the quarantine file.
+        only: refuse lines of any other context or workload.
 
     Raises:
-        MachineError: the store cannot be written; what was added before stays.
+        MachineError: the store cannot be written; earlier batches stay.
     """
-    ingested = Ingested()
-    places: dict[str, TuningContext] = {}
+    ingested = IngestReport()
+    contexts: dict[str, TuningContext] = {}
     batch: dict[tuple[TuningContext, str], dict[str, bytes]] = {}
     size = 0
     bad: list[dict[str, object]] = []
@@ -93,9 +93,9 @@ def ingest(
             if isinstance(found, BadLine):
                 raise found
             if isinstance(found.value, TuningContext):
-                places[found.digest] = found.value
+                contexts[found.digest] = found.value
                 continue
-            where = _belongs(found, places, only)
+            where = _belongs(found, contexts, only)
             if isinstance(found.value, Description):
                 store.define(*where, found.value.root)
                 continue
@@ -120,25 +120,27 @@ def ingest(
 
 
 def _belongs(
-    line: Line, places: dict[str, TuningContext], only: tuple[TuningContext, str] | None
+    line: Line, contexts: dict[str, TuningContext], only: tuple[TuningContext, str] | None
 ) -> tuple[TuningContext, str]:
-    place = places.get(line.place)
-    if place is None or line.workload is None:
-        raise BadLine("its place is not defined before it")
-    if only is not None and (place, line.workload) != only:
-        raise BadLine("belongs to another place or workload than where it was")
-    return place, line.workload
+    context = contexts.get(line.context)
+    if context is None or line.workload is None:
+        raise BadLine("its context is not defined before it")
+    if only is not None and (context, line.workload) != only:
+        raise BadLine("belongs to another context or workload than its segment")
+    return context, line.workload
 
 
-def _flush(store: RecordStore, batch: dict[tuple[TuningContext, str], dict[str, bytes]], ingested: Ingested) -> None:
-    for (place, workload), lines in batch.items():
-        store.settle(place)
-        fresh = store.journal(place, workload).extend(lines.items())
-        ingested.fresh[place, workload] += fresh
+def _flush(
+    store: RecordStore, batch: dict[tuple[TuningContext, str], dict[str, bytes]], ingested: IngestReport
+) -> None:
+    for (context, workload), lines in batch.items():
+        store.define_context(context)
+        fresh = store.journal(context, workload).extend(lines.items())
+        ingested.fresh[context, workload] += fresh
         ingested.known += len(lines) - fresh
     batch.clear()
 
 
 def _kind_of(reason: str) -> str:
-    """Reasons that differ in their figures only count as one."""
+    """Reasons that differ only in figures count as one."""
     return "a sample out of bounds" if reason.startswith("a sample of ") else reason

@@ -1,7 +1,7 @@
-"""Records as a file of their own: what is exported, and what a shared store is made of.
+"""The file format of exports and of shared stores.
 
-A gzip file of lines (:mod:`tvmake.records.line`) after a first one that names the format. A place is defined before its
-records; each line carries its own sha256, so that of a damaged or cut file everything intact can be used.
+A gzip file of lines (:mod:`tvmake.records.line`), of which the first names the format. A context is defined before its
+records. Each line has its own sha256, so the intact lines of a damaged or truncated file can be used.
 """
 
 import gzip
@@ -18,25 +18,25 @@ from tvmake.records.line import LINE_BYTES, BadLine, Line, decode
 FORMAT = "tvmake-records"
 VERSION = 1
 HEADER_BYTES = 1000
-"""That the first line has at the most."""
+"""Maximum length of the first line."""
 
 LEVEL = 6
-"""gzip's own default: records shrink to about a tenth."""
+"""gzip's default: records shrink to about a tenth."""
 
 MOST_RATIO = 200
-"""Records compress to about a tenth. What claims to shrink this much is made to fill a disk, or to take our time."""
+"""Records compress to about a tenth. A file with a higher ratio than this is an attack on the disk or on time."""
 
 FREE_BYTES = 64 << 20
-"""Records that unpack to less are not asked how well they shrank."""
+"""Files that unpack to less are not checked for their ratio."""
 
 MOST_BAD_LINES = 100_000
-"""After so many the rest is not read."""
+"""The rest of a file with more bad lines is not read."""
 
-Numbered = tuple[int, bytes, Line | BadLine]
+NumberedLine = tuple[int, bytes, Line | BadLine]
 
 
 def write(stream: IO[bytes], lines: Iterable[bytes]) -> int:
-    """Write lines (with their breaks) to ``stream``; returns how many. Equal lines give equal bytes."""
+    """Write lines (with their breaks) to ``stream``; returns their number. Equal lines give equal bytes."""
     count = 0
     with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=LEVEL, mtime=0) as packed:
         packed.write(json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n")
@@ -46,11 +46,11 @@ def write(stream: IO[bytes], lines: Iterable[bytes]) -> int:
     return count
 
 
-def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
-    """Each line's number, bytes and what it is. Never holds more than one line, whatever the file claims to be.
+def read(stream: IO[bytes], where: str) -> Iterator[NumberedLine]:
+    """Each line's number, bytes and decoded value or error. Holds one line in memory at a time, whatever the file claims.
 
     Raises:
-        InputError: not a file of records, or one of another version.
+        InputError: not a file of records, or another version.
     """
     allowed = max(FREE_BYTES, MOST_RATIO * stream.seek(0, os.SEEK_END))
     stream.seek(0)
@@ -60,7 +60,7 @@ def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
         while True:
             number += 1
             if packed.tell() > allowed or bad > MOST_BAD_LINES:
-                yield number + 1, b"", BadLine("from here on the file is made to fill disks, or of something else")
+                yield number + 1, b"", BadLine("the file unpacks to far more than records do; the rest was not read")
                 return
             try:
                 raw = packed.readline(LINE_BYTES + 1)
@@ -68,8 +68,8 @@ def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
                     _skip_to_break(packed, allowed)
             except (OSError, EOFError, zlib.error) as error:
                 if isinstance(error, OSError) and error.errno is not None:
-                    raise  # the disk's fault, not the file's
-                yield number, b"", BadLine("the file is damaged or cut short from here on")
+                    raise  # an error of the disk, not of the file
+                yield number, b"", BadLine("the file is damaged or truncated from here on")
                 return
             if not raw:
                 return
@@ -82,7 +82,7 @@ def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
 
 
 def is_records(file: Path) -> bool:
-    """Whether a file is one of records, be it damaged or of another version."""
+    """Whether a file has the format of exported records; it may be damaged or of another version."""
     try:
         with gzip.open(file, "rb") as packed:
             return bool(json.loads(packed.readline(HEADER_BYTES))["format"] == FORMAT)
@@ -93,14 +93,14 @@ def is_records(file: Path) -> bool:
 def _check_header(packed: gzip.GzipFile, where: str) -> None:
     try:
         header = json.loads(packed.readline(HEADER_BYTES))
-        named, version = header["format"], header["version"]
+        name, version = header["format"], header["version"]
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError, TypeError, RecursionError):
-        named = version = None
-    if named != FORMAT:
-        raise InputError(where, "is no file of records", "make one with `tvmake records export`")
+        name = version = None
+    if name != FORMAT:
+        raise InputError(where, "is not a file of records", "write one with `tvmake records export`")
     if version != VERSION:
         raise InputError(
-            where, f"is of version {json.dumps(version)[:20]}, expected {VERSION}", "use the tvmake that wrote it"
+            where, f"has version {json.dumps(version)[:20]}, expected {VERSION}", "use the tvmake that wrote it"
         )
 
 

@@ -1,10 +1,10 @@
-"""A store that several machines share: what each measured, the others need not measure again.
+"""A store that several machines share, so that each candidate is measured once.
 
     <url>/<generation>/<place>/<workload>/<sha256>.jsonl.gz
 
-Object stores can neither append nor lock. So nothing is ever changed: a push adds a segment, a file of records named by
-the sha256 of its content, and the records of a workload are those of all its segments. Writers cannot get into each
-other's way, doing either twice changes nothing, and a damaged segment is recognised by its name.
+Object stores can neither append nor lock, so files never change. A push adds a segment: a file of records named by the
+sha256 of its content. The records of a workload are those of all its segments. Writers cannot conflict, repeated pushes
+and pulls change nothing, and a damaged segment does not match its name.
 """
 
 import io
@@ -20,9 +20,9 @@ from tvmake.errors import InputError
 from tvmake.records.line import ENTRIES, Line
 from tvmake.records.record import TuningContext
 from tvmake.records.sharing import portable
-from tvmake.records.sharing.exchange import place_line, workload_lines
+from tvmake.records.sharing.exchange import context_line, workload_lines
 from tvmake.records.sharing.ingest import ingest
-from tvmake.records.sharing.portable import Numbered
+from tvmake.records.sharing.portable import NumberedLine
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import reading, saving
 from tvmake.storage.files import digest_bytes, write_text
@@ -30,65 +30,67 @@ from tvmake.storage.plain_files import open_plain
 from tvmake.storage.shared_directory import Directory, open_directory
 
 SEGMENT_BYTES = 32 << 20
-"""Lines in one segment, before compression."""
+"""Bytes of lines in one segment, before compression."""
 
 LARGEST_SEGMENT = 64 << 20
-"""Larger files are not fetched: no segment gets as large, even one of a single line."""
+"""Larger files are not fetched: no segment reaches this size, even one of a single line."""
 
 _NAME = re.compile(r"([^/]+)/([0-9a-f]{64})/([0-9a-f]{64})/([0-9a-f]{64})\.jsonl\.gz")
 
 
 @dataclass
-class Exchanged:
-    """What a pull or a push did."""
+class ExchangeReport:
+    """The outcome of a pull or a push."""
 
     records: int = 0
-    """Records, verdicts and comparisons that are new where they went."""
+    """Records, verdicts and comparisons that were new at the destination."""
     segments: int = 0
     """Segments read or written."""
     refused: list[tuple[str, str]] = field(default_factory=list)
-    """Segments left out, wholly or in part: name and reason."""
+    """Segments that were refused in whole or in part: name and reason."""
 
-    def add(self, other: "Exchanged") -> None:
-        """Count another exchange in."""
+    def add(self, other: "ExchangeReport") -> None:
+        """Add the outcome of another exchange."""
         self.records += other.records
         self.segments += other.segments
         self.refused += [refusal for refusal in other.refused if refusal not in self.refused]
 
 
 class _Segment(BaseModel):
-    """A segment that was read, so that it need not be read again: it never changes."""
+    """A segment that was read before; segments never change, so it is not read again."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     digests: list[str]
     """Digests of its intact lines."""
     imported: bool
-    """They are in this store, or were when they were pulled."""
+    """The lines are in this store, or were when they were pulled."""
 
 
 class _ReadSegments(BaseModel):
-    """The segments of one workload at one URL that were read before; may be deleted."""
+    """The known segments of one workload at one URL; a cache that may be deleted."""
 
     model_config = ConfigDict(extra="forbid")
     url: str
     segments: dict[str, _Segment] = {}
 
 
-def pull(store: RecordStore, url: str, place: TuningContext, workloads: Iterable[str] | None = None) -> Exchanged:
-    """Bring the shared store's records of these workloads (of all there, by default) into this store.
+def pull(
+    store: RecordStore, url: str, context: TuningContext, workloads: Iterable[str] | None = None
+) -> ExchangeReport:
+    """Copy the shared store's records of these workloads (default: all) into this store.
 
-    Damaged segments are left out and named; poisoned lines are set aside as an import does.
+    Damaged segments are skipped and reported; bad lines are quarantined.
 
     Raises:
-        InputError: the URL is of an unknown kind.
+        InputError: the URL has an unknown scheme.
         MachineError: the shared store cannot be reached, a package for it is missing, or this store cannot be written.
     """
     remote = open_directory(url)
-    listed = _listed(remote, place)
-    outcome = Exchanged()
+    listed = _listed(remote, context)
+    outcome = ExchangeReport()
     for workload in sorted(listed) if workloads is None else workloads:
         segments = listed.get(workload, {})
-        read_segments = _load_read_segments(store, url, place, workload)
+        read_segments = _load_read_segments(store, url, context, workload)
         unread = {
             name: size
             for name, size in segments.items()
@@ -96,37 +98,39 @@ def pull(store: RecordStore, url: str, place: TuningContext, workloads: Iterable
         }
         for name, content in _intact(remote, unread, outcome):
             digests: list[str] = []
-            lines = _noting(portable.read(io.BytesIO(content), name), digests)
+            lines = _collect_digests(portable.read(io.BytesIO(content), name), digests)
             try:
-                ingested = ingest(store, lines, f"{url}: {name}", _digest_in(name), only=(place, workload))
+                ingested = ingest(store, lines, f"{url}: {name}", _digest_in(name), only=(context, workload))
             except InputError as error:
                 outcome.refused.append((name, error.problem))
                 continue
             outcome.segments += 1
-            outcome.records += ingested.fresh[place, workload]
+            outcome.records += ingested.fresh[context, workload]
             outcome.refused += [(name, f"{count}x {reason}") for reason, count in ingested.refused.items()]
             read_segments.segments[name] = _Segment(digests=digests, imported=True)
-            _save_read_segments(store, place, workload, read_segments, segments)
+            _save_read_segments(store, context, workload, read_segments, segments)
     return outcome
 
 
-def push(store: RecordStore, url: str, place: TuningContext, workloads: Iterable[str] | None = None) -> Exchanged:
-    """Add this store's records of these workloads (of all, by default) to the shared store, as far as it lacks them.
+def push(
+    store: RecordStore, url: str, context: TuningContext, workloads: Iterable[str] | None = None
+) -> ExchangeReport:
+    """Copy those of this store's records (default: of all workloads) to the shared store that it lacks.
 
     Raises:
         InputError, MachineError: as for :func:`pull`.
     """
     remote = open_directory(url)
-    listed = _listed(remote, place)
-    outcome = Exchanged()
-    for workload in store.workloads(place) if workloads is None else workloads:
+    listed = _listed(remote, context)
+    outcome = ExchangeReport()
+    for workload in store.workloads(context) if workloads is None else workloads:
         segments = listed.get(workload, {})
-        read_segments = _load_read_segments(store, url, place, workload)
+        read_segments = _load_read_segments(store, url, context, workload)
         unread = {name: size for name, size in segments.items() if name not in read_segments.segments}
         for name, content in _intact(remote, unread, outcome):
             digests: list[str] = []
             try:
-                for _ in _noting(portable.read(io.BytesIO(content), name), digests):
+                for _ in _collect_digests(portable.read(io.BytesIO(content), name), digests):
                     pass
             except InputError as error:
                 outcome.refused.append((name, error.problem))
@@ -135,26 +139,26 @@ def push(store: RecordStore, url: str, place: TuningContext, workloads: Iterable
         shared = {
             digest for name, segment in read_segments.segments.items() if name in segments for digest in segment.digests
         }
-        missing = [line for line in workload_lines(store, place, workload) if line.digest not in shared]
+        missing = [line for line in workload_lines(store, context, workload) if line.digest not in shared]
         for lines in _portions(missing):
-            content = _packed([place_line(place), *(line.raw + b"\n" for line in lines)])
-            name = f"{_directory(place)}/{workload}/{digest_bytes(content)}.jsonl.gz"
+            content = _packed([context_line(context), *(line.raw + b"\n" for line in lines)])
+            name = f"{_directory(context)}/{workload}/{digest_bytes(content)}.jsonl.gz"
             remote.write(name, content)
             segments[name] = len(content)
-            # What is pushed from here is here.
+            # The pushed lines come from this store.
             read_segments.segments[name] = _Segment(digests=[line.digest for line in lines], imported=True)
             outcome.segments += 1
             outcome.records += sum(line.kind in ENTRIES for line in lines)
         if unread or missing:
-            _save_read_segments(store, place, workload, read_segments, segments)
+            _save_read_segments(store, context, workload, read_segments, segments)
     return outcome
 
 
-def places(url: str, generation: str, outcome: Exchanged) -> list[TuningContext]:
-    """The places that a shared store has records for, of one TVM generation.
+def contexts(url: str, generation: str, outcome: ExchangeReport) -> list[TuningContext]:
+    """The contexts for which a shared store has records, for one TVM generation.
 
     Args:
-        outcome: gets the segments that do not say what they should.
+        outcome: receives the damaged segments.
 
     Raises:
         InputError, MachineError: as for :func:`pull`.
@@ -164,15 +168,15 @@ def places(url: str, generation: str, outcome: Exchanged) -> list[TuningContext]
     for name, size in sorted(remote.files(generation).items()):
         if (parts := _NAME.fullmatch(name)) and parts[1] == generation:
             segments.setdefault(parts[2], {})[name] = size
-    found = (_place_in(remote, digest, names, outcome) for digest, names in segments.items())
+    found = (_context_in(remote, digest, names, outcome) for digest, names in segments.items())
     return sorted(
-        (place for place in found if place is not None and place.generation == generation),
-        key=lambda place: place.digest,
+        (context for context in found if context is not None and context.generation == generation),
+        key=lambda context: context.digest,
     )
 
 
-def _place_in(remote: Directory, digest: str, names: dict[str, int], outcome: Exchanged) -> TuningContext | None:
-    """The place as the first of its segments defines it that is intact."""
+def _context_in(remote: Directory, digest: str, names: dict[str, int], outcome: ExchangeReport) -> TuningContext | None:
+    """The context, as defined by the first intact segment."""
     for name, size in names.items():
         for _, content in _intact(remote, {name: size}, outcome):
             try:
@@ -184,42 +188,42 @@ def _place_in(remote: Directory, digest: str, names: dict[str, int], outcome: Ex
     return None
 
 
-def _directory(place: TuningContext) -> str:
-    return f"{place.generation}/{place.digest}"
+def _directory(context: TuningContext) -> str:
+    return f"{context.generation}/{context.digest}"
 
 
 def _digest_in(name: str) -> str:
     return name[-len(".jsonl.gz") - 64 : -len(".jsonl.gz")]
 
 
-def _listed(remote: Directory, place: TuningContext) -> dict[str, dict[str, int]]:
-    """Segments of each workload, with their sizes; files with other names are not ours."""
-    found: dict[str, dict[str, int]] = {}
-    for name, size in sorted(remote.files(_directory(place)).items()):
+def _listed(remote: Directory, context: TuningContext) -> dict[str, dict[str, int]]:
+    """Segments of each workload, with their sizes; files with other names are ignored."""
+    segments: dict[str, dict[str, int]] = {}
+    for name, size in sorted(remote.files(_directory(context)).items()):
         parts = _NAME.fullmatch(name)
         if parts:
-            found.setdefault(parts[3], {})[name] = size
-    return found
+            segments.setdefault(parts[3], {})[name] = size
+    return segments
 
 
-def _intact(remote: Directory, names: dict[str, int], outcome: Exchanged) -> Iterator[tuple[str, bytes]]:
-    fitting = []
+def _intact(remote: Directory, names: dict[str, int], outcome: ExchangeReport) -> Iterator[tuple[str, bytes]]:
+    acceptable = []
     for name, size in names.items():
         if size > LARGEST_SEGMENT:
             outcome.refused.append((name, f"is larger than {LARGEST_SEGMENT >> 20} MiB"))
         else:
-            fitting.append(name)
-    for name, content in remote.read(fitting):
+            acceptable.append(name)
+    for name, content in remote.read(acceptable):
         if content is None:
-            continue  # removed since it was listed
+            continue  # deleted since the listing
         if digest_bytes(content) != _digest_in(name):
             outcome.refused.append((name, "differs from the sha256 in its name"))
         else:
             yield name, content
 
 
-def _noting(lines: Iterable[Numbered], digests: list[str]) -> Iterator[Numbered]:
-    """Pass lines on, and note the digests of the intact ones."""
+def _collect_digests(lines: Iterable[NumberedLine], digests: list[str]) -> Iterator[NumberedLine]:
+    """Yield the lines, and append the digests of the intact ones to ``digests``."""
     for number, raw, found in lines:
         if isinstance(found, Line):
             digests.append(found.digest)
@@ -245,14 +249,14 @@ def _portions(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield portion
 
 
-def _read_segments_path(store: RecordStore, url: str, place: TuningContext, workload: str) -> Path:
-    return store.journal(place, workload).directory / "shared" / f"{digest_bytes(url.encode())[:16]}.json"
+def _read_segments_path(store: RecordStore, url: str, context: TuningContext, workload: str) -> Path:
+    return store.journal(context, workload).directory / "shared" / f"{digest_bytes(url.encode())[:16]}.json"
 
 
-def _load_read_segments(store: RecordStore, url: str, place: TuningContext, workload: str) -> _ReadSegments:
-    path = _read_segments_path(store, url, place, workload)
-    if not store.journal(place, workload).path.exists():
-        return _ReadSegments(url=url)  # the records were deleted, and can be had again
+def _load_read_segments(store: RecordStore, url: str, context: TuningContext, workload: str) -> _ReadSegments:
+    path = _read_segments_path(store, url, context, workload)
+    if not store.journal(context, workload).path.exists():
+        return _ReadSegments(url=url)  # the local records were deleted and must be pulled again
     try:
         with reading(path), open_plain(path) as file:
             read_segments = _ReadSegments.model_validate_json(file.read())
@@ -262,9 +266,9 @@ def _load_read_segments(store: RecordStore, url: str, place: TuningContext, work
 
 
 def _save_read_segments(
-    store: RecordStore, place: TuningContext, workload: str, read_segments: _ReadSegments, segments: dict[str, int]
+    store: RecordStore, context: TuningContext, workload: str, read_segments: _ReadSegments, segments: dict[str, int]
 ) -> None:
     kept = {name: segment for name, segment in read_segments.segments.items() if name in segments}
-    path = _read_segments_path(store, read_segments.url, place, workload)
+    path = _read_segments_path(store, read_segments.url, context, workload)
     with saving(path):
         write_text(path, json.dumps(_ReadSegments(url=read_segments.url, segments=kept).model_dump()))

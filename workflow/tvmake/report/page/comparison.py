@@ -1,4 +1,4 @@
-"""What each variant's latency is compared with: the same untuned, the original framework, the run before."""
+"""Comparisons of a variant's latency: untuned, the original framework, the previous run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What one variant is compared with; None where there is no such thing."""
+    """The comparisons of one variant; None if there is none."""
 
     row: SummaryRow
     untuned: Speedup | None = None
@@ -49,7 +49,7 @@ class Comparison:
     @property
     def words(self) -> list[str]:
         """All comparisons, a phrase each."""
-        return [each for each in (self.untuned.words() if self.untuned else "", self._baseline, self.change) if each]
+        return [words for words in (self.untuned.words() if self.untuned else "", self._baseline, self.change) if words]
 
     @property
     def _baseline(self) -> str:
@@ -71,22 +71,22 @@ def factor_words(factor: float) -> str:
 def comparisons(
     summary: Summary, results: Sequence[VariantResults], runs: Sequence[Summary] = ()
 ) -> Mapping[str, Comparison]:
-    """What every measured variant is compared with, by the variants' names.
+    """The comparisons of every measured variant, by variant name.
 
     Args:
         summary: the run.
-        results: what it was made from.
-        runs: earlier ones of the same results, the oldest first.
+        results: the run's results.
+        runs: earlier runs of the same results, the oldest first.
     """
-    made = {name_of(result): result for result in results}
+    results_by_name = {name_of(result): result for result in results}
     twins = untuned_twins(results)
     rows = {row.variant: row for row in summary.rows}
     found = {}
     for name, row in rows.items():
-        if row.p50_ms is None or name not in made:
+        if row.p50_ms is None or name not in results_by_name:
             continue
         twin = twins.get(name)
-        speedup = _speedup(rows[name_of(twin)], twin, made[name]) if twin else None
+        speedup = _speedup(rows[name_of(twin)], twin, results_by_name[name]) if twin else None
         before = measurements(row, runs)
         at, previous = before[-1] if before else ("", None)
         change = _change(row, previous, summary) if previous else ""
@@ -100,7 +100,7 @@ def name_of(result: VariantResults) -> str:
 
 
 def headlines(summary: Summary, compared: Mapping[str, Comparison]) -> list[tuple[str, str]]:
-    """For each model what to know first: the best of its variants, and what tuning gained."""
+    """The headline of each model: its best variant, and the gain of tuning."""
     found = []
     for model in dict.fromkeys(row.model for row in summary.rows):
         rows = [row for row in summary.rows if row.model == model]
@@ -150,7 +150,7 @@ def _change(row: SummaryRow, previous: SummaryRow, summary: Summary) -> str:
     moved = quantities.change(found.ratio)
     match found.latency:
         case "slower" | "faster":
-            return f"{moved}, {found.latency} than in the run before"
+            return f"{moved}, {found.latency} than in the previous run"
         case "same":
             return f"{moved}, within noise of the run before"
         case _:

@@ -43,7 +43,7 @@ def render_diff(diff: SummaryDiff, old: Summary, new: Summary) -> str:
         diff=diff,
         bars=[_bar(variant, extent) for variant in diff.variants if variant.ratio is not None],
         columns=COLUMNS,
-        groups=[(place, name) for place, (name, _) in enumerate(COLUMNS) if name in GROUPS],
+        groups=[(number, name) for number, (name, _) in enumerate(COLUMNS) if name in GROUPS],
         rows=[_cells(variant) for variant in diff.variants],
         changes=[(variant.variant, variant.is_worse, variant.changes) for variant in diff.variants if variant.changes],
     )
@@ -51,12 +51,10 @@ def render_diff(diff: SummaryDiff, old: Summary, new: Summary) -> str:
 
 def _verdict(diff: SummaryDiff) -> str:
     counts = Counter(variant.latency for variant in diff.variants)
-    words = [f"{counts[each]} {each}" for each in ("slower", "faster", "same", "not comparable", "not measured")
-             if counts[each]]  # fmt: skip
+    words = [f"{counts[verdict]} {verdict}" for verdict in ("slower", "faster", "same", "not comparable", "not measured")
+             if counts[verdict]]  # fmt: skip
     worse = sum(variant.is_worse for variant in diff.variants)
-    return (
-        ", ".join([*words, *([f"{worse} worse in what they were to achieve"] if worse else [])]) or "Nothing to compare"
-    )
+    return ", ".join([*words, *([f"{worse} worse in their goals"] if worse else [])]) or "Nothing to compare"
 
 
 def _run(summary: Summary) -> str:

@@ -24,7 +24,7 @@ _START = FRAME[: FRAME.index("\n")].encode()
 class Cell:
     """A cell of a table; numeric ones sort by ``value``, an absent value last.
 
-    ``kind`` is a CSS class, ``mark`` says why the figure is to be taken with care.
+    ``kind`` is a CSS class, ``mark`` the reason why the figure is uncertain.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Where a variant's time goes, kernel by kernel, and how its kernels were found."""
+"""The time of a variant's kernels, and how they were scheduled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from tvmake.report.results import VariantResults
 CURVES = 10
 """Kernels drawn a variant: the heaviest."""
 RUNTIME = "vm."
-"""How the names of what is no kernel begin in a profile."""
+"""The prefixes of profile entries that are not kernels."""
 
 
 @dataclass(frozen=True)
 class KernelMap:
-    """A variant's treemap; ``untuned`` says how much of the time tuning could still improve."""
+    """A variant's treemap; ``untuned`` describes the share of the time that tuning could improve."""
 
     title: str
     svg: Markup
@@ -78,17 +78,17 @@ def kernel_map(result: VariantResults) -> KernelMap | None:
     title = name_of(result)
     return KernelMap(
         title,
-        treemap_svg(cells, f"Share of each kernel in a run of {title}; the table of kernels below holds the figures"),
+        treemap_svg(cells, f"Share of each kernel in a run of {title}; the table of kernels below has the figures"),
         f"{total:.1%} of the time, in {named}{more}." if untuned else "",
     )
 
 
 def search(result: VariantResults, twin: VariantResults | None) -> Search | None:
-    """The tuning curves of a variant that has some.
+    """The tuning curves of a variant.
 
     Args:
         result: the tuned variant.
-        twin: the untuned one that it is compared with.
+        twin: the untuned variant for comparison.
     """
     kernels = drawn(result.best.kernels) if result.best else []
     if not kernels:

@@ -107,17 +107,17 @@ def render_page(
 
     Args:
         summary: the rows to show.
-        results: what ``summary`` was made from; none of variants that were not made.
+        results: the run's results; variants that were not built have none.
         title: the page's heading.
-        directory: the results directory, as commands name it.
+        directory: the results directory, as in commands.
         runs: earlier runs of the same results, the oldest first.
     """
-    made = {name_of(result): result for result in results}
+    results_by_name = {name_of(result): result for result in results}
     compared = comparisons(summary, results, runs)
     twins = untuned_twins(results)
     entries = [
-        _entry(place, row, made.get(row.variant), compared.get(row.variant), directory)
-        for place, row in enumerate(summary.rows, 1)
+        _entry(number, row, results_by_name.get(row.variant), compared.get(row.variant), directory)
+        for number, row in enumerate(summary.rows, 1)
     ]
     return render(
         PAGE,
@@ -129,7 +129,7 @@ def render_page(
         cache=cache_text(summary.cache) if summary.cache else "",
         counts=sorted(Counter(row.verdict for row in summary.rows).items()),
         headlines=headlines(summary, compared),
-        panels=[_panel(model, rows, made) for model, rows in _by_model(compared)],
+        panels=[_panel(model, rows, results_by_name) for model, rows in _by_model(compared)],
         has_baseline=any(row.baseline_ms is not None for row in summary.rows),
         plots=[
             *(plot for model, rows in _by_model(compared) for plot in _plots(model, rows)),
@@ -143,7 +143,7 @@ def render_page(
         columns=COLUMNS,
         compiled_columns=COMPILED_COLUMNS,
         failed_columns=FAILED_COLUMNS,
-        groups=[(place, name) for place, (name, _) in enumerate(COLUMNS) if name in GROUPS],
+        groups=[(number, name) for number, (name, _) in enumerate(COLUMNS) if name in GROUPS],
         maps=[found for result in results if (found := kernel_map(result))],
         searches=[curves for result in results if (curves := search(result, twins.get(name_of(result))))],
         curves=CURVES,
@@ -153,19 +153,21 @@ def render_page(
 
 
 def _axes(summary: Summary) -> str:
-    """``2 models × 3 precisions × 1 target``: what the variants are combinations of."""
+    """``2 models × 3 precisions × 1 target``: the combinations of the variants."""
     names = ("model", "precision", "target")
     counts = [(len({getattr(row, name) for row in summary.rows}), name) for name in names]
     return " × ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)
 
 
 def _by_model(compared: Mapping[str, Comparison]) -> list[tuple[str, list[Comparison]]]:
-    models = dict.fromkeys(each.row.model for each in compared.values())
-    return [(model, [each for each in compared.values() if each.row.model == model]) for model in models]
+    models = dict.fromkeys(comparison.row.model for comparison in compared.values())
+    return [
+        (model, [comparison for comparison in compared.values() if comparison.row.model == model]) for model in models
+    ]
 
 
 def _panel(model: str, rows: Sequence[Comparison], made: Mapping[str, VariantResults]) -> Panel:
-    bars = [(each, _bar(each, made[each.row.variant])) for each in rows]
+    bars = [(row, _bar(row, made[row.row.variant])) for row in rows]
     extent = max(bar.extent for _, bar in bars)
     return Panel(
         model,
@@ -204,7 +206,7 @@ def _noise(row: SummaryRow) -> str:
 def _plots(model: str, compared: Sequence[Comparison]) -> list[Plot]:
     """Latency against accuracy and against size, where variants differ in them."""
     found = []
-    rows = [each.row for each in compared if each.row.p50_ms]
+    rows = [comparison.row for comparison in compared if comparison.row.p50_ms]
     if len(rows) < 2:
         return []
     by_top1 = all(row.top1 is not None for row in rows) and len({row.top1 for row in rows}) > 1
@@ -214,14 +216,14 @@ def _plots(model: str, compared: Sequence[Comparison]) -> list[Plot]:
         text = (lambda value: quantities.share(value, 1)) if by_top1 else quantities.level
         points = [_point(row, value) for row, value in zip(rows, accuracies, strict=True) if value is not None]
         svg = pareto_svg(
-            points, f"{model}: latency against {name}; the table of variants holds the figures", _ms, text,
+            points, f"{model}: latency against {name}; the table of variants has the figures", _ms, text,
             higher_is_better=True,
         )  # fmt: skip
         found.append(Plot(f"{model}: {name}", svg))
     if all(row.package_bytes for row in rows) and len({row.package_bytes for row in rows}) > 1:
         points = [_point(row, float(row.package_bytes or 0)) for row in rows]
         svg = pareto_svg(
-            points, f"{model}: latency against the package's size; the table of variants holds the figures", _ms,
+            points, f"{model}: latency against the package's size; the table of variants has the figures", _ms,
             lambda value: quantities.size(round(value)), higher_is_better=False,
         )  # fmt: skip
         found.append(Plot(f"{model}: size of the package", svg))
@@ -231,7 +233,11 @@ def _plots(model: str, compared: Sequence[Comparison]) -> list[Plot]:
 def _precision_plot(result: VariantResults) -> list[Plot]:
     """The candidates among which the precisions of layers were chosen."""
     choice = result.precision
-    able = [one for one in choice.candidates if one.is_measured and one.sqnr_db is not None] if choice else []
+    able = (
+        [candidate for candidate in choice.candidates if candidate.is_measured and candidate.sqnr_db is not None]
+        if choice
+        else []
+    )
     if choice is None or len(able) < 2:
         return []
     points = [
@@ -244,7 +250,7 @@ def _precision_plot(result: VariantResults) -> list[Plot]:
         for one in able
     ]
     title = f"{name_of(result)}: precisions of layers"
-    name = f"{title}, latency against SQNR; the variant's table of candidates holds figures and reasons"
+    name = f"{title}, latency against SQNR; the variant's table of candidates has figures and reasons"
     return [Plot(title, pareto_svg(points, name, _ms, quantities.level, higher_is_better=True))]
 
 
@@ -273,9 +279,9 @@ def _history_line(row: SummaryRow, runs: Sequence[Summary]) -> HistoryLine | Non
 
 
 def _entry(
-    place: int, row: SummaryRow, result: VariantResults | None, compared: Comparison | None, directory: str
+    number: int, row: SummaryRow, result: VariantResults | None, compared: Comparison | None, directory: str
 ) -> Entry:
-    anchor = f"variant-{place}"
+    anchor = f"variant-{number}"
     return Entry(
         row=row,
         anchor=anchor,

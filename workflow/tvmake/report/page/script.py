@@ -1,6 +1,6 @@
-"""The pages' script: sorting, filtering and grouping of the table, copying, opening what a link leads to or a printer prints.
+"""The pages' script: sorting, filtering and grouping of the table, copying, opening linked and printed sections.
 
-Without it the page shows all the same.
+The page works without it too.
 """
 
 SCRIPT = """
@@ -72,15 +72,15 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 const reveal = () => {
-  const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (place instanceof HTMLDetailsElement) place.open = true;
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target instanceof HTMLDetailsElement) target.open = true;
 };
 addEventListener("hashchange", reveal);
 addEventListener("beforeprint", () => {
-  for (const each of document.querySelectorAll("details:not([open])")) { each.open = true; each.dataset.printed = ""; }
+  for (const section of document.querySelectorAll("details:not([open])")) { section.open = true; section.dataset.printed = ""; }
 });
 addEventListener("afterprint", () => {
-  for (const each of document.querySelectorAll("details[data-printed]")) { each.open = false; delete each.dataset.printed; }
+  for (const section of document.querySelectorAll("details[data-printed]")) { section.open = false; delete section.dataset.printed; }
 });
 reveal();
 """

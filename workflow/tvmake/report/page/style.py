@@ -1,4 +1,4 @@
-"""The pages' style sheet; a Python module, so that the workflow sees when it changes."""
+"""The pages' style sheet; a Python module, so that code fingerprints include it."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --muted: #59636e; --paper: #ffffff; --panel: #f6f8fa; --grid: #d1d9e0;

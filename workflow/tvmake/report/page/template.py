@@ -1,4 +1,4 @@
-"""The pages' templates; a Python module, so that the workflow sees when they change."""
+"""The pages' templates; a Python module, so that code fingerprints include them."""
 
 FRAME = """<!doctype html>
 <html lang="en">
@@ -55,7 +55,7 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 {% for panel in panels %}<figure><h3>{{ panel.model }}</h3>
 {% for bar in panel.bars %}<div class="bar-row"><span>{{ bar.label }}</span>{{ bar.svg }}<span class="value">{{ bar.value }} ms{% if bar.noisy %} <abbr class="noisy" title="{{ bar.noisy }}">~<span class="hidden">noisy</span></abbr>{% endif %}</span><span class="words note">{{ bar.words }}</span></div>
 {% endfor %}</figure>
-{% endfor %}<p class="note">Bar: median, from 0; green where tuned, red where goals are missed. Whisker: where nine runs out of ten lie. Dashed: the run before.{% if has_baseline %} Red line: the original framework.{% endif %} ~: noisy.</p>
+{% endfor %}<p class="note">Bar: median, from 0; green where tuned, red where goals are missed. Whisker: the interval of nine out of ten runs. Dashed: the previous run.{% if has_baseline %} Red line: the original framework.{% endif %} ~: noisy.</p>
 </section>{% endif %}
 {% if plots %}<section aria-labelledby="tradeoff">
 <h2 id="tradeoff">Latency against accuracy and size</h2>
@@ -71,14 +71,14 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 <ul>{% for entry in missed %}{% for line in entry.missed %}<li><a href="#{{ entry.anchor }}">{{ entry.row.variant }}</a>: <span class="fail">{{ line }}</span></li>{% endfor %}{% endfor %}</ul>{% endif %}
 </section>{% endif %}
 {% if compiled %}<section aria-labelledby="compiled">
-<h2 id="compiled">Made and not run</h2>
+<h2 id="compiled">Built but not run</h2>
 <p class="note">Their targets have no device.</p>
-{% call region("Packages that were made and not run") %}{% call sortable("packages", compiled_columns) %}
+{% call region("Packages that were built but not run") %}{% call sortable("packages", compiled_columns) %}
 {% for entry in compiled %}{{ cells(entry.cells) }}{% endfor %}{% endcall %}{% endcall %}
 </section>{% endif %}
 {% if failed %}<section aria-labelledby="failed">
-<h2 id="failed">Failed and not made</h2>
-{% call region("Variants that were not made") %}{% call sortable("failures", failed_columns) %}
+<h2 id="failed">Failed and not built</h2>
+{% call region("Variants that were not built") %}{% call sortable("failures", failed_columns) %}
 {% for entry in failed %}{{ cells(entry.cells) }}{% endfor %}{% endcall %}{% endcall %}
 </section>{% endif %}
 {% if maps %}<section aria-labelledby="kernels">
@@ -90,13 +90,13 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 </section>{% endif %}
 {% if searches %}<section aria-labelledby="tuning">
 <h2 id="tuning">Tuning</h2>
-<p class="note">The best rate found after so many trials, for the {{ curves }} kernels with most work. Dashed: the same kernel in the untuned variant.</p>
+<p class="note">The best rate by number of trials, for the {{ curves }} kernels with most work. Dashed: the same kernel in the untuned variant.</p>
 {% for search in searches %}<details{% if loop.first %} open{% endif %}><summary>{{ search.title }}</summary>
 <div class="curves">{% for curve in search.curves %}<figure><figcaption><code>{{ curve.name }}</code><span>{{ curve.rate }} GFLOPS</span></figcaption>{{ curve.svg }}<figcaption class="note"><span>{{ curve.gain }}</span><span>{{ curve.trials }} trials</span></figcaption></figure>{% endfor %}</div></details>{% endfor %}
 </section>{% endif %}
 {% if history %}<section aria-labelledby="history">
 <h2 id="history">Earlier runs</h2>
-<p class="note">The median of each measurement that is kept. <code>tvmake diff {{ results }}/history/FILE {{ results }} --html diff.html</code> compares two runs in full.</p>
+<p class="note">The median of each stored measurement. <code>tvmake diff {{ results }}/history/FILE {{ results }} --html diff.html</code> compares two runs in full.</p>
 <div class="curves">{% for line in history %}<figure><figcaption><span>{{ line.variant }}</span><span>{{ line.last }} ms</span></figcaption>{{ line.svg }}<figcaption class="note"><span>since {{ line.since }}</span><span>{{ line.change }}</span></figcaption></figure>{% endfor %}</div>
 </section>{% endif %}
 <section aria-labelledby="details">
@@ -138,7 +138,7 @@ DIFF = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 <h2 id="latency">Latency, old and new</h2>
 <figure>{% for bar in bars %}<div class="bar-row"><span>{{ bar.label }}</span>{{ bar.svg }}<span class="value">{{ bar.value }}</span><span class="words note">{{ bar.words }}</span></div>
 {% endfor %}</figure>
-<p class="note">Bar: the new latency as a share of the old one, which is the dashed line. Whisker: how far it may be off by noise alone.</p>
+<p class="note">Bar: the new latency as a share of the old one, which is the dashed line. Whisker: its confidence interval.</p>
 </section>{% endif %}
 <section aria-labelledby="variants">
 <h2 id="variants">Variants</h2>
@@ -147,7 +147,7 @@ DIFF = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 {% for row in rows %}{{ cells(row) }}{% endfor %}{% endcall %}{% endcall %}{% else %}<p>No variant is in both runs.</p>{% endif %}
 </section>
 {% if changes %}<section aria-labelledby="changes">
-<h2 id="changes">What else changed</h2>
+<h2 id="changes">Other changes</h2>
 <ul>{% for variant, is_worse, lines in changes %}<li>{{ variant }}: <span{% if is_worse %} class="fail"{% endif %}>{{ lines | join("; ") }}</span></li>{% endfor %}</ul>
 </section>{% endif %}
 {% for name, found in (("Only in the new run", diff.added), ("Only in the old run", diff.removed)) if found %}<section aria-label="{{ name }}">

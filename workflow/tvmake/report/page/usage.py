@@ -18,7 +18,7 @@ CPP_TYPES = {
     "bool": "uint8_t",
 }
 BITS = {"float16": "uint16_t", "bfloat16": "uint16_t"}
-"""Types that C++ lacks, by the integers that hold their bits."""
+"""Types that C++ lacks, by the integer types of the same size."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def usages(manifest: Manifest, package: str, device: str | None) -> list[Usage]:
 
 
 def _python(inputs: tuple[TensorSpec, ...], package: str) -> str:
-    arrays = ", ".join(f"{one.name!r}: numpy.zeros({_extents(one)!r}, {one.dtype!r})" for one in inputs)
+    arrays = ", ".join(f"{tensor.name!r}: numpy.zeros({_extents(tensor)!r}, {tensor.dtype!r})" for tensor in inputs)
     return (
         "import numpy\nimport tvmake\n\n"
         f"package = tvmake.open({package!r})\n"
@@ -66,16 +66,16 @@ def _cpp(inputs: tuple[TensorSpec, ...], package: str, device: str) -> str:
         "",
         f"auto package = tvmake::Package::Load({json.dumps(directory)}, {json.dumps(device)});",
     ]
-    for number, one in enumerate(inputs):
-        extents = _extents(one)
+    for number, tensor in enumerate(inputs):
+        extents = _extents(tensor)
         count = " * ".join(map(str, extents)) or "1"
-        kind = CPP_TYPES.get(one.dtype) or f"{BITS.get(one.dtype, 'uint8_t')} /* {one.dtype} */"
+        kind = CPP_TYPES.get(tensor.dtype) or f"{BITS.get(tensor.dtype, 'uint8_t')} /* {tensor.dtype} */"
         shape = ", ".join(map(str, extents))
         lines.append(f"std::vector<{kind}> input{number}({count});")
-        lines.append(f"package.SetInput({json.dumps(one.name)}, input{number}.data(), {{{shape}}});")
+        lines.append(f"package.SetInput({json.dumps(tensor.name)}, input{number}.data(), {{{shape}}});")
     return "\n".join([*lines, "package.Run();", "tvmake::Tensor output = package.Output(0);"])
 
 
 def _extents(tensor: TensorSpec) -> tuple[int, ...]:
-    """The shape, with 1 for what is left open."""
+    """The shape, with 1 for dynamic dimensions."""
     return tuple(extent if isinstance(extent, int) else 1 for extent in tensor.shape)

@@ -14,7 +14,7 @@ from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 from tvmake.stages.package.build import build_request
 from tvmake.stages.results.validate import metric_files
 from tvmake.stages.user_files import user_files
-from tvmake.storage.temporary import kept_directory, temporary_directory
+from tvmake.storage.temporary import resumable_directory, temporary_directory
 from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def choose_precision(
     with temporary_directory("tvmake-precisions-") as directory, ExitStack() as until_saved:
         place = directory
         if frozen is None:
-            place = until_saved.enter_context(kept_directory(choices_root(), _key(inputs, request)))
+            place = until_saved.enter_context(resumable_directory(choices_root(), _key(inputs, request)))
         kept = Kept(place)
         if kept.count:
             print(f"an earlier run was interrupted: going on with {kept.count} of its builds and measurements")

@@ -110,12 +110,12 @@ def _pick(
     context: TuningContext,
     checker: Checker,
 ) -> BestKernel:
-    from tvmake.records.preference import latency_ms, preferred
+    from tvmake.records.preference import latency_ms, sort_by_preference
     from tvmake.tune.receipts import curve
 
     wrong = sum(record.outcome == "wrong_output" for record in stored)
     chosen: StoredRecord | None = None
-    for record in preferred(stored, comparison):
+    for record in sort_by_preference(stored, comparison):
         if wrong >= MOST_WRONG:
             break
         if record.verdict is None:

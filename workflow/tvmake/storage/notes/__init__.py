@@ -1,1 +1,1 @@
-"""What tvmake notes for itself in a project: what jobs read and made, digests, listings, directories of its own."""
+"""tvmake's notes on a project: inputs and outputs of jobs, digests, listings, its own directories."""

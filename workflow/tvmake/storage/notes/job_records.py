@@ -19,7 +19,7 @@ from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import digest_bytes, digest_file
 from tvmake.storage.notes.known_digests import KnownDigests, digest_of, stamp_of
 from tvmake.storage.notes.state_file import read_note, read_state, remove_note, state_in, write_state
-from tvmake.storage.permissions import DENIED, how_to_permit, unreadable
+from tvmake.storage.permissions import DENIED, how_to_permit, unreadable_error
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
 FORM = 2
@@ -60,16 +60,18 @@ class JobRecord:
 
 
 @contextmanager
-def recorded(inputs: Iterable[Path], outputs: Iterable[Path], invocation: Invocation = Invocation()) -> Iterator[None]:
-    """Record what is read and made inside this block, if it ends without an error.
+def record_job(
+    inputs: Iterable[Path], outputs: Iterable[Path], invocation: Invocation = Invocation()
+) -> Iterator[None]:
+    """Record the inputs and outputs of the work in this block, if it ends without an error.
 
     Args:
-        inputs: files and directories that the job reads; those that are results have to be as they were made.
-        outputs: files and directories that are made.
+        inputs: files and directories that the job reads; results among them must be unaltered.
+        outputs: files and directories that the job writes.
         invocation: how the job is run.
 
     Raises:
-        InputError: an input is the result of a job, and is not as that job left it; or it cannot be read.
+        InputError: an input is an altered result of another job, or cannot be read.
         MachineError: the record cannot be written.
     """
     read, made = [path for path in inputs if path.exists()], list(outputs)
@@ -91,7 +93,7 @@ def recorded(inputs: Iterable[Path], outputs: Iterable[Path], invocation: Invoca
         ended=time.time(),
     )
     for path in made:
-        # Aside: every writer lists the directory that it writes in, and there are thousands of records.
+        # In another directory: every writer lists its directory, and there are thousands of records.
         write_state(record_file(str(path)), FORM, asdict(record), aside=SNAKEMAKE_STATE)
 
 
@@ -105,7 +107,7 @@ def _state(path: Path, of_file: Callable[[Path | str], str]) -> tuple[str, str]:
     try:
         return stamp_of(path), digest_of(path, of_file)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
 def _check(path: Path, digest: str) -> None:
@@ -113,13 +115,13 @@ def _check(path: Path, digest: str) -> None:
     if record and record.outputs.get(str(path), digest) != digest:
         raise InputError(
             str(path),
-            "not as it was made: the job that makes it left another content",
-            "`tvmake make` makes it again; with snakemake itself, remove the file first",
+            "altered: its content differs from what its job wrote",
+            "`tvmake make` rebuilds it; with snakemake itself, remove the file first",
         )
 
 
 def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | None:
-    """The record of the job that makes ``outputs``; None where one of them has none, or a damaged one.
+    """The record of the job that writes ``outputs``; None if a record is missing or damaged.
 
     Args:
         outputs: some or all that the job makes, as it was given them.
@@ -134,13 +136,13 @@ def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | Non
 
 
 def forget(outputs: Iterable[str]) -> None:
-    """Remove the records of outputs, which do not count as made then."""
+    """Remove the records of outputs, which then count as not built."""
     for name in outputs:
         remove_note(record_file(name))
 
 
 def has_job_records(project: Path = Path()) -> bool:
-    """Whether jobs that ran in a directory have left records."""
+    """Whether a directory has records of jobs."""
     return (project / RECORDS).is_dir() and any((project / RECORDS).iterdir())
 
 
@@ -190,13 +192,13 @@ def _text(file: str) -> str:
 
 
 def _record(note: str) -> JobRecord | None:
-    kept = state_in(note, FORM)
+    fields = state_in(note, FORM)
     try:
         values: dict[str, Any] = {
-            name: {str(key): str(value) for key, value in kept[name].items()}
+            name: {str(key): str(value) for key, value in fields[name].items()}
             for name in ("inputs", "outputs", "parameters")
         }
-        values |= {name: str(kept[name]) for name in ("options", "code", "command")}
-        return JobRecord(**values, began=float(kept["began"]), ended=float(kept["ended"]))
+        values |= {name: str(fields[name]) for name in ("options", "code", "command")}
+        return JobRecord(**values, began=float(fields["began"]), ended=float(fields["ended"]))
     except (TypeError, KeyError, AttributeError, ValueError):
         return None

@@ -1,7 +1,7 @@
-"""Digests of files that have not changed since they were last read, so that big ones are not read again.
+"""Digests of files that are unchanged since they were last read, so that large files are not read again.
 
-As git does for its working tree: a file with the same inode, size and times is taken for the same file. The time of
-change of the inode is among them, which neither ``touch`` nor ``cp -p`` nor a move can set.
+As in git's index, a file with the same inode, size and times counts as unchanged. The times include the inode's change
+time, which ``touch``, ``cp -p`` and moves cannot set.
 """
 
 import os
@@ -15,12 +15,12 @@ from tvmake.storage.files import canonical_json, digest_bytes, digest_file
 from tvmake.storage.notes.state_file import read_state, write_state
 
 SETTLED_NS = 2_000_000_000
-"""A file that changed more recently may change again within one tick of its file system's clock (FAT's has two seconds)."""
+"""A file that changed more recently may change again within one tick of its file system's clock (two seconds on FAT)."""
 
 DIGESTS = SNAKEMAKE_STATE / "tvmake-digests.json"
 
 FORM = 1
-"""Of the file of known digests; another one is not read."""
+"""Version of the file's format; files of other versions are ignored."""
 
 Stamp = tuple[int, int, int, int]
 
@@ -29,7 +29,7 @@ class KnownDigests:
     """Digests by path, in memory and in one file.
 
     Args:
-        file: where they are kept from one run to the next; what is damaged there is not used.
+        file: the file that keeps them between runs; damaged entries are ignored.
     """
 
     def __init__(self, file: Path = DIGESTS):
@@ -38,7 +38,7 @@ class KnownDigests:
         self._known = dict(self._kept)
 
     def digest(self, path: Path | str) -> str:
-        """sha256 of a file's content, as hex; of a directory, of the names and contents of the files in it.
+        """sha256 of a file's content, as hex; of a directory, over the names and contents of its files.
 
         Raises:
             OSError: the file cannot be read.
@@ -46,19 +46,19 @@ class KnownDigests:
         return digest_of(path, self._of_file)
 
     def has(self, path: Path | str, digest: str) -> bool:
-        """Whether a file or directory is there and has this digest (:func:`has_digest`)."""
+        """Whether a file or directory exists with this digest (:func:`has_digest`)."""
         return has_digest(path, digest, self._of_file)
 
     def save(self) -> None:
-        """Keep what is known; a directory that cannot be written only costs reading the files again."""
+        """Write the digests; without write access, the files are read again next time."""
         if self._known == self._kept:
             return
-        there = {name: known for name, known in self._known.items() if os.path.exists(name)}  # noqa: PTH110
+        existing = {name: known for name, known in self._known.items() if os.path.exists(name)}  # noqa: PTH110
         try:
-            write_state(self.file, FORM, there)
+            write_state(self.file, FORM, existing)
         except (MachineError, OSError):
             return
-        self._kept = self._known = there
+        self._kept = self._known = existing
 
     def _of_file(self, path: Path | str) -> str:
         name = os.path.join(os.getcwd(), path)  # noqa: PTH118, PTH109  # of tens of thousands
@@ -73,10 +73,10 @@ class KnownDigests:
 
 
 def digest_of(path: Path | str, of_file: Callable[[str], str] = digest_file) -> str:
-    """sha256 of a file's content, as hex; of a directory, of the names and contents of the files in it.
+    """sha256 of a file's content, as hex; of a directory, over the names and contents of its files.
 
     Args:
-        of_file: gives one file's.
+        of_file: digests a single file.
 
     Raises:
         OSError: a file cannot be read.
@@ -89,7 +89,7 @@ def digest_of(path: Path | str, of_file: Callable[[str], str] = digest_file) -> 
 
 
 def has_digest(path: Path | str, digest: str, of_file: Callable[[str], str] = digest_file) -> bool:
-    """Whether a file or directory is there and has this digest; what cannot be read, a pipe say, has none.
+    """Whether a file or directory exists with this digest; False for unreadable files and pipes.
 
     Args:
         of_file: as for :func:`digest_of`.
@@ -101,10 +101,10 @@ def has_digest(path: Path | str, digest: str, of_file: Callable[[str], str] = di
 
 
 def stamp_of(path: Path) -> str:
-    """Inode, size and times of a file, as text; of a directory, a digest of those of the files in it.
+    """Inode, size and times of a file, as text; of a directory, a digest over those of its files.
 
     Raises:
-        OSError: a file is not there.
+        OSError: a file does not exist.
     """
     if not path.is_dir():
         return " ".join(map(str, _stamp(path)))
@@ -113,13 +113,13 @@ def stamp_of(path: Path) -> str:
 
 
 def _inside(directory: str) -> list[tuple[str, ...]]:
-    """The names of files in a directory and those in it, from there, as parts."""
-    # Hidden files are notes of programs that work here, Snakemake's time stamps among them.
-    found: list[tuple[str, ...]] = []
-    for place, _, names in os.walk(directory, onerror=_raise):
-        parts = tuple(place[len(directory) :].split("/")[1:])
-        found += [(*parts, name) for name in names if name[0] != "." and os.path.isfile(f"{place}/{name}")]  # noqa: PTH113
-    return sorted(found)
+    """The relative names of all files below a directory, as tuples of their parts."""
+    # Hidden files are notes of other programs, such as Snakemake's time stamps.
+    names_below: list[tuple[str, ...]] = []
+    for parent, _, names in os.walk(directory, onerror=_raise):
+        parts = tuple(parent[len(directory) :].split("/")[1:])
+        names_below += [(*parts, name) for name in names if name[0] != "." and os.path.isfile(f"{parent}/{name}")]  # noqa: PTH113
+    return sorted(names_below)
 
 
 def _raise(error: OSError) -> None:
@@ -127,8 +127,8 @@ def _raise(error: OSError) -> None:
 
 
 def _stamp(path: Path | str) -> Stamp:
-    known = os.stat(path)  # noqa: PTH116  # of tens of thousands
-    return known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns
+    status = os.stat(path)  # noqa: PTH116  # fast enough for tens of thousands of files
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _read(file: Path) -> dict[str, tuple[Stamp, str]]:

@@ -1,7 +1,7 @@
-"""Which directories of a project were made by tvmake, so that what lies in them can be told from a user's files.
+"""Directories of a project that tvmake created, to distinguish its files from the user's.
 
-A directory that was there before, and held something, is a user's: only what jobs recorded is tvmake's there. So is one outside the
-project, which others may use as well.
+A directory that existed with content belongs to the user: only the outputs of recorded jobs in it are tvmake's. The same
+holds outside the project.
 """
 
 import os
@@ -15,24 +15,24 @@ NOTE = SNAKEMAKE_STATE / "tvmake-directories.json"
 FORM = 1
 
 
-def make_own(directory: str) -> None:
-    """Make a directory of the project, and note that it is tvmake's, unless it is there and not empty.
+def create_own_directory(directory: str) -> None:
+    """Create a directory of the project and note it as tvmake's, unless it exists and is not empty.
 
     Raises:
-        MachineError: it cannot be made.
+        MachineError: it cannot be created.
     """
-    place = Path(directory)
-    if not _is_inside(place) or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
+    path = Path(directory)
+    if not _is_inside(path) or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         return
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-        write_state(NOTE, FORM, {**_noted(), directory: _identity(place)})
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        write_state(NOTE, FORM, {**_noted(), directory: _identity(path)})
 
 
 def is_own(directory: str) -> bool:
-    """Whether :func:`make_own` made this very directory."""
-    place = Path(directory)
-    return place.is_dir() and _is_inside(place) and _noted().get(directory) == _identity(place)
+    """Whether :func:`create_own_directory` created this directory."""
+    path = Path(directory)
+    return path.is_dir() and _is_inside(path) and _noted().get(directory) == _identity(path)
 
 
 def _noted() -> dict[str, list[int]]:
@@ -40,13 +40,13 @@ def _noted() -> dict[str, list[int]]:
     return noted if isinstance(noted, dict) else {}
 
 
-def _is_inside(place: Path) -> bool:
+def _is_inside(path: Path) -> bool:
     here = Path.cwd().resolve()
-    there = place.resolve()
-    return there != here and there.is_relative_to(here)
+    resolved = path.resolve()
+    return resolved != here and resolved.is_relative_to(here)
 
 
-def _identity(place: Path) -> list[int]:
-    """What another directory of the same name does not share."""
-    state = os.stat(place)  # noqa: PTH116
+def _identity(path: Path) -> list[int]:
+    """What distinguishes a directory from another of the same name."""
+    state = os.stat(path)  # noqa: PTH116
     return [state.st_dev, state.st_ino]

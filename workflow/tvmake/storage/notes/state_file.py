@@ -1,6 +1,6 @@
-"""Notes of tvmake's own in a project's ``.snakemake``: JSON with the sha256 of what it says.
+"""tvmake's notes in a project's ``.snakemake``: JSON with a sha256 of the content.
 
-What is damaged, altered or of another form is not read: everything in these notes can be found out again.
+Damaged, altered and outdated notes are ignored: all of them can be recomputed.
 """
 
 import json
@@ -18,9 +18,9 @@ def write_state(path: Path, form: int, content: Any, *, aside: Path | None = Non
     """Write a note.
 
     Args:
-        form: number of the structure of ``content``.
-        content: what JSON can say.
-        aside: where it is written before it is put in place (:func:`tvmake.storage.files.atomic_path`).
+        form: version of the structure of ``content``.
+        content: a JSON value.
+        aside: a directory for the temporary file (:func:`tvmake.storage.files.atomic_path`).
 
     Raises:
         MachineError: it cannot be written, or something else than a file is in its place.
@@ -66,12 +66,12 @@ def _check(path: Path) -> None:
 
 
 def read_state(path: Path | str, form: int) -> Any:
-    """What a note says; None where there is none of this form that is as it was written."""
+    """The content of a note; None if it is missing, altered or has another version."""
     return state_in(read_note(path), form)
 
 
 def read_note(path: Path | str) -> str:
-    """A note as it lies there, whole or not; empty where there is none."""
+    """The text of a note, intact or not; empty if it is missing."""
     try:
         with open_plain(path) as file:
             return file.read().decode()
@@ -80,7 +80,7 @@ def read_note(path: Path | str) -> str:
 
 
 def state_in(text: str, form: int) -> Any:
-    """What the text of a note says; None where it is not of this form, or not as it was written."""
+    """The content in a note's text; None if it is altered or has another version."""
     content = text.partition(CONTENT)[2].removesuffix("}")
     try:
         return json.loads(content) if text == _sealed(form, content) else None

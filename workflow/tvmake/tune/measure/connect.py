@@ -9,7 +9,7 @@ from tvmake.config.device import LocalDeviceConfig, RpcDeviceConfig
 from tvmake.config.device_variables import plain
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.device.fingerprint import usable_cores
-from tvmake.device.rpc.serving import ending_servers, served
+from tvmake.device.rpc.serving import ending_servers, serve_devices
 from tvmake.device.rpc.tracker import Tracker
 from tvmake.device.time_slots import SessionSlots, TimeSlots
 from tvmake.targets.backends import device_kind
@@ -51,7 +51,7 @@ def measurer(
         case _:
             slots: TimeSlots = SessionSlots(device.conditioning)
             if not isinstance(device, RpcDeviceConfig):
-                slots = servers = served(request.device_name, device, device_kind(target), on_set_aside)
+                slots = servers = serve_devices(request.device_name, device, device_kind(target), on_set_aside)
                 device = servers.config
             measurer_ = RPCMeasurer(
                 target,

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmake.device.sharing.lease import lease_file, of_this_machine
+from tvmake.device.sharing.lease import lease_file, qualify_with_machine
 from tvmake.process.fork import signal_group
 from tvmake.storage.files import writing
 
@@ -33,7 +33,7 @@ IS_SUPPORTED = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"
 
 def socket_directory(device: str) -> Path:
     """Where the fork servers of jobs that measure on a device of this machine listen."""
-    return lease_file(of_this_machine(device)).with_suffix(".beside")
+    return lease_file(qualify_with_machine(device)).with_suffix(".beside")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import tvm
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.process.isolation import Refused
 from tvmake.records.store import StoredRecord
-from tvmake.records.summary import ranked
+from tvmake.records.summary import sort_by_latency
 from tvmake.records.workload import Workload, structure
 from tvmake.tune.search.cost_model import MAX_RECORDS, WARMUP, cost_model, measured_features, sample_records
 from tvmake.tune.search.spaces import meta_schedule_context
@@ -146,7 +146,7 @@ class Evolution:
         usable = [one for one in stored.values() if one.outcome != "wrong_output"]
         training = sample_records(usable, MAX_RECORDS, options.seed) if options.cost_model == "xgb" else []
         found = validate_records(
-            self._workload, self._ctx, self._spaces, ranked(usable)[: options.population], training
+            self._workload, self._ctx, self._spaces, sort_by_latency(usable)[: options.population], training
         )
         exclude({digest: one for digest, one in found.items() if isinstance(one, Refused)})
         valid = {digest: one for digest, one in found.items() if isinstance(one, ValidRecord)}
@@ -177,7 +177,7 @@ class Evolution:
         database = meta_schedule.database.MemoryDatabase()
         database.commit_workload(self._workload.module)
         seeds = {one.stored.digest: one.valid.tuning for one in before if one.valid and one.valid.tuning is not None}
-        best = [one.digest for one in ranked(one.stored for one in before) if one.digest in seeds]
+        best = [one.digest for one in sort_by_latency(one.stored for one in before) if one.digest in seeds]
         for digest in best[: int(self._options.population * FROM_MEASURED)]:
             database.commit_tuning_record(seeds[digest])
         return database

@@ -12,7 +12,7 @@ from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.codegen.scheduling.isolated_replay import replay_all
 from tvmake.process.isolation import Refused
 from tvmake.records.plausible import implausible_samples
-from tvmake.records.preference import RULE, preferred
+from tvmake.records.preference import RULE, sort_by_preference
 from tvmake.records.record import Comparison
 from tvmake.records.store import StoredRecord
 from tvmake.records.workload import Workload
@@ -37,7 +37,7 @@ def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
     """
     if len(stored) < FEWEST_CANDIDATES:
         return []
-    ordered = preferred(stored)
+    ordered = sort_by_preference(stored)
     count = min(count, max(2, len(stored) // CANDIDATES_EACH))
     best = ordered[:count]
     rule = next((record for record in ordered if record.record.strategy == RULE), None)

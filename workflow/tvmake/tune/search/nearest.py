@@ -16,10 +16,10 @@ import tvm
 
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import SEED
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
-from tvmake.records.summary import ranked
+from tvmake.records.summary import sort_by_latency
 from tvmake.records.workload import Workload
 from tvmake.storage.files import digest_bytes
 from tvmake.tune.search.starts import Start
@@ -96,10 +96,10 @@ def nearest_starts(
     designs = [
         design
         for key in _nearest(workload, store, context)
-        for design in designs_of(ranked(store.load(context, key)), spaces, RECORDS)
+        for design in designs_of(sort_by_latency(store.load(context, key)), spaces, RECORDS)
     ]
     seen = set()
-    for answer in each_isolated(designs, lambda design: _adapted(workload, design, tuning), FAILURE):
+    for answer in map_isolated(designs, lambda design: _adapted(workload, design, tuning), FAILURE):
         if not isinstance(answer, Refused) and answer not in seen:
             seen.add(answer)
             trace, kernel = json.loads(answer)

@@ -207,9 +207,9 @@ class Search:
 
     def _load(self) -> list[StoredRecord]:
         journal = self.store.journal(self.context, self.workload.key)
-        before = journal.set_aside()
+        before = journal.count_quarantined()
         stored = self.store.load(self.context, self.workload.key)
-        if bad := journal.set_aside() - before:
+        if bad := journal.count_quarantined() - before:
             lines = counted(bad, "damaged line")
             self.warn(f"{journal.path}: {lines} set aside (in {journal.quarantine.name}, with the reason)")
         return stored

@@ -15,7 +15,7 @@ from tvmake.codegen.run_kernel import ENTRY, Tensor
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.errors import MachineError
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.record import Record, Verdict
 from tvmake.records.workload import Workload
 from tvmake.storage.temporary import temporary_directory
@@ -127,7 +127,7 @@ def scheduled_outputs(
         def build(_item: None) -> bytes:
             return _build_kernel(make(), target, directory, runner.compiler)
 
-        (answer,) = each_isolated([None], build, "it cannot be built", BUILD_LIMIT_S)
+        (answer,) = map_isolated([None], build, "it cannot be built", BUILD_LIMIT_S)
         if isinstance(answer, Refused):
             raise answer
         packing = _Packing.model_validate_json(answer)

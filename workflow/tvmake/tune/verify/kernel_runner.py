@@ -18,7 +18,7 @@ from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfi
 from tvmake.config.device_variables import plain
 from tvmake.device.rpc.device import RequestFailed, RPCSessions, SessionLost, SessionTimeout
 from tvmake.device.rpc.messages import CallKernel
-from tvmake.device.rpc.serving import served
+from tvmake.device.rpc.serving import serve_devices
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.supervised import exit_description, run_supervised
@@ -226,7 +226,7 @@ def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", 
         case _:
 
             def serve() -> RPCSessions:
-                servers = served(name, config, kind)
+                servers = serve_devices(name, config, kind)
                 return RPCSessions(name, servers.config, servers)
 
             return RPCKernelRunner(serve, kind, compiler)

@@ -18,7 +18,7 @@ import tvm
 from tvmake.codegen.scheduling.isolated_replay import FAILURE
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import ReplayError, replay
-from tvmake.process.isolation import Refused, each_isolated
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.store import StoredRecord
 from tvmake.records.workload import Workload, structure
 from tvmake.storage.files import canonical_json
@@ -79,7 +79,7 @@ def validate_records(
     training_digests = {one.digest for one in training}
     every = {one.digest: one for one in [*fastest, *training]}
     items = [_Item(one, designs.get(digest), digest in training_digests) for digest, one in every.items()]
-    answers = each_isolated(items, lambda one: _replayed(workload, context, one), FAILURE)
+    answers = map_isolated(items, lambda one: _replayed(workload, context, one), FAILURE)
     found: dict[str, ValidRecord | Refused] = {}
     for one, answer in zip(items, answers, strict=True):
         found[one.stored.digest] = (

@@ -1,1 +1,1 @@
-"""The source model itself, run by the framework it came from: one module a framework, and the file that keeps what it computed."""
+"""The source model, run by its own framework: one module per framework, and the file with its outputs."""

@@ -35,7 +35,7 @@ def open_model(source: str, _options: ImportOptions, signature: Signature) -> Ru
 
 
 def load_callable(source: str) -> Callable[..., Any]:
-    """The program as a function of arrays, in the order of its arguments, that gives a list."""
+    """The program as a function of arrays, in the order of its arguments, that returns a list."""
     try:
         import jax
     except ImportError:
@@ -78,7 +78,7 @@ def load_callable(source: str) -> Callable[..., Any]:
     compiled = jax.jit(exported.call)
 
     def call(*inputs: Any) -> Any:
-        # What the program states in 64 bits is computed in 64 bits.
+        # Computations with 64-bit types are computed in 64 bits.
         with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
             return compiled(*inputs)
 

@@ -1,4 +1,4 @@
-"""ONNX models through ONNX Runtime, or through the onnx package's reference implementation where it has no kernel."""
+"""ONNX models in ONNX Runtime, or in the onnx package's reference implementation for missing kernels."""
 
 import numpy as np
 import onnx
@@ -11,7 +11,7 @@ from tvmake.validate.runtime import Runtime, named
 
 
 def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runtime:
-    """The model in ONNX Runtime, or in onnx.reference where that has no kernel, or types that numpy lacks go in or out.
+    """The model in ONNX Runtime, or in onnx.reference for missing kernels and for types that numpy lacks.
 
     Raises:
         InputError: neither ONNX Runtime nor the reference implementation can load the model.
@@ -28,7 +28,7 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.log_severity_level = 4  # what goes wrong arrives as an exception
+    options.log_severity_level = 4  # errors are raised as exceptions
     # Constant folding and the like, but none of the fusions that replace a formula by an approximation.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
@@ -40,11 +40,11 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     except (ort_errors.InvalidProtobuf, ort_errors.InvalidArgument, ort_errors.RuntimeException) as error:
         raise InputError(path, f"ONNX Runtime cannot load it: {_first_line(error)}", "export the model again") from None
 
-    taken = {value.name for value in session.get_inputs()} | {
+    value_names = {value.name for value in session.get_inputs()} | {
         value.name for value in session.get_overridable_initializers()
     }
     names = [spec.name for spec in signature.outputs]
-    _check_names(path, signature, taken, {value.name for value in session.get_outputs()})
+    _check_names(path, signature, value_names, {value.name for value in session.get_outputs()})
     narrow = _narrow_types(onnx.load(path, load_external_data=False))
     if narrow:
         return _reference_implementation(path, signature, f"its {', '.join(sorted(narrow))} cannot be handed over")
@@ -87,7 +87,7 @@ def _reference_implementation(path: str, signature: Signature, reason: str) -> R
 
 
 def _narrow_types(model: onnx.ModelProto) -> dict[str, int]:
-    """Element types of inputs and outputs that packages hold in bytes, by name."""
+    """Element types of inputs and outputs that packages store as bytes, by name."""
     values = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
     return {name: kind for name, kind in values.items() if kind in NARROW}
 

@@ -1,6 +1,6 @@
-"""Relax modules through TVM itself: as the user wrote them, for this machine's CPU, by TVM's pipeline alone.
+"""Relax modules in TVM itself: unchanged, for this machine's CPU, by TVM's default pipeline.
 
-Nobody else runs Relax. Such a reference shows that what tvmake does to the module is right, not that the module is.
+No other framework runs Relax. Such a reference shows that tvmake compiles the module correctly, not that the module is correct.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from tvmake.validate.runtime import Runtime, named
 
 
 def open_model(source: str, options: ImportOptions, signature: Signature) -> Runtime:
-    """The module, compiled by TVM alone.
+    """The module, compiled by TVM's default pipeline.
 
     Raises:
-        InputError: the function gives no module that can be used, or TVM cannot compile it.
+        InputError: the function returns no usable module, or TVM cannot compile it.
     """
     call, weights = plain(source, options)
     names = [spec.name for spec in signature.outputs]
@@ -32,7 +32,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
 def plain(
     source: str, options: ImportOptions
 ) -> tuple[Callable[[list[np.ndarray]], Callable[[], list[np.ndarray]]], str]:
-    """What takes inputs to a call that gives outputs, and the parameters' digest."""
+    """A function from inputs to a call that returns outputs, and the parameters' digest."""
     import tvm
 
     from tvmake.frontend.relax.importer import read
@@ -44,7 +44,7 @@ def plain(
         machine = relax.VirtualMachine(tvm.compile(model.module, target="llvm"), tvm.cpu())
     except Exception as error:
         line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        problem = f"TVM cannot compile it as it is: {type(error).__name__}: {line[:200]}"
+        problem = f"TVM cannot compile it unchanged: {type(error).__name__}: {line[:200]}"
         raise InputError(source, problem, "try tvm.compile(module, target='llvm')") from error
     params = [
         tvm.runtime.tensor(value.numpy() if hasattr(value, "numpy") else value) for value in model.params.values()

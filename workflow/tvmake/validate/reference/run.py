@@ -1,7 +1,7 @@
-"""Run the source model itself, in the framework it came from, on given inputs.
+"""Run the source model in its own framework on given inputs.
 
-The runtimes are asked for one thread and for kernels that do not depend on timing, so that the same machine gives the
-same bits again. Each lives in a module of its own, loaded when a model needs it: nobody needs LiteRT for an ONNX model.
+The runtimes use one thread and deterministic kernels, so that the same machine gives the same bits again. Each has its own
+module, imported when needed: LiteRT is not needed for an ONNX model.
 """
 
 import importlib
@@ -27,28 +27,28 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     """The source model, loaded and ready to run.
 
     Args:
-        source: ``options.source`` as a path from here.
-        signature: names, order, shapes and dtypes, as the import stage found them.
+        source: ``options.source`` as a path relative to the working directory.
+        signature: names, order, shapes and dtypes from the import stage.
 
     Raises:
-        InputError: the model cannot be loaded, or has other inputs or outputs than the signature says.
+        InputError: the model cannot be loaded, or its inputs or outputs differ from the signature.
         MachineError: the library that runs this format is not installed.
     """
     module = RUNTIMES.get(options.source_format() or "")
     if module is None:
-        raise InputError(source, "cannot tell the model's format", "set models.<name>.format")
+        raise InputError(source, "the model's format is unknown", "set models.<name>.format")
     return importlib.import_module(module).open_model(source, options, signature)
 
 
 def open_imported(options: ImportOptions, signature: Signature, imported: SourceRecord) -> Runtime:
-    """The source model, loaded and ready to run, and the one that was imported.
+    """The source model, loaded and ready to run, after checking that it is the imported one.
 
     Args:
-        imported: what the import stage read.
+        imported: the record of the import stage.
 
     Raises:
-        InputError: as :func:`open_reference`, or the model's files have changed since the import, or a factory has drawn other
-            weights than for it.
+        InputError: as :func:`open_reference`, or the model's files have changed since the import, or a factory generated other
+            weights.
         MachineError: the library that runs this format is not installed.
     """
     imported.check_files()
@@ -65,15 +65,15 @@ def open_imported(options: ImportOptions, signature: Signature, imported: Source
 
 
 def with_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Sample]) -> Iterator[ReferenceSample]:
-    """Each sample with what the model makes of it.
+    """Each sample with the model's outputs.
 
     Raises:
         InputError: the model cannot be run on these inputs.
     """
-    ahead, kept = tee(samples)
+    ahead, samples_again = tee(samples)
     outputs = reference_outputs(runtime, signature, (sample.inputs for sample in ahead))
-    for sample, made in zip(kept, outputs, strict=True):
-        yield ReferenceSample(sample.inputs, made, sample.labels, sample.truth)
+    for sample, result in zip(samples_again, outputs, strict=True):
+        yield ReferenceSample(sample.inputs, result, sample.labels, sample.truth)
 
 
 def run_reference(

@@ -1,7 +1,7 @@
-"""Inputs, the reference's outputs and labels in one file, made once a model and read by every validation of it.
+"""Inputs, the reference's outputs and labels in one file, computed once per model and read by all validations.
 
-A tensor file (``tvmake.artifact.tensor_file``) with the kinds ``input``, ``output`` and, where there are labels,
-``labels`` or ``truth``, and ``reference_set.json``, which says what they are. Equal content is equal bytes.
+A tensor file (``tvmake.artifact.tensor_file``) with the kinds ``input``, ``output`` and, with labels, ``labels`` or
+``truth``, and ``reference_set.json``, which describes them. Equal content is equal bytes.
 """
 
 import zipfile
@@ -23,7 +23,7 @@ DESCRIPTION = "reference_set.json"
 
 
 class ReferenceSetInfo(FailsFast, BaseModel):
-    """What a reference set holds. ``samples`` counts calls of the model, ``labelled`` the images with labels."""
+    """The description of a reference set. ``samples`` counts calls of the model, ``labelled`` the images with labels."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,7 +37,7 @@ class ReferenceSetInfo(FailsFast, BaseModel):
     samples: int = 0
     labelled: int = 0
     why_not: str = ""
-    """Why there are fewer samples than were wanted, or none."""
+    """Why there are fewer samples than requested, or none."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class ReferenceSample:
 def write_reference_set(
     destination: Path, info: ReferenceSetInfo, samples: Iterable[ReferenceSample]
 ) -> ReferenceSetInfo:
-    """Write samples as they come, atomically; returns ``info`` with the counts filled in.
+    """Write samples as they are computed, atomically; returns ``info`` with the counts.
 
     Raises:
-        InputError: there are no samples, and ``info`` does not say why.
+        InputError: there are no samples, and ``info`` has no reason.
         MachineError: the disk is full or cannot be written.
     """
     count = labelled = 0
@@ -68,16 +68,14 @@ def write_reference_set(
                 write_array(archive, member("labels", None, count - 1), sample.labels)
                 labelled += len(sample.labels)
         if not count and not info.why_not:
-            raise InputError(
-                str(destination), "there are no samples to compare", "raise `samples`, or the dataset's `limit`"
-            )
+            raise InputError(str(destination), "no samples to compare", "raise `samples`, or the dataset's `limit`")
         info = info.model_copy(update={"samples": count, "labelled": labelled})
         archive.writestr(entry(DESCRIPTION), info.model_dump_json(indent=1).encode())
     return info
 
 
 def write_samples(destination: Path, samples: Iterable[ReferenceSample]) -> None:
-    """Write inputs and outputs alone, as they travel in a package."""
+    """Write inputs and outputs only, for a package's self-test."""
     with zipfile.ZipFile(destination, "w", zipfile.ZIP_STORED) as archive:
         for number, sample in enumerate(samples):
             _write_tensors(archive, number, input=sample.inputs, output=sample.outputs)
@@ -96,7 +94,7 @@ class ReferenceSet:
         """Open ``path``.
 
         Raises:
-            InputError: there is no such file, or it is not a reference set of this version.
+            InputError: the file is missing, or is not a reference set of this version.
         """
         self.path = Path(path)
         try:

@@ -14,7 +14,7 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     """The model in LiteRT.
 
     Raises:
-        InputError: the file cannot be read, or has other inputs or outputs than the signature says.
+        InputError: the file cannot be read, or its inputs or outputs differ from the signature.
         MachineError: LiteRT is not installed.
     """
     try:

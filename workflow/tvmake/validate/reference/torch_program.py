@@ -14,7 +14,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
     """The program in torch.
 
     Raises:
-        InputError: the program takes or returns other tensors than the signature says.
+        InputError: the program's inputs or outputs differ from the signature.
         MachineError: torch is not installed.
     """
     try:
@@ -55,7 +55,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
 
 
 def to_torch(array: np.ndarray) -> Any:
-    """An array as a tensor of its own memory."""
+    """A copy of an array as a tensor."""
     import torch
 
     if array.dtype.name == "bfloat16":  # numpy and torch do not share this type
@@ -64,13 +64,13 @@ def to_torch(array: np.ndarray) -> Any:
 
 
 def load_callable(source: str, options: ImportOptions) -> tuple[Any, Any, str | None]:
-    """What to call, the structure of its arguments (a pytree of positional and keyword ones), and its weights' digest."""
+    """The function to call, the structure of its arguments (a pytree of positional and keyword ones), and its weights' digest."""
     if options.source_format() == "zoo":
         from torch.utils import _pytree as pytree
 
         from tvmake.frontend.zoo import models as zoo
 
-        # Run as it is: exporting it first would cost seconds and add nothing.
+        # Run without export, which would take seconds.
         return zoo.network(source, options), pytree.tree_structure(((None,), {})), None
     from tvmake.frontend.torch.program import weights_digest
     from tvmake.frontend.torch.source import load_program

@@ -22,7 +22,7 @@ from tvmake.frontend.torch.exporting import checks, derivatives, output_structur
 from tvmake.frontend.torch.exporting.determinism import check_repeatable, same_attributes
 from tvmake.frontend.torch.exporting.faithful import check_faithful
 from tvmake.frontend.torch.exporting.known_values import KnownValues
-from tvmake.process.user_code import blame, place
+from tvmake.process.user_code import error_location, user_code_error
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
 """Where PyTorch keeps layers whose weights are packed for its own kernels."""
@@ -55,12 +55,12 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
             with same_attributes(module):
                 program = _program(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
-            problem = f"forward() takes another way for other values of its tensors{place(error)}"
+            problem = f"forward() takes another way for other values of its tensors{error_location(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
             if checks.is_assertion(error):
                 remedy = "it is an assertion about values, which a compiled network cannot make: leave it out"
             if error.cond.is_Symbol or "extract specialized integer" in str(error):
-                problem = f"forward() takes a number out of a tensor, by float(…) or int(…), or for a place or an extent{place(error)}"
+                problem = f"forward() takes a number out of a tensor, by float(…) or int(…), or for a place or an extent{error_location(error)}"
                 remedy = (
                     "compute with the tensor itself; write at a place by x.index_copy(axis, place.reshape(1), values),"
                     " and read by x[place]; an extent has to be fixed"
@@ -122,14 +122,14 @@ def _reason(where: str, module: nn.Module, examples: Sequence[Any], error: Excep
             module(*examples)
     except Exception as failure:  # noqa: BLE001 -- the module is the user's own
         remedy = "give what forward() takes, in the shapes and types that it expects"
-        return blame(where, "it cannot be called with its example inputs", failure, remedy=remedy)
+        return user_code_error(where, "it cannot be called with its example inputs", failure, remedy=remedy)
     remedy = "see the PyTorch guide to torch.export for the cause"
     if _packs_sequences(error):
         remedy = "how long a packed sequence is depends on the data: give the recurrent layer the padded sequence, or one sequence without padding"
     scripted = [name for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
     if scripted:
         remedy = f"its module '{scripted[0]}' is TorchScript, which torch.export follows seldom: put the one it was made from in its place"
-    return blame(where, "torch.export cannot trace it", error, remedy=remedy)
+    return user_code_error(where, "torch.export cannot trace it", error, remedy=remedy)
 
 
 def _packs_sequences(error: Exception) -> bool:

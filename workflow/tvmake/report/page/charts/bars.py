@@ -1,4 +1,4 @@
-"""A variant's latency as a bar, with its noise and what it is compared with."""
+"""A variant's latency as a bar, with its noise and its comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Bar:
 
 
 def noise_interval(samples_ms: Sequence[float]) -> tuple[float, float]:
-    """Between which times nine runs out of ten lie."""
+    """The interval of nine out of ten runs."""
     low, high = np.percentile(np.asarray(samples_ms, np.float64), NOISE)
     return float(low), float(high)
 

@@ -1,4 +1,4 @@
-"""How a figure went: the best rate by trial of a kernel's search, a variant's latency by run."""
+"""Curves: the best rate by trial of a kernel's search, a variant's latency by run."""
 
 from collections.abc import Sequence
 
@@ -9,27 +9,27 @@ PIXELS = 84
 
 
 def steps_svg(points: Sequence[tuple[float, float]], level: float | None, name: str) -> Markup:
-    """A value that stays until it changes, from 0 upwards; ``level`` is a dashed line to compare with.
+    """A step curve from 0 upwards; ``level`` is a dashed line for comparison.
 
     Args:
         points: (x, y) in ascending order of x, at least one.
         level: y of the dashed line.
-        name: what the curve shows, for readers who do not see it.
+        name: the curve's description, for screen readers.
     """
     last = max(points[-1][0], 1e-9)
     top = max(*(value for _, value in points), level or 0.0, 1e-300) * 1.05
     first_x, first_y = points[0]
     path = f"M{_x(first_x, last)},{_y(first_y, top)}"
-    for place, value in points[1:]:
-        path += f"H{_x(place, last)}V{_y(value, top)}"
+    for trial, value in points[1:]:
+        path += f"H{_x(trial, last)}V{_y(value, top)}"
     return _svg(path, None if level is None else _y(level, top), name)
 
 
 def line_svg(values: Sequence[float], name: str) -> Markup:
     """Values one after the other, from 0 upwards."""
     last, top = max(len(values) - 1, 1), max(*values, 1e-300) * 1.05
-    places = [f"{_x(number, last)},{_y(value, top)}" for number, value in enumerate(values)]
-    return _svg("M" + "L".join(places), None, name)
+    points = [f"{_x(number, last)},{_y(value, top)}" for number, value in enumerate(values)]
+    return _svg("M" + "L".join(points), None, name)
 
 
 def _svg(path: str, level: float | None, name: str) -> Markup:

@@ -1,4 +1,4 @@
-"""What is gained for what is given up: latency against accuracy or size, with the variants that none beats in both."""
+"""Trade-offs: latency against accuracy or size, with the Pareto front of the variants."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from tvmake.report.page.charts.scale import Scale, fitting
 HEIGHT, TOP, BOTTOM = 280, 22, 64
 LABEL_HEIGHT = 15
 LABELLED = 12
-"""Points from which only those of the front have their names written beside them."""
+"""With more points than this, only those of the front have labels."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A variant; smaller is better on both axes unless the plot says otherwise."""
+    """A variant; smaller is better on both axes unless the plot has ``higher_is_better``."""
 
     label: str
     x: float
@@ -47,10 +47,10 @@ def pareto_svg(
 
     Args:
         points: at least one, with x > 0.
-        name: what the plot shows, for readers who do not see it.
+        name: the plot's description, for screen readers.
         x_text: a value of the x axis as text.
         y_text: the same for the y axis.
-        higher_is_better: whether large y are good; else small ones are.
+        higher_is_better: whether large y are better.
     """
     x = fitting([point.x for point in points], 6, 94)
     y = fitting([point.y for point in points], HEIGHT - BOTTOM, TOP, may_be_log=not higher_is_better)
@@ -76,24 +76,24 @@ def pareto_svg(
 def _grid(x: Scale, y: Scale, x_text: Callable[[float], str], y_text: Callable[[float], str]) -> list[Markup]:
     parts = []
     for value in y.ticks():
-        place = y.at(value)
-        parts.append(Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(place))
-        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(place - 3, y_text(value)))
+        position = y.at(value)
+        parts.append(Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(position))
+        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(position - 3, y_text(value)))
     bottom = HEIGHT - 22
     for value in x.ticks():
-        place = x.at(value)
-        parts.append(Markup('<line class="grid" x1="{0}%" x2="{0}%" y1="{1}" y2="{2}"/>').format(place, TOP, bottom))
-        anchor = "end" if place > 88 else "middle"
+        position = x.at(value)
+        parts.append(Markup('<line class="grid" x1="{0}%" x2="{0}%" y1="{1}" y2="{2}"/>').format(position, TOP, bottom))
+        anchor = "end" if position > 88 else "middle"
         parts.append(
             Markup('<text class="tick" x="{}%" y="{}" text-anchor="{}">{}</text>').format(
-                place, bottom + 14, anchor, x_text(value)
+                position, bottom + 14, anchor, x_text(value)
             )
         )
     return parts
 
 
 def _labels(points: Sequence[Point], x: Scale, y: Scale) -> list[Markup]:
-    """Names beside the marks; of those that would lie on each other, the lower one moves down."""
+    """Labels beside the marks; if two would overlap, the lower one moves down."""
     taken: list[float] = []
     parts = []
     for point in sorted(points, key=lambda one: y.at(one.y)):

@@ -1,4 +1,4 @@
-"""Where a value lies along an axis."""
+"""Scales of axes: from values to positions."""
 
 import math
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ class Scale:
     is_log: bool = False
 
     def at(self, value: float) -> float:
-        """The place of a value, which may lie beyond the axis' ends by no more than they are."""
-        low, high, value = (math.log(each) for each in (self.low, self.high, value)) if self.is_log else (
+        """The position of a value, which is clipped to a range around the axis."""
+        low, high, value = (math.log(bound) for bound in (self.low, self.high, value)) if self.is_log else (
             self.low, self.high, value
         )  # fmt: skip
         share = (value - low) / (high - low) if high > low else 0.5
@@ -42,13 +42,13 @@ class Scale:
 
 
 def fitting(values: Iterable[float], start: float, end: float, *, may_be_log: bool = True) -> Scale:
-    """A scale that holds all values with a little room; logarithmic where they lie far apart.
+    """A scale for all values with a margin; logarithmic if they differ by large factors.
 
     Args:
         values: at least one.
-        start: the place of the axis' lower end.
-        end: the place of its upper end.
-        may_be_log: whether the values may be shown by their logarithm.
+        start: the position of the axis' lower end.
+        end: the position of its upper end.
+        may_be_log: whether the scale may be logarithmic.
     """
     found = list(values)
     low, high = min(found), max(found)

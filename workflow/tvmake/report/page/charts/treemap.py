@@ -1,6 +1,6 @@
-"""Where the time goes: kernels as rectangles of proportional area.
+"""Treemap of the time: kernels as rectangles of proportional area.
 
-Rectangles are laid out in rows that are as square as can be: Bruls, Huizing & van Wijk, "Squarified Treemaps", 2000.
+Rectangles are nearly square, in rows: Bruls, Huizing & van Wijk, "Squarified Treemaps", 2000.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from markupsafe import Markup
 
 HEIGHT = 240
 ASPECT = 3.0
-"""Width over height that rectangles are made square for; a page's width is not known when it is made."""
+"""The assumed ratio of width to height; the page's width is unknown when it is written."""
 SMALLEST = 0.004
 """Share of the whole below which kernels are drawn as one."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A kernel: its share of the time, and a CSS class that says how it is scheduled."""
+    """A kernel: its share of the time, and a CSS class for its kind of schedule."""
 
     name: str
     share: float
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Places and sizes in per cent of the map's width and height."""
+    """Positions and sizes as percentages of the map's width and height."""
 
     x: float
     y: float
@@ -36,33 +36,33 @@ class Rectangle:
 
 
 def treemap_svg(cells: Sequence[Cell], name: str) -> Markup:
-    """The map as SVG; names are cut off where their rectangle ends.
+    """The map as SVG; names are clipped at their rectangle.
 
     Args:
         cells: kernels with positive shares.
-        name: what the map shows, for readers who do not see it.
+        name: the map's description, for screen readers.
     """
     large = [cell for cell in cells if cell.share >= SMALLEST]
     if small := [cell for cell in cells if cell.share < SMALLEST]:
         share = sum(cell.share for cell in small)
         large.append(Cell(f"{len(small)} others", share, "rest", f"{len(small)} kernels, each below {SMALLEST:.1%}"))
     large.sort(key=lambda cell: -cell.share)
-    places = layout([cell.share for cell in large])
+    rectangles = layout([cell.share for cell in large])
     parts = [
         Markup(
             '<svg x="{}%" y="{}%" width="{}%" height="{}%"><title>{}</title><rect class="cell {}" width="100%" height="100%"/>'
             '<text x="6" y="17">{}</text><text class="tick" x="6" y="32">{:.1%}</text></svg>'
         ).format(
-            round(place.x, 3),
-            round(place.y, 3),
-            round(place.width, 3),
-            round(place.height, 3),
+            round(rectangle.x, 3),
+            round(rectangle.y, 3),
+            round(rectangle.width, 3),
+            round(rectangle.height, 3),
             f"{cell.name}: {cell.about}",
             cell.kind,
             cell.name,
             cell.share,
         )
-        for cell, place in zip(large, places, strict=True)
+        for cell, rectangle in zip(large, rectangles, strict=True)
     ]
     return Markup('<svg class="treemap" role="img" aria-label="{}" width="100%" height="{}">{}</svg>').format(
         name, HEIGHT, Markup("").join(parts)
@@ -100,7 +100,9 @@ def layout(shares: Sequence[float]) -> list[Rectangle]:
         else:
             y, height = y + depth, height - depth
         start = end
-    return [Rectangle(one.x / ASPECT * 100, one.y * 100, one.width / ASPECT * 100, one.height * 100) for one in found]
+    return [
+        Rectangle(cell.x / ASPECT * 100, cell.y * 100, cell.width / ASPECT * 100, cell.height * 100) for cell in found
+    ]
 
 
 def _worst(row: Sequence[float], side: float) -> float:

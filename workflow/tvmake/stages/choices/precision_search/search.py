@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from tvmake.benchmark.assignments import Edge, Option, Predicted, pareto_front, predict
-from tvmake.benchmark.precision_choice import ChosenLayer, Effect, PrecisionChoice, choose, explained
+from tvmake.benchmark.precision_choice import ChosenLayer, Effect, PrecisionChoice, choose, explain_choices
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.errors import DeviceError
 from tvmake.quantize.precision import LayerAssignment, LayerPrecision
@@ -310,7 +310,7 @@ class _Search:
             among=self.request.among,
             layers=_described(self.layers, self.parts),
             effects=effects,
-            candidates=explained(figures, place, because),
+            candidates=explain_choices(figures, place, because),
             data=known.info.data if known else "",
             samples=len(known) if known else 0,
             missed=chosen.missed,

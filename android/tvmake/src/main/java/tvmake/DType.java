@@ -34,14 +34,14 @@ public enum DType {
   }
 
   /**
-   * The type of a package's spelling.
+    * The type with a package's name for it.
    *
-   * @throws PackageException Java has no tensors of it
+    * @throws PackageException Java has no such tensors
    */
   static DType of(String spelling) {
     for (DType dtype : values()) {
       if (dtype.toString().equals(spelling)) return dtype;
     }
-    throw PackageException.input("dtype '" + spelling + "': there are no tensors of it in Java");
+    throw PackageException.input("dtype '" + spelling + "': Java has no such tensors");
   }
 }

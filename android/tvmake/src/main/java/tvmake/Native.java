@@ -4,8 +4,8 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The native methods. They check nothing that Java can check: handles are of open packages, numbers in range, and one
- * thread at a time uses a package.
+  * The native methods. They check nothing that Java can check: handles belong to open packages, numbers are in range, and one
+  * thread at a time uses a package.
  */
 final class Native {
   private static final String LIBRARY = "tvmake_jni";
@@ -14,9 +14,9 @@ final class Native {
   private Native() {}
 
   /**
-   * Load the native libraries, the first time.
+    * Load the native libraries on the first call.
    *
-   * @throws PackageException they are not there, or not for this device
+    * @throws PackageException they are missing, or not for this device
    */
   static synchronized void prepare() {
     if (isLoaded) return;
@@ -34,7 +34,7 @@ final class Native {
     return PackageException.device(
         "native libraries: cannot be loaded ("
             + problem
-            + ")\n  libtvmake_jni.so, libtvmake_package.so, libtvm_runtime.so and libtvm_ffi.so have to lie in one directory"
+            + ")\n  libtvmake_jni.so, libtvmake_package.so, libtvm_runtime.so and libtvm_ffi.so must be in one directory"
             + " of java.library.path; in an app, in its jniLibs for this device's ABI");
   }
 

@@ -23,17 +23,17 @@ import java.util.Map;
  *
  * <p>Import it by its name: {@code java.lang} has a class of this name, too.
  *
- * <p><b>Threads.</b> Any thread may use a package, and several may share one: their runs wait for each other. For runs
- * side by side, open the package twice. {@link #close} waits for a run that goes on.
+  * <p><b>Threads.</b> Any thread may use a package, and several may share one: their runs wait for each other. For parallel
+  * runs, open the package twice. {@link #close} waits for a current run.
  *
- * <p><b>Memory.</b> Weights and kernels lie outside of Java's heap until {@link #close}; the garbage collector does not
+  * <p><b>Memory.</b> Weights and kernels are outside of Java's heap until {@link #close}; the garbage collector does not
  * free them.
  */
 public final class Package implements Closeable {
   private final String where;
   private final List<TensorSpec> inputs;
   private final List<TensorSpec> outputs;
-  private final Map<String, Integer> places = new LinkedHashMap<>(); // of inputs, by their names
+  private final Map<String, Integer> indices = new LinkedHashMap<>(); // of inputs, by their names
   private long handle; // 0 when closed
 
   private Package(String where, long handle) {
@@ -41,21 +41,21 @@ public final class Package implements Closeable {
     this.handle = handle;
     this.inputs = specs(handle, true);
     this.outputs = specs(handle, false);
-    for (TensorSpec input : inputs) places.put(input.name(), places.size());
+    for (TensorSpec input : inputs) indices.put(input.name(), indices.size());
   }
 
   /**
-   * Check an unpacked package against its digests and load it, for the kind of device that it was compiled for.
+    * Verify an unpacked package by its digests, and load it for the kind of device that it was compiled for.
    *
    * @param directory with {@code mod.json}, {@code mod.so}, {@code mod.params}
-   * @throws PackageException it is no package, damaged, or for another device
+    * @throws PackageException it is not a package, is damaged, or is for another device
    */
   public static Package open(File directory) {
     return open(directory, "");
   }
 
   /**
-   * The same. Android has this class since version 8.
+    * Like {@link #open(File)}, for a path. Android has this class since version 8.
    *
    * @throws PackageException as {@link #open(File)}
    */
@@ -64,7 +64,7 @@ public final class Package implements Closeable {
   }
 
   /**
-   * The same for a device of your choice.
+    * Like {@link #open(File)}, for a device of your choice.
    *
    * @param device {@code cpu}, {@code opencl} …
    * @throws PackageException as {@link #open(File)}
@@ -82,10 +82,10 @@ public final class Package implements Closeable {
   }
 
   /**
-   * Load a package that does not lie in a directory. It is unpacked into one, unless it is there already.
+    * Load a package that is not in a directory. It is unpacked into one on the first call.
    *
    * @param files for example an app's assets
-   * @param directory to unpack into; it is the package's own, and anything else in it is deleted
+    * @param directory to unpack into; it is used only for the package, and anything else in it is deleted
    * @throws PackageException as {@link #open(File)}, or it cannot be unpacked
    */
   public static synchronized Package open(PackageFiles files, File directory) {
@@ -94,19 +94,19 @@ public final class Package implements Closeable {
         return open(directory, "");
       } catch (PackageException error) {
         if (error.fault() != PackageException.Fault.INPUT) throw error;
-        // What was unpacked earlier is damaged.
+        // The files that were unpacked earlier are damaged.
       }
     }
     Unpacking.unpack(files, directory);
     return open(directory, "");
   }
 
-  /** What the network takes, in order. */
+  /** The inputs, in order. */
   public List<TensorSpec> inputs() {
     return inputs;
   }
 
-  /** What it gives, in order. */
+  /** The outputs, in order. */
   public List<TensorSpec> outputs() {
     return outputs;
   }
@@ -116,7 +116,7 @@ public final class Package implements Closeable {
    *
    * @param given a tensor for each input, by its name
    * @return a new tensor for each output, by its name
-   * @throws PackageException an input is unknown, missing, or of another type or shape; or the run failed
+    * @throws PackageException an input is unknown, missing, or has another type or shape; or the run failed
    */
   public synchronized Map<String, Tensor> run(Map<String, Tensor> given) {
     start(given);
@@ -132,21 +132,21 @@ public final class Package implements Closeable {
   }
 
   /**
-   * The same into tensors of yours, so that nothing is allocated.
+    * Like {@link #run(Map)}, into existing tensors, so that nothing is allocated.
    *
-   * @param results a tensor for each output that is wanted, by its name; the others are left out
-   * @throws PackageException as {@link #run(Map)}, or a result is of another type or shape than the output
+    * @param results a tensor for each requested output, by its name; the others are left out
+    * @throws PackageException as {@link #run(Map)}, or a result has another type or shape than the output
    */
   public synchronized void run(Map<String, Tensor> given, Map<String, Tensor> results) {
     for (Map.Entry<String, Tensor> result : results.entrySet()) {
-      int index = place(result.getKey());
+      int index = indexOf(result.getKey());
       check("output", outputs.get(index), result.getValue(), "gives");
     }
     start(given);
     for (Map.Entry<String, Tensor> result : results.entrySet()) {
       Tensor tensor = result.getValue();
       ByteBuffer bytes = tensor.bytes();
-      int index = place(result.getKey());
+      int index = indexOf(result.getKey());
       long[] shape = Native.valueShape(handle, index);
       check("output", new TensorSpec(result.getKey(), tensor.dtype(), shape), tensor, "gave");
       if (bytes.isDirect()) Native.value(handle, index, bytes, 0, bytes.limit());
@@ -154,7 +154,7 @@ public final class Package implements Closeable {
     }
   }
 
-  /** Free everything. A second call does nothing; any other call after it is refused. */
+  /** Free everything. A second call has no effect; any other call after it is refused. */
   @Override
   public synchronized void close() {
     if (handle != 0) Native.close(handle);
@@ -169,32 +169,32 @@ public final class Package implements Closeable {
   private void start(Map<String, Tensor> given) {
     if (handle == 0) throw PackageException.input(where + ": the package is closed");
     for (Map.Entry<String, Tensor> input : given.entrySet()) {
-      Integer index = places.get(input.getKey());
+      Integer index = indices.get(input.getKey());
       if (index == null) {
-        throw PackageException.input("inputs: the package has no input '" + input.getKey() + "'\n  it takes " + listed(inputs));
+        throw PackageException.input("inputs: the package has no input '" + input.getKey() + "'\n  its inputs are " + listed(inputs));
       }
       check("input", inputs.get(index), input.getValue(), "takes");
     }
     for (TensorSpec input : inputs) {
       if (!given.containsKey(input.name())) {
-        throw PackageException.input("inputs: nothing was given for '" + input.name() + "'\n  the package takes " + listed(inputs));
+        throw PackageException.input("inputs: no value for '" + input.name() + "'\n  the package takes " + listed(inputs));
       }
     }
     for (Map.Entry<String, Tensor> input : given.entrySet()) {
       Tensor tensor = input.getValue();
       ByteBuffer bytes = tensor.bytes();
-      int index = places.get(input.getKey());
+      int index = indices.get(input.getKey());
       if (bytes.isDirect()) Native.setInput(handle, index, bytes, 0, bytes.limit(), tensor.extents());
       else Native.setInput(handle, index, bytes.array(), bytes.arrayOffset(), bytes.limit(), tensor.extents());
     }
     Native.run(handle);
   }
 
-  private int place(String output) {
+  private int indexOf(String output) {
     for (int index = 0; index < outputs.size(); ++index) {
       if (outputs.get(index).name().equals(output)) return index;
     }
-    throw PackageException.input("outputs: the package has no output '" + output + "'\n  it gives " + listed(outputs));
+    throw PackageException.input("outputs: the package has no output '" + output + "'\n  its outputs are " + listed(outputs));
   }
 
   private static void check(String what, TensorSpec spec, Tensor tensor, String verb) {

@@ -2,16 +2,16 @@ package tvmake;
 
 import java.nio.charset.StandardCharsets;
 
-/** What is wrong, where, and often on a second line what to do about it. */
+/** The problem, its subject, and often a remedy on a second line. */
 public final class PackageException extends RuntimeException {
   private static final long serialVersionUID = 1L;
   private static final int DEVICE_CODE = 3;
 
-  /** Who can mend an error. */
+  /** Who can correct an error. */
   public enum Fault {
-    /** The package, or an argument of yours. */
+    /** The package, or the caller's argument. */
     INPUT,
-    /** This device: it lacks something, or what it ran failed. */
+    /** This device: it lacks a library or driver, or the run failed. */
     DEVICE
   }
 

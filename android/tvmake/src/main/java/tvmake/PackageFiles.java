@@ -3,11 +3,11 @@ package tvmake;
 import java.io.IOException;
 import java.io.InputStream;
 
-/** The files of a package wherever they lie: an app's assets, a jar. */
+/** The files of a package in any storage: an app's assets, a jar. */
 public interface PackageFiles {
-  /** Their names: {@code mod.json}, {@code mod.so}, {@code mod.params} and what else there is. */
+  /** Their names: {@code mod.json}, {@code mod.so}, {@code mod.params} and others. */
   String[] list() throws IOException;
 
-  /** The content of one. */
+  /** The content of a file. */
   InputStream open(String name) throws IOException;
 }

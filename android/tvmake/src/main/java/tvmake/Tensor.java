@@ -6,10 +6,10 @@ import java.nio.ByteOrder;
 /**
  * A value in memory, row by row, in this machine's byte order.
  *
- * <p>{@link #of} copies an array. A tensor that is used again and again is better {@link #allocate allocated} once and
- * filled through {@link #bytes}: its memory lies outside of Java's heap, where packages read and write it directly.
+  * <p>{@link #of} copies an array. A tensor that is reused is better {@link #allocate allocated} once and filled through
+  * {@link #bytes}: its memory is outside of Java's heap, where packages read and write it directly.
  *
- * <p>A tensor may be used by several threads as long as none of them writes, and {@code Package.run} into it writes.
+  * <p>Several threads may use a tensor as long as none of them writes, and {@code Package.run} into it writes.
  */
 public final class Tensor {
   private final DType dtype;
@@ -61,9 +61,9 @@ public final class Tensor {
   }
 
   /**
-   * A tensor in a direct buffer of yours, from its position to its limit; nothing is copied.
+    * A tensor in an existing direct buffer, from its position to its limit; nothing is copied.
    *
-   * @throws PackageException the buffer is not direct, read-only, or of another size
+    * @throws PackageException the buffer is not direct, is read-only, or has another size
    */
   public static Tensor wrap(DType dtype, ByteBuffer buffer, long... shape) {
     if (!buffer.isDirect() || buffer.isReadOnly()) {
@@ -72,12 +72,12 @@ public final class Tensor {
     return new Tensor(dtype, shape, buffer.slice());
   }
 
-  /** Zeros outside of Java's heap. They are freed with the tensor, which is why it should be kept and used again. */
+  /** Zeros outside of Java's heap. They are freed with the tensor, so keep and reuse it. */
   public static Tensor allocate(DType dtype, long... shape) {
     return new Tensor(dtype, shape, ByteBuffer.allocateDirect(sizeOf(dtype, shape)));
   }
 
-  /** A tensor that holds an array of bytes. */
+  /** A tensor with an array of bytes. */
   static Tensor holding(DType dtype, byte[] bytes, long[] shape) {
     return new Tensor(dtype, shape, ByteBuffer.wrap(bytes));
   }
@@ -107,7 +107,7 @@ public final class Tensor {
   /**
    * A copy of the values of a {@code float32} tensor.
    *
-   * @throws PackageException it is of another type
+    * @throws PackageException it has another type
    */
   public float[] floats() {
     need(DType.FLOAT32);
@@ -119,7 +119,7 @@ public final class Tensor {
   /**
    * A copy of the values of a {@code float64} tensor.
    *
-   * @throws PackageException it is of another type
+    * @throws PackageException it has another type
    */
   public double[] doubles() {
     need(DType.FLOAT64);
@@ -131,7 +131,7 @@ public final class Tensor {
   /**
    * A copy of the values of an {@code int32} tensor.
    *
-   * @throws PackageException it is of another type
+    * @throws PackageException it has another type
    */
   public int[] ints() {
     need(DType.INT32);
@@ -143,7 +143,7 @@ public final class Tensor {
   /**
    * A copy of the values of an {@code int64} tensor.
    *
-   * @throws PackageException it is of another type
+    * @throws PackageException it has another type
    */
   public long[] longs() {
     need(DType.INT64);
@@ -152,7 +152,7 @@ public final class Tensor {
     return values;
   }
 
-  /** A copy of the bytes, whatever they mean. */
+  /** A copy of the bytes, of any type. */
   public byte[] toByteArray() {
     byte[] copy = new byte[buffer.limit()];
     bytes().get(copy);
@@ -174,21 +174,21 @@ public final class Tensor {
   }
 
   /**
-   * The number of bytes that an array or buffer has for a tensor.
+    * The number of bytes of an array or buffer for a tensor.
    *
-   * @throws PackageException an extent is negative, or Java has no array so large
+    * @throws PackageException a dimension is negative, or the size exceeds Java's arrays
    */
   static int sizeOf(DType dtype, long[] shape) {
     long bytes = bytesOf(dtype, shape);
     if (bytes <= Integer.MAX_VALUE) return (int) bytes;
-    throw PackageException.input("tensor: " + TensorSpec.spelled(dtype, shape) + " is too large for a buffer of Java's");
+    throw PackageException.input("tensor: " + TensorSpec.spelled(dtype, shape) + " is too large for a Java buffer");
   }
 
   private static long bytesOf(DType dtype, long[] shape) {
     long bytes = dtype.bytes();
     try {
       for (long extent : shape) {
-        if (extent < 0) throw PackageException.input("tensor: an extent is negative in " + TensorSpec.spelled(dtype, shape));
+        if (extent < 0) throw PackageException.input("tensor: a dimension is negative in " + TensorSpec.spelled(dtype, shape));
         bytes = Math.multiplyExact(bytes, extent);
       }
     } catch (ArithmeticException error) {

@@ -2,9 +2,9 @@ package tvmake;
 
 import java.util.Arrays;
 
-/** What a package says of one input or output. */
+/** A package's description of one input or output. */
 public final class TensorSpec {
-  /** An extent that may differ from run to run. */
+  /** A dimension that may differ between runs. */
   public static final long DYNAMIC = -1;
 
   private final String name;
@@ -26,12 +26,12 @@ public final class TensorSpec {
     return dtype;
   }
 
-  /** Extents, {@link #DYNAMIC} where they are open. */
+  /** The dimensions; {@link #DYNAMIC} for dynamic ones. */
   public long[] shape() {
     return shape.clone();
   }
 
-  /** Whether a tensor is of this type and shape. */
+  /** Whether a tensor has this type and shape. */
   public boolean takes(Tensor tensor) {
     long[] given = tensor.extents();
     if (tensor.dtype() != dtype || given.length != shape.length) return false;
@@ -41,7 +41,7 @@ public final class TensorSpec {
     return true;
   }
 
-  /** {@code 'image' float32 [1, 3, 224, 224]}, with a question mark for an open extent. */
+  /** {@code 'image' float32 [1, 3, 224, 224]}, with a question mark for a dynamic dimension. */
   @Override
   public String toString() {
     return "'" + name + "' " + spelled(dtype, shape);

@@ -9,14 +9,14 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.util.Arrays;
 
-/** Files of a package brought into a directory: the system loads code from real files only. */
+/** Copies the files of a package into a directory: the system loads code from real files only. */
 final class Unpacking {
   private static final String MANIFEST = "mod.json";
   private static final int BLOCK = 1 << 16;
 
   private Unpacking() {}
 
-  /** Whether a directory has the package already, as far as its manifest says. */
+  /** Whether a directory has the package, by its manifest. */
   static boolean isThere(PackageFiles files, File directory) {
     File manifest = new File(directory, MANIFEST);
     if (!manifest.isFile()) return false;
@@ -29,7 +29,7 @@ final class Unpacking {
   }
 
   /**
-   * Replace a directory by the package. A directory is there whole, or not at all.
+    * Replace a directory by the package, completely or not at all.
    *
    * @throws PackageException a file cannot be read or written
    */
@@ -37,15 +37,15 @@ final class Unpacking {
     File fresh = new File(directory.getPath() + ".new");
     try {
       delete(fresh);
-      if (!fresh.mkdirs()) throw new IOException(fresh + " cannot be made");
+      if (!fresh.mkdirs()) throw new IOException(fresh + " cannot be created");
       for (String name : files.list()) {
         if (name.isEmpty() || name.startsWith(".") || name.indexOf('/') >= 0 || name.indexOf('\\') >= 0) {
-          throw new IOException("'" + name + "' is no file's name");
+          throw new IOException("'" + name + "' is not a file name");
         }
         copy(files, name, new File(fresh, name));
       }
       delete(directory);
-      if (!fresh.renameTo(directory)) throw new IOException(directory + " cannot be put in its place");
+      if (!fresh.renameTo(directory)) throw new IOException(directory + " cannot be renamed");
     } catch (IOException error) {
       throw PackageException.device(directory + ": the package cannot be unpacked: " + error.getMessage());
     }
@@ -56,7 +56,7 @@ final class Unpacking {
         OutputStream to = new FileOutputStream(destination)) {
       copy(from, to);
     }
-    // Code that can be written to is refused by newer systems. Where rights cannot be set, nothing is lost.
+    // Newer systems refuse writable code. If permissions cannot be set, nothing is lost.
     destination.setReadOnly();
   }
 

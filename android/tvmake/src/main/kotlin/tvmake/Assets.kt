@@ -7,10 +7,10 @@ import java.io.File
 import tvmake.android.AssetFiles
 
 /**
- * Load a package from the app's assets. It is unpacked into the app's own directory the first time: a matter of the
- * flash memory's speed, so do it outside of the main thread.
+  * Load a package from the app's assets. It is unpacked into the app's own directory on the first call, which takes as
+  * long as the flash memory needs, so call it outside of the main thread.
  *
- * @param name the directory in the assets that holds it
+  * @param name the directory in the assets
  */
 fun Context.openPackage(name: String = "package"): Package =
     Package.open(AssetFiles(assets, name), File(noBackupFilesDir, "tvmake/$name"))

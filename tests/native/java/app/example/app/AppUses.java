@@ -39,14 +39,14 @@ public final class AppUses {
     }
   }
 
-  /** A line is a name, a type, a shape, and the picture's width and height; NAME.rgb and NAME.properties go with it. */
+  /** A line is a name, a type, a shape, and the image's width and height; NAME.rgb and NAME.properties go with it. */
   private static String input(Path directory, String line) throws IOException {
     String[] words = line.split(" ");
     long[] shape = Arrays.stream(words[2].split(",")).mapToLong(Long::parseLong).toArray();
     try {
-      Picture picture = picture(directory.resolve(words[0] + ".rgb"), Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+      RgbImage image = image(directory.resolve(words[0] + ".rgb"), Integer.parseInt(words[3]), Integer.parseInt(words[4]));
       Properties settings = settings(directory.resolve(words[0] + ".properties"));
-      Tensor tensor = new ImageInput(Specs.input(words[1], shape), settings).of(picture);
+      Tensor tensor = new ImageInput(Specs.input(words[1], shape), settings).of(image);
       Files.write(directory.resolve(words[0] + ".out"), tensor.toByteArray());
       return words[0] + " " + tensor;
     } catch (IllegalArgumentException error) {
@@ -54,13 +54,13 @@ public final class AppUses {
     }
   }
 
-  private static Picture picture(Path file, int width, int height) throws IOException {
+  private static RgbImage image(Path file, int width, int height) throws IOException {
     ByteBuffer bytes = ByteBuffer.wrap(Files.readAllBytes(file));
     int[] pixels = new int[width * height];
-    for (int place = 0; place < pixels.length; ++place) {
-      pixels[place] = 0xFF << 24 | (bytes.get() & 0xFF) << 16 | (bytes.get() & 0xFF) << 8 | bytes.get() & 0xFF;
+    for (int index = 0; index < pixels.length; ++index) {
+      pixels[index] = 0xFF << 24 | (bytes.get() & 0xFF) << 16 | (bytes.get() & 0xFF) << 8 | bytes.get() & 0xFF;
     }
-    return Picture.of(pixels, width, height);
+    return RgbImage.of(pixels, width, height);
   }
 
   private static Properties settings(Path file) throws IOException {
@@ -86,7 +86,7 @@ public final class AppUses {
     Properties settings = settings(directory.resolve("digit.properties"));
     List<String> labels = Arrays.asList("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine");
     try (Classifier classifier = new Classifier(Package.open(network), settings, labels)) {
-      System.out.println(classifier.classify(picture(directory.resolve("digit.rgb"), 8, 8)));
+      System.out.println(classifier.classify(image(directory.resolve("digit.rgb"), 8, 8)));
     }
   }
 }

@@ -14,7 +14,7 @@ import java.util.Properties;
 import tvmake.Package;
 import tvmake.Tensor;
 
-/** A network that tells what is on a picture. */
+/** A network that classifies an image. */
 final class Classifier implements AutoCloseable {
   static final int SHOWN = 5;
 
@@ -22,13 +22,13 @@ final class Classifier implements AutoCloseable {
   private final ImageInput input;
   private final List<String> labels;
 
-  /** It closes the package in the end, and at once where the package does not take pictures. */
+  /** Closes the package when it is closed, and at once if the package does not accept images. */
   Classifier(Package network, Properties settings, List<String> labels) {
     this.network = network;
     this.labels = labels;
     try {
       if (network.inputs().size() != 1) {
-        throw new IllegalArgumentException("the app gives one picture, and the package takes " + network.inputs());
+        throw new IllegalArgumentException("the app gives one image, and the package takes " + network.inputs());
       }
       this.input = new ImageInput(network.inputs().get(0), settings);
     } catch (RuntimeException error) {
@@ -37,9 +37,9 @@ final class Classifier implements AutoCloseable {
     }
   }
 
-  /** The highest scores, and how long the network took, as text. */
-  String classify(Picture picture) {
-    Map<String, Tensor> given = Collections.singletonMap(network.inputs().get(0).name(), input.of(picture));
+  /** The highest scores, and the network's time, as text. */
+  String classify(RgbImage image) {
+    Map<String, Tensor> given = Collections.singletonMap(network.inputs().get(0).name(), input.of(image));
     long began = System.nanoTime();
     Tensor scores = network.run(given).get(network.outputs().get(0).name());
     double milliseconds = (System.nanoTime() - began) / 1e6;
@@ -62,7 +62,7 @@ final class Classifier implements AutoCloseable {
     return settings;
   }
 
-  /** Names of classes, one a line. */
+  /** Names of classes, one per line. */
   static List<String> labels(InputStream stream) throws IOException {
     List<String> labels = new ArrayList<>();
     try (BufferedReader reader = new BufferedReader(new InputStreamReader(stream, StandardCharsets.UTF_8))) {

@@ -7,8 +7,8 @@ import tvmake.Tensor;
 import tvmake.TensorSpec;
 
 /**
- * From a picture to a network's input, by the keys of {@code app.properties}: color, resize, crop, scale, mean, std,
- * layout, in this order and with the meaning that tvmake's {@code dataset.preprocess} gives them.
+  * Converts an image into a network's input, by the keys of {@code app.properties}: color, resize, crop, scale, mean, std,
+  * layout, in this order and with the meaning of tvmake's {@code dataset.preprocess}.
  */
 final class ImageInput {
   private final TensorSpec spec;
@@ -26,15 +26,15 @@ final class ImageInput {
     this.spec = spec;
     long[] shape = spec.shape();
     if (shape.length < 3 || shape.length > 4 || (shape[0] != 1 && shape[0] != TensorSpec.DYNAMIC)) {
-      throw new IllegalArgumentException("input " + spec + " does not take one picture");
+      throw new IllegalArgumentException("input " + spec + " does not accept one image");
     }
     if (spec.dtype() != DType.FLOAT32 && spec.dtype() != DType.UINT8 && spec.dtype() != DType.INT8) {
-      throw new IllegalArgumentException("input " + spec + ": pictures become float32, uint8 or int8");
+      throw new IllegalArgumentException("input " + spec + ": images are converted to float32, uint8 or int8");
     }
     shape[0] = 1;
     isChannelsFirst = shape.length == 3 || isChannelsFirst(settings.getProperty("layout"), shape);
     channels = shape.length == 3 ? 1 : (int) (isChannelsFirst ? shape[1] : shape[3]);
-    if (channels != 1 && channels != 3) throw new IllegalArgumentException("input " + spec + " has no 1 or 3 channels");
+    if (channels != 1 && channels != 3) throw new IllegalArgumentException("input " + spec + " does not have 1 or 3 channels");
     color = settings.getProperty("color", channels == 1 ? "gray" : "RGB");
     resize = whole(settings.getProperty("resize", ""));
     crop = whole(settings.getProperty("crop", ""));
@@ -48,9 +48,9 @@ final class ImageInput {
     tensor = Tensor.allocate(spec.dtype(), shape);
   }
 
-  /** The picture as the network takes it; the tensor is used again for the next one. */
-  Tensor of(Picture picture) {
-    Picture changed = color.equals("gray") ? picture.gray() : color.equals("BGR") ? picture.reversed() : picture;
+  /** The image in the network's format; the tensor is reused for the next one. */
+  Tensor of(RgbImage image) {
+    RgbImage changed = color.equals("gray") ? image.gray() : color.equals("BGR") ? image.reversed() : image;
     if (resize.length == 2) {
       changed = changed.resized(resize[0], resize[1]);
     } else if (resize.length == 1) {
@@ -65,20 +65,20 @@ final class ImageInput {
     int[] wanted = sizeAfter(tensor.shape());
     if (changed.height != wanted[0] || changed.width != wanted[1]) {
       throw new IllegalArgumentException(
-          "the picture is " + changed.height + "×" + changed.width + " after preprocessing, and the network takes " + spec
+          "the image is " + changed.height + "×" + changed.width + " after preprocessing, and the network takes " + spec
               + "\n  app.properties: resize and crop");
     }
     write(changed);
     return tensor;
   }
 
-  private void write(Picture picture) {
+  private void write(RgbImage image) {
     ByteBuffer bytes = tensor.bytes();
-    int pixels = picture.width * picture.height;
+    int pixels = image.width * image.height;
     for (int number = 0; number < pixels * channels; ++number) {
       int channel = isChannelsFirst ? number / pixels : number % channels;
-      int place = isChannelsFirst ? number % pixels : number / channels;
-      float value = (picture.planes[channel][place] * scale - mean[channel % mean.length]) / std[channel % std.length];
+      int index = isChannelsFirst ? number % pixels : number / channels;
+      float value = (image.planes[channel][index] * scale - mean[channel % mean.length]) / std[channel % std.length];
       if (spec.dtype() == DType.FLOAT32) bytes.putFloat(value);
       else bytes.put(whole(value));
     }
@@ -94,7 +94,7 @@ final class ImageInput {
     return (byte) (int) number;
   }
 
-  /** Height and width of the input: the package's where they are fixed, else those that the settings lead to. */
+  /** Height and width of the input: the package's if they are fixed, else those of the settings. */
   private int[] sizeAfter(long[] shape) {
     int first = shape.length == 3 || !isChannelsFirst ? 1 : 2;
     int[] size = {(int) shape[first], (int) shape[first + 1]};
@@ -102,7 +102,7 @@ final class ImageInput {
     for (int axis = 0; axis < 2; ++axis) {
       if (size[axis] != TensorSpec.DYNAMIC) continue;
       if (made.length == 0) {
-        throw new IllegalArgumentException("input " + spec + " has an open size\n  app.properties: set crop");
+        throw new IllegalArgumentException("input " + spec + " has a dynamic size\n  app.properties: set crop");
       }
       size[axis] = made[axis % made.length];
     }

@@ -17,9 +17,9 @@ import java.util.concurrent.Executors;
 import tvmake.Package;
 import tvmake.android.AssetFiles;
 
-/** Shows a picture of the assets, and what the network says of it. */
+/** Shows an image of the assets, and the network's result for it. */
 public final class MainActivity extends Activity {
-  private static final String PACKAGE = "package", PICTURES = "images";
+  private static final String PACKAGE = "package", IMAGES = "images";
 
   private final ExecutorService worker = Executors.newSingleThreadExecutor();
   private Classifier classifier; // used by the worker alone
@@ -29,7 +29,7 @@ public final class MainActivity extends Activity {
   protected void onCreate(Bundle state) {
     super.onCreate(state);
     setContentView(R.layout.main);
-    findViewById(R.id.picture).setOnClickListener(view -> worker.execute(this::showNext));
+    findViewById(R.id.image).setOnClickListener(view -> worker.execute(this::showNext));
     worker.execute(this::showNext);
   }
 
@@ -47,15 +47,15 @@ public final class MainActivity extends Activity {
     try {
       AssetManager assets = getAssets();
       if (classifier == null) classifier = open(assets);
-      String[] names = assets.list(PICTURES);
-      if (names == null || names.length == 0) throw new IOException("there is no picture in assets/" + PICTURES);
+      String[] names = assets.list(IMAGES);
+      if (names == null || names.length == 0) throw new IOException("no image in assets/" + IMAGES);
       String name = names[shown++ % names.length];
       Bitmap bitmap;
-      try (InputStream stream = assets.open(PICTURES + "/" + name)) {
+      try (InputStream stream = assets.open(IMAGES + "/" + name)) {
         bitmap = BitmapFactory.decodeStream(stream);
       }
-      if (bitmap == null) throw new IOException(name + " is no picture that Android reads");
-      show(bitmap, name + "\n\n" + classifier.classify(picture(bitmap)));
+      if (bitmap == null) throw new IOException(name + " is not an image that Android reads");
+      show(bitmap, name + "\n\n" + classifier.classify(image(bitmap)));
     } catch (IOException | RuntimeException error) {
       show(null, String.valueOf(error.getMessage()));
     }
@@ -68,17 +68,17 @@ public final class MainActivity extends Activity {
     return new Classifier(network, settings, labels);
   }
 
-  private static Picture picture(Bitmap bitmap) {
+  private static RgbImage image(Bitmap bitmap) {
     int width = bitmap.getWidth(), height = bitmap.getHeight();
     int[] pixels = new int[width * height];
     bitmap.getPixels(pixels, 0, width, 0, 0, width, height);
-    return Picture.of(pixels, width, height);
+    return RgbImage.of(pixels, width, height);
   }
 
   private void show(Bitmap bitmap, String text) {
     runOnUiThread(
         () -> {
-          if (bitmap != null) ((ImageView) findViewById(R.id.picture)).setImageBitmap(bitmap);
+          if (bitmap != null) ((ImageView) findViewById(R.id.image)).setImageBitmap(bitmap);
           ((TextView) findViewById(R.id.result)).setText(text);
         });
   }

@@ -7,28 +7,28 @@ import tvmake.Tensor;
 
 /** The classes with the highest scores. */
 final class TopScores {
-  /** A class, its score, and its name where there is one. */
+  /** A class, its score, and its name if known. */
   static final class Score {
-    final int place;
+    final int index;
     final double score;
     final String label;
 
-    Score(int place, double score, String label) {
-      this.place = place;
+    Score(int index, double score, String label) {
+      this.index = index;
       this.score = score;
       this.label = label;
     }
 
     @Override
     public String toString() {
-      return String.format(java.util.Locale.ROOT, "%5d  %-12.6g %s", place, score, label).trim();
+      return String.format(java.util.Locale.ROOT, "%5d  %-12.6g %s", index, score, label).trim();
     }
   }
 
   private TopScores() {}
 
   /**
-   * The highest scores of one sample, the highest first; of equal ones the first. What is no number is left out.
+    * The highest scores of one sample, the highest first; the first of equal ones. NaN is left out.
    *
    * @param labels names of the classes in order; there may be fewer, or none
    */
@@ -38,9 +38,9 @@ final class TopScores {
     List<Score> found = new ArrayList<>();
     while (found.size() < count) {
       int best = -1;
-      for (int place = 0; place < values.length; ++place) {
-        boolean isHigher = best < 0 || values[place] > values[best];
-        if (!isTaken[place] && !Double.isNaN(values[place]) && isHigher) best = place;
+      for (int index = 0; index < values.length; ++index) {
+        boolean isHigher = best < 0 || values[index] > values[best];
+        if (!isTaken[index] && !Double.isNaN(values[index]) && isHigher) best = index;
       }
       if (best < 0) break;
       isTaken[best] = true;
@@ -51,13 +51,13 @@ final class TopScores {
 
   private static double[] numbers(Tensor scores) {
     double[] values = new double[scores.size()];
-    for (int place = 0; place < values.length; ++place) values[place] = number(scores, place);
+    for (int index = 0; index < values.length; ++index) values[index] = number(scores, index);
     return values;
   }
 
-  private static double number(Tensor scores, int place) {
+  private static double number(Tensor scores, int index) {
     DType dtype = scores.dtype();
-    int offset = place * dtype.bytes();
+    int offset = index * dtype.bytes();
     switch (dtype) {
       case FLOAT32:
         return scores.bytes().getFloat(offset);

@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import tvmake.PackageFiles;
 
-/** A package that lies unpacked in a directory of an app's assets. */
+/** A package that is unpacked in a directory of an app's assets. */
 public final class AssetFiles implements PackageFiles {
   private final AssetManager assets;
   private final String directory;

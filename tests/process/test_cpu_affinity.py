@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from tests.patience import HANG_S
-from tvmake.process.own_cores import VARIABLE
+from tvmake.process.cpu_affinity import VARIABLE
 
 KERNEL = """
 import json, os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
 if sys.argv[2] == "stay":
-    from tvmake.process.own_cores import stay_on_own_cores
-    stay_on_own_cores()
+    from tvmake.process.cpu_affinity import disable_thread_binding
+    disable_thread_binding()
 import numpy as np
 import tvm
 from tvm import te

@@ -21,12 +21,12 @@ from tvmake.cache.errors import CacheTroubleError
 from tvmake.cache.inspect import inspect
 from tvmake.cache.line import read_lines
 from tvmake.cache.open import open_store
-from tvmake.cache.step import cached
+from tvmake.cache.step import run_cached
 from tvmake.cache.store import Stored, least_recently_used
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import TEMPORARY_PREFIX
-from tvmake.storage.temporary import held_directory
+from tvmake.storage.temporary import locked_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,17 +50,17 @@ def put(store, key: str, data: bytes) -> None:
 
 
 def keys(store) -> list[str]:
-    return sorted(one.key for one in store.entries())
+    return sorted(entry.key for entry in store.entries())
 
 
 def key_of(number: int) -> str:
     return f"{number:064x}"
 
 
-# --- any place --------------------------------------------------------------------------------------------------------
+# --- any store --------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_place_has_nothing_and_is_no_error(url):
+def test_an_empty_place_has_nothing_and_is_not_an_error(url):
     store = store_of(url)
     assert read(store, key_of(1)) is None
     assert store.entries() == store.quarantined() == []
@@ -79,7 +79,7 @@ def test_what_is_stored_is_found_by_others_and_may_be_replaced_and_removed(url):
         (key_of(1), 5),
         (key_of(2), 3),
     ]
-    assert all(abs(one.used_at - time.time()) < HANG_S for one in store.entries())
+    assert all(abs(entry.used_at - time.time()) < HANG_S for entry in store.entries())
     assert store.problem() is None
     store.remove([key_of(1)])
     assert keys(store) == [key_of(2)]
@@ -143,7 +143,7 @@ def test_a_size_limit_is_kept_with_every_entry_and_what_is_too_large_is_left_out
     store = store_of(url, size_limit=1_000)
     for number in range(8):
         put(store, key_of(number), bytes(300))
-        assert sum(one.size for one in store.entries()) <= 1_000
+        assert sum(entry.size for entry in store.entries()) <= 1_000
         assert key_of(number) in keys(store)
     with pytest.raises(CacheTroubleError, match="larger than the size limit"):
         put(store, key_of(9), bytes(1_001))
@@ -191,7 +191,7 @@ def test_a_bucket_that_is_not_there_is_a_warning(s3, run, monkeypatch, capsys):
 
 
 def test_an_address_of_an_unknown_kind_is_refused():
-    with pytest.raises(InputError, match="no address that fsspec knows"):
+    with pytest.raises(InputError, match="not an address that fsspec knows"):
         store_of("nosuch://place")
 
 
@@ -296,13 +296,13 @@ def test_another_process_that_holds_the_lock_for_long_costs_a_warning(cache, run
 WRITES = ("os.rename", "os.mkdir", "os.chmod", "os.remove", "os.utime", "os.rmdir", "fcntl.flock")
 
 
-def dies_at(number: int, places: tuple[str, ...]) -> None:
-    """Kill this process at its so-maniest change of a file below these places."""
+def dies_at(number: int, positions: tuple[str, ...]) -> None:
+    """Kill this process at its Nth change of a file below these directories."""
     left = [number]
 
     def listen(event: str, arguments: tuple) -> None:
         writes = event in WRITES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_ACCMODE)
-        if not writes or not any(str(part).startswith(places) for part in arguments if isinstance(part, str | Path)):
+        if not writes or not any(str(part).startswith(positions) for part in arguments if isinstance(part, str | Path)):
             return
         left[0] -= 1
         if left[0] == 0:
@@ -318,7 +318,7 @@ def killed_at(number: int, run: Run, cache: Path) -> bool:
         code = 1
         try:
             dies_at(number, (str(cache), str(run.directory / "out")))
-            cached(run.work, run.stage)
+            run_cached(run.work, run.stage)
             code = 0
         finally:
             os._exit(code)
@@ -354,7 +354,7 @@ def test_a_kill_at_any_write_harms_neither_the_cache_nor_the_next_run(quick, mon
         run.step()
         assert Run(quick / f"{kills}-again").step()
         assert all(looked.problem is None for looked in inspect(store, None, thoroughly=True))
-        with held_directory(cache / "entries", TEMPORARY_PREFIX):  # as the next one who writes there
+        with locked_directory(cache / "entries", TEMPORARY_PREFIX):  # as the next one who writes there
             pass
         assert not list(cache.rglob(f"{TEMPORARY_PREFIX}*"))
     assert kills >= {"miss": 5, "hit": 5, "refusal": 6, "eviction": 5}[what]

@@ -1,4 +1,4 @@
-"""Steps on pictures (batch, channels, height, width), and on signals and volumes where there is the same."""
+"""Steps on images (batch, channels, height, width), and the same on signals and volumes."""
 
 from random import Random
 from typing import Any
@@ -219,7 +219,7 @@ def _grid_sample(rng: Random, x: Tensor) -> Options | None:
 
 
 class _Sampled(nn.Module):
-    """Samples at places that are weights, as a warp with a fixed field."""
+    """Samples at positions that are weights, as a warp with a fixed field."""
 
     def __init__(self, batch: int, size: tuple[int, int], **options: Any):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Steps of ONNX networks on pictures, signals and volumes."""
+"""Steps of ONNX networks on images, signals and volumes."""
 
 from random import Random
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .images import CHANNELS, divisors, is_float
 from .network import Kind, Options
 from .onnx_nodes import Node, integers, plain, weights
-from .pictures import CHANNELS, divisors, is_float
 
 
 def _padding(rng: Random, axes: int, most: int) -> Options:
@@ -68,7 +68,7 @@ def _pool(rng: Random, x: Tensor) -> Options | None:
         **_padding(rng, axes, 1),
     }
     if any(kernel > extent for kernel, extent in zip(options["kernel_shape"], x.shape[2:], strict=True)):
-        return None  # ONNX says nothing of windows larger than what there is
+        return None  # ONNX does not define kernel windows larger than the operand
     if "pads" in options and rng.random() < 0.4:
         options["ceil_mode"] = 1
     if operator == "AveragePool" and rng.random() < 0.5:

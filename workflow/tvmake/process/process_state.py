@@ -1,4 +1,4 @@
-"""What belongs to the whole process and code of others may change: it is as before once that code has run."""
+"""Restore process-wide state that other code may change."""
 
 import os
 import signal
@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 STANDARD = (1, 2)
-"""The numbers of standard output and standard error."""
+"""The file descriptors of standard output and standard error."""
 
 
 @contextmanager
-def kept_state() -> Iterator[None]:
-    """Bring back, after the block, the working directory, standard output and error, the umask, the recursion limit, what
-    the signals do that stop a run, what numpy does where numbers overflow, and warnings that were made errors; an alarm that
-    is set is called off.
+def restore_process_state() -> Iterator[None]:
+    """Restore, after the block, the working directory, standard output and error, the umask, the recursion limit, the handlers
+    of stop signals, numpy's handling of overflow, and warnings that became errors; a pending alarm is cancelled.
 
-    Variables of the environment stay, and PyTorch's defaults: libraries are set up by them.
+    Environment variables and PyTorch's defaults stay changed, because libraries are configured by them.
     """
     with ExitStack() as after:
         with suppress(OSError):  # a deleted one
@@ -39,7 +38,7 @@ def kept_state() -> Iterator[None]:
             import numpy as np
 
             after.callback(lambda before: np.seterr(**before), np.geterr())
-        after.callback(_forget_errors, list(warnings.filters))
+        after.callback(_remove_error_filters, list(warnings.filters))
         streams = sys.stdout, sys.stderr
         for number in STANDARD:
             with suppress(OSError):  # closed
@@ -52,9 +51,9 @@ def kept_state() -> Iterator[None]:
             sys.stdout, sys.stderr = streams
 
 
-def _forget_errors(before: list[Any]) -> None:
-    """Take out the filters, of those that came since, that make errors of warnings: libraries give some that mean nothing."""
-    kept = [one for one in warnings.filters if one[0] != "error" or one in before]
+def _remove_error_filters(before: list[Any]) -> None:
+    """Remove new filters that turn warnings into errors: libraries emit harmless warnings."""
+    kept = [entry for entry in warnings.filters if entry[0] != "error" or entry in before]
     if len(kept) < len(warnings.filters):
         warnings.resetwarnings()
         warnings.filters.extend(kept)  # type: ignore[attr-defined]

@@ -1,49 +1,49 @@
 package example.app;
 
 /** Pixels of 8 bits a channel: {@code planes[channel][row * width + column]}. */
-final class Picture {
-  private static final int PRECISION_BITS = 22; // of weights, so that sums of products with 8 bits fit into 32
+final class RgbImage {
+  private static final int PRECISION_BITS = 22; // of weights; sums of their products with 8 bits must fit into 32
 
   final int width;
   final int height;
   final int[][] planes;
 
-  Picture(int width, int height, int[][] planes) {
+  RgbImage(int width, int height, int[][] planes) {
     this.width = width;
     this.height = height;
     this.planes = planes;
   }
 
-  /** Red, green and blue of pixels as Android's bitmaps have them ({@code 0xAARRGGBB}). */
-  static Picture of(int[] pixels, int width, int height) {
+  /** Red, green and blue of pixels in the format of Android's bitmaps ({@code 0xAARRGGBB}). */
+  static RgbImage of(int[] pixels, int width, int height) {
     int[][] planes = new int[3][pixels.length];
-    for (int place = 0; place < pixels.length; ++place) {
-      planes[0][place] = pixels[place] >> 16 & 0xFF;
-      planes[1][place] = pixels[place] >> 8 & 0xFF;
-      planes[2][place] = pixels[place] & 0xFF;
+    for (int index = 0; index < pixels.length; ++index) {
+      planes[0][index] = pixels[index] >> 16 & 0xFF;
+      planes[1][index] = pixels[index] >> 8 & 0xFF;
+      planes[2][index] = pixels[index] & 0xFF;
     }
-    return new Picture(width, height, planes);
+    return new RgbImage(width, height, planes);
   }
 
   /** Luma by ITU-R 601-2, from red, green and blue. */
-  Picture gray() {
+  RgbImage gray() {
     int[] luma = new int[width * height];
-    for (int place = 0; place < luma.length; ++place) {
-      luma[place] = (int) Math.rint(planes[0][place] * 0.299f + planes[1][place] * 0.587f + planes[2][place] * 0.114f);
+    for (int index = 0; index < luma.length; ++index) {
+      luma[index] = (int) Math.rint(planes[0][index] * 0.299f + planes[1][index] * 0.587f + planes[2][index] * 0.114f);
     }
-    return new Picture(width, height, new int[][] {luma});
+    return new RgbImage(width, height, new int[][] {luma});
   }
 
   /** The channels in reverse order. */
-  Picture reversed() {
-    return new Picture(width, height, new int[][] {planes[2], planes[1], planes[0]});
+  RgbImage reversed() {
+    return new RgbImage(width, height, new int[][] {planes[2], planes[1], planes[0]});
   }
 
   /** Cut from the centre. */
-  Picture cropped(int newHeight, int newWidth) {
+  RgbImage cropped(int newHeight, int newWidth) {
     if (newHeight > height || newWidth > width) {
       throw new IllegalArgumentException(
-          "the picture is " + height + "×" + width + " when it is to be cropped to " + newHeight + "×" + newWidth
+          "the image is " + height + "×" + width + " when it is to be cropped to " + newHeight + "×" + newWidth
               + "\n  app.properties: resize to at least the crop");
     }
     int top = (int) Math.rint((height - newHeight) / 2.0), left = (int) Math.rint((width - newWidth) / 2.0);
@@ -53,14 +53,14 @@ final class Picture {
         System.arraycopy(planes[channel], (top + row) * width + left, cut[channel], row * newWidth, newWidth);
       }
     }
-    return new Picture(newWidth, newHeight, cut);
+    return new RgbImage(newWidth, newHeight, cut);
   }
 
   /**
-   * Bilinear, with a filter that widens when it shrinks, as Python's Pillow does it. Pillow sometimes begins with the
-   * columns; since pixels are whole numbers between the two steps, some then differ by one.
+    * Bilinear, with a filter that widens when it shrinks, as in Python's Pillow. Pillow sometimes begins with the
+    * columns; since pixels are integers between the two steps, some then differ by one.
    */
-  Picture resized(int newHeight, int newWidth) {
+  RgbImage resized(int newHeight, int newWidth) {
     int[][] changed = new int[planes.length][];
     for (int channel = 0; channel < planes.length; ++channel) {
       int[] plane = planes[channel];
@@ -68,28 +68,28 @@ final class Picture {
       if (newHeight != height) plane = resampled(plane, newWidth, 1, newWidth, height, newHeight, 1, newWidth);
       changed[channel] = plane;
     }
-    return new Picture(newWidth, newHeight, changed);
+    return new RgbImage(newWidth, newHeight, changed);
   }
 
   /**
    * Change the length of lines.
    *
-   * @param lines how many there are
-   * @param between the distance from a line to the next in {@code plane}, {@code step} from an element to the next
+    * @param lines the number of lines
+    * @param between the distance between lines in {@code plane}, {@code step} between elements
    */
   private static int[] resampled(
       int[] plane, int lines, int between, int step, int length, int newLength, int newBetween, int newStep) {
     int[] result = new int[lines * newLength];
     double scale = (double) length / newLength, support = Math.max(scale, 1.0);
     int[] weights = new int[(int) Math.ceil(support) * 2 + 1];
-    for (int place = 0; place < newLength; ++place) {
-      double center = (place + 0.5) * scale;
+    for (int index = 0; index < newLength; ++index) {
+      double center = (index + 0.5) * scale;
       int begin = Math.max((int) (center - support + 0.5), 0), end = Math.min((int) (center + support + 0.5), length);
       fill(weights, begin, end, center, support);
       for (int line = 0; line < lines; ++line) {
         int sum = 1 << PRECISION_BITS - 1;
         for (int from = begin; from < end; ++from) sum += plane[line * between + from * step] * weights[from - begin];
-        result[line * newBetween + place * newStep] = Math.min(Math.max(sum >> PRECISION_BITS, 0), 255);
+        result[line * newBetween + index * newStep] = Math.min(Math.max(sum >> PRECISION_BITS, 0), 255);
       }
     }
     return result;
