@@ -48,7 +48,7 @@ def test_float16_is_refused_by_a_device_that_does_not_compute_in_it():
 
 def test_textures_are_refused_by_a_device_without_images():
     assert refusal(fingerprint("images=none"), TEXTURES) == [
-        "targets.phone: the device 'Chip' has no images that textures could be kept in",
+        "targets.phone: the device 'Chip' has no images for textures",
         "compile for buffers: a '-buffer' target, or leave out the key 'texture'",
     ]
 

@@ -163,7 +163,7 @@ MISTAKES = {
     "an unknown key": (["-p", "nonsense=3"], "known keys here: color, resize"),
     "no key": (["-p", "resize"], "for example: --preprocess resize=256"),
     "another suffix": (["-o", "out.txt"], "name it out.npz"),
-    "too few labels": (["--labels", "labels.txt"], "labels.txt: holds 1 label, and '"),
+    "too few labels": (["--labels", "labels.txt"], "labels.txt: has 1 label for the 6 classes of '"),
     "no labels": (["--labels", "none.txt"], "none.txt: no such file"),
     "no device": (["-d", "phone"], "no device 'phone'"),
 }
