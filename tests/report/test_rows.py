@@ -105,7 +105,7 @@ def test_a_missing_file_is_named(run, artifact):
 def test_figures_of_another_package_are_refused(run):
     variant = run.add()
     run.path(variant, "package.tar").write_bytes(b"a package made since")
-    with pytest.raises(InputError, match="not of"):
+    with pytest.raises(InputError, match="do not belong to"):
         gather(run.request)
 
 
