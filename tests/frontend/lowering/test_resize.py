@@ -1,9 +1,9 @@
 """Lengths and coordinates of resizes."""
 
 import numpy as np
-from tvm import tirx
+from tvm import relax, tirx
 
-from tvmake.frontend.lowering.resize import scale_extent
+from tvmake.frontend.lowering.resize import compute_along, scale_extent
 from tvmake.ir.dimensions import whole_factor
 
 HEIGHT, WIDTH = (tirx.Var(name, "int64") for name in "hw")
@@ -20,3 +20,20 @@ def test_a_whole_factor_holds_for_every_length():
     assert whole_factor(HEIGHT, WIDTH) is None
     assert whole_factor(HEIGHT, HEIGHT * 3 // 2) is None
     assert (whole_factor(4, 12), whole_factor(5, 12)) == (3, None)
+
+
+def kernel_arguments() -> list[str]:
+    """The arguments of a kernel that reads four dimensions, in order."""
+    builder = relax.BlockBuilder()
+    dimensions = [tirx.Var(name, "int64") for name in ("h", "w", "h2", "w2")]
+    with builder.function("main", [relax.Var("shape", relax.ShapeType(dimensions))]):
+        with builder.dataflow():
+            result = builder.emit_output(
+                compute_along(builder, (3,), lambda at: sum(dimensions, at), "kernel", dimensions)
+            )
+        builder.emit_func_output(result)
+    return [argument.name for argument in builder.get()["kernel"].params[:-1]]
+
+
+def test_a_kernel_reads_its_dimensions_in_the_order_of_their_first_use_in_every_process():
+    assert [kernel_arguments() for _ in range(5)] == [["h", "w", "h2", "w2"]] * 5

@@ -4,7 +4,7 @@ A small kernel computes for each axis the indices and weights of the elements th
 looked up. TVM's operator, which takes ratios of sizes alone, needs no such kernels and is used where the ratios are those.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -223,20 +223,24 @@ def compute_along(
         name: the kernel's.
         extents: the lengths that occur in the expression.
     """
-    found = {
-        variable for extent in extents if not is_known(extent) for variable in tirx.analysis.undefined_vars(extent)
-    }
-    variables = sorted(found, key=lambda variable: str(variable.name))
+    variables = _variables(extent for extent in extents if not is_known(extent))
+    # A kernel has variables of its own. emit_te would pass them in the order of their addresses (repair `order-by-address`).
+    own = {variable: tirx.Var(str(variable.name), "int64") for variable in variables}
 
-    def compute(*arguments: Any) -> Any:
-        # The builder gives a kernel variables of its own.
-        own = dict(zip(variables, arguments, strict=True))
+    def with_own(expression: Any) -> Any:
+        return tvm_ffi.structural_map(expression, (tvm.ir.Var, lambda variable: own.get(variable, variable)))
 
-        def with_own(expression: Any) -> Any:
-            return tvm_ffi.structural_map(expression, (tvm.ir.Var, lambda variable: own.get(variable, variable)))
+    tensor = te.compute([with_own(extent) for extent in shape], lambda *at: with_own(value(*map(whole, at))), name=name)
+    arguments = [variable for variable in variables if not any(variable.same_as(extent) for extent in shape)]
+    inputs = [own[variable] for variable in arguments]  # the kernel reads the others from the tensor's shape
+    kernel = te.create_prim_func([*inputs, tensor], index_dtype_override="int64").without_attr("global_symbol")
+    result = relax.TensorType(relax.ShapeExpr(shape), tensor.dtype)
+    return builder.emit(relax.call_tir(builder.add_func(kernel, name), arguments, result))
 
-        return te.compute(
-            [with_own(extent) for extent in shape], lambda *at: with_own(value(*map(whole, at))), name=name
-        )
 
-    return builder.emit_te(compute, *variables, primfunc_name_hint=name)
+def _variables(extents: Iterable[Any]) -> list[tirx.Var]:
+    """The variables of extents, in the order of their first use."""
+    variables: dict[tirx.Var, None] = {}
+    for extent in extents:
+        tvm_ffi.structural_walk(extent, (tirx.Var, lambda variable: variables.setdefault(variable)))
+    return list(variables)
