@@ -288,7 +288,7 @@ def test_snakemake_itself_builds_on_no_damaged_result(demo: Project, finished: P
     (demo.directory / VARIANT / "mod.so").unlink()
     done = demo.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so"))
     assert done.returncode == 1
-    assert "results/digits/float32/module.params: not as it was made" in done.stderr + done.stdout
+    assert "results/digits/float32/module.params: altered" in done.stderr + done.stdout
     params.unlink()
     assert demo.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so")).returncode == 0
     assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)

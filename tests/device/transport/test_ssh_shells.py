@@ -72,7 +72,7 @@ def test_a_device_without_df_is_used_and_one_without_uname_is_not(sshd: Sshd, pr
     assert states["runner"]["state"] == "ok"
     sshd.says("uname", "exit 127")
     problem, remedy = error_of(board(sshd).push, package)
-    assert problem.endswith("its processor is unknown (`uname -m`)")
+    assert problem.endswith("its processor is unknown (`uname -m` fails)")
     assert remedy == "install coreutils or busybox there"
 
 

@@ -1,7 +1,7 @@
 """The files that jobs read and no rule makes: models, datasets, modules of the user.
 
 Their content decides, whatever their times say, and their times are left as they are: a rule names the digest of its sources in its
-``params``, and not the sources as its input.
+``params``, and the sources as its input only if they may have to be made or do not exist.
 """
 
 from collections.abc import Iterable
@@ -33,8 +33,11 @@ class Sources:
         self._may_be_made = may_be_made
 
     def files(self, names: Iterable[str]) -> list[str]:
-        """Sources as a rule's input."""
-        return list(names) if self._may_be_made else []
+        """The sources that a rule names as its input: those that another rule may make, and those that do not exist.
+
+        Snakemake reports a missing input before it runs anything.
+        """
+        return [name for name in names if self._may_be_made or not Path(name).exists()]
 
     def digest(self, names: Iterable[str]) -> str:
         """What a rule's parameters say of its sources: a digest of their names and contents.
