@@ -142,7 +142,7 @@ def test_a_file_that_is_deleted_while_a_stage_works_is_no_defect(tmp_path: Path)
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert done.returncode == 3
-    assert "error: results/mod.so: is missing, though it was there before" in done.stderr
+    assert "error: results/mod.so: was deleted during this run" in done.stderr
     assert "run again when nothing else changes these directories" in done.stderr
 
 
