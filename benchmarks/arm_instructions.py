@@ -1,4 +1,4 @@
-"""Instructions that 64-bit Arm executes for one inference, counted under QEMU: by rules, as plain loops, and in 8 bits.
+"""Instructions of one inference on 64-bit Arm, counted under QEMU: by rules, as plain loops, in 8 bits.
 
     python benchmarks/arm_instructions.py [MODEL.onnx …] [--mcpu cortex-a72] [--mattr=+dotprod]
 

@@ -1,4 +1,4 @@
-"""How many public networks come out right: import, build, run and compare, as a user would do it.
+"""Number of public networks with correct packages: import, build, run and compare, as a user would do it.
 
     python benchmarks/breadth.py benchmarks/networks/timm.txt --targets llvm adreno-730-texture --results breadth.jsonl
     python benchmarks/breadth.py timm:resnet18 torchvision:alexnet transformers:bert keras:MobileNetV2 model.onnx

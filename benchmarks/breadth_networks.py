@@ -1,4 +1,4 @@
-"""Networks of public libraries, built without downloads: the factory that benchmarks/breadth.py has every project import.
+"""Networks of public libraries, built without downloads: the factory of the projects in benchmarks/breadth.py.
 
 Names are ``timm:NAME``, ``torchvision:NAME``, ``transformers:NAME``, ``keras:NAME``, ``pytorchcv:NAME``, ``smp:NAME`` (of
 segmentation_models_pytorch) and ``ultralytics:NAME`` (of a config file there); ``transformers-auto:NAME`` is any model type of

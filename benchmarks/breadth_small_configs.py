@@ -1,4 +1,4 @@
-"""Transformers' architectures from their default configs, made small without knowing them.
+"""Reduce the default configs of Transformers' architectures to small ones, by general rules.
 
 What a config calls the width, the depth or the number of heads has a few dozen names; all of them are set. Where the network cannot be built
 so, the sizes that follow from others are unchanged, then all but depths and vocabularies.

@@ -1,4 +1,4 @@
-"""Packages built by a given checkout of tvmake, each in a process of its own, and kept in a directory; shared by the scripts beside it.
+"""Build packages with a given checkout of tvmake, each in its own process; used by other scripts.
 
 A build goes through the stages that ``tvmake make`` runs: import, transform and build. It is kept under a digest of what is built
 and of the checkout's sources, so that only an edit of those builds it again.

@@ -1,4 +1,4 @@
-"""Cold wall time of the pipeline against the straight-line script.
+"""Wall time of the pipeline without existing results, against the straight-line script.
 
     python benchmarks/cold_demo.py [--rounds 3] [--work demo] [--cores 2]
 

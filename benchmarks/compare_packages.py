@@ -1,4 +1,4 @@
-"""Whether two checkouts of tvmake build the same packages: mod.so and mod.params byte by byte, mod.json key by key but for versions.
+"""Compare the packages of two checkouts: mod.so and mod.params byte by byte, mod.json by key, without versions.
 
     python benchmarks/compare_packages.py --base ../base --libraries DIR
     python benchmarks/compare_packages.py zoo:resnet18 network.onnx --base ../base --targets haswell adreno-730-texture cuda-sm90

@@ -1,4 +1,4 @@
-"""Interleaved timing of commands, and where the figures come from; shared by the scripts beside it."""
+"""Interleaved timing of commands, and a description of the machine; used by other scripts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""No damaged result, and no result of an unfinished step, is taken for a good one.
+"""Check that no damaged result, and no result of an unfinished step, is accepted as valid.
 
     python benchmarks/corruptions.py [--corruptions 3000] [--kills 200] [--seed 0]
 

@@ -1,4 +1,4 @@
-"""How many seeded faults `tvmake debug` locates: each operator of a network changed in turn, at every stage that can be wrong.
+"""Number of seeded faults that `tvmake debug` locates: each operator of a network changed, at every stage.
 
     python benchmarks/debug_faults.py resources/digits.onnx [--every N] [--at import transform precision schedule]
 

@@ -1,4 +1,4 @@
-"""How well two runs are distinguished: false alarms between equal ones, and detected slowdowns.
+"""Sensitivity of `tvmake diff`: false alarms between equal runs, and detected slowdowns.
 
 For each kind of noise, pairs of measurements are compared as ``tvmake diff`` compares them: pairs of equal latency, and pairs
 of which the second is slower. Made noise is drawn; real noise comes from files with one latency in ms a line

@@ -1,4 +1,4 @@
-"""Memory of a process that runs an encoder on many shapes, over that of one which runs the largest of them alone.
+"""Memory of a process that runs an encoder on many shapes, relative to the largest shape alone.
 
     python benchmarks/dynamic_memory.py [--layers 6] [--batch 2] [--length 250] [--shapes 500]
 

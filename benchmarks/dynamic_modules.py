@@ -1,4 +1,4 @@
-"""The networks of benchmarks/dynamic_networks.py that no library has, as PyTorch modules."""
+"""PyTorch modules of the networks in benchmarks/dynamic_networks.py that no library provides."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A real TVM RPC tracker with real servers on this machine, started and ended as a device farm's would be."""
+"""A TVM RPC tracker with servers on this machine, started and stopped like a device farm's."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Files that were damaged or made to do harm, given to the real commands: refused in one clear line, or right.
+"""Damaged and malicious files for the real commands: refused in one clear line, or correct results.
 
     python benchmarks/hostile_inputs.py [--count 1000] [--seed 0] [--first 0] [--kinds onnx pt2 tflite …] [--jobs 2]
 

@@ -1,4 +1,4 @@
-"""The processes of a run, found by a mark in their environment, and what they leave: for scripts that kill them."""
+"""Find the processes of a run by a mark in their environment, and the files that they leave."""
 
 import json
 import os

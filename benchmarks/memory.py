@@ -1,4 +1,4 @@
-"""Peak memory of import and build for a model of about 100 MB, against what TVM itself needs.
+"""Peak memory of import and build for a model of about 100 MB, against TVM's own.
 
     python benchmarks/memory.py
 

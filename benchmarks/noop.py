@@ -1,4 +1,4 @@
-"""A run with nothing to do, in seconds of the processor: ``tvmake make`` against a bare Snakefile with as many jobs.
+"""Processor time of a run with nothing to do: ``tvmake make`` against a bare Snakefile with the same jobs.
 
     python benchmarks/noop.py [--variants 100] [--rounds 5] [--without-peers]
 

@@ -1,4 +1,4 @@
-"""How much of ONNX can be imported, built and run with the right numbers.
+"""Number of ONNX's test cases that are imported, built and run with correct values.
 
 Runs the ONNX project's own backend test cases (package ``onnx.backend.test``): import, build for the CPU, run, compare
 with the expected output that ships with the case. The groups are ``light`` (real architectures with constant weights),

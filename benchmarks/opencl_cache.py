@@ -1,4 +1,4 @@
-"""What the cache of compiled OpenCL programs saves: the time of a package's first run, in new processes.
+"""Time that the cache of compiled OpenCL programs saves in a package's first run, in new processes.
 
     python benchmarks/opencl_cache.py
 

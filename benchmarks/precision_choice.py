@@ -1,4 +1,4 @@
-"""The choice of precisions, proved: against every assignment of a small network, and against every uniform precision of larger ones.
+"""Compare chosen precisions with all assignments of a small network, and uniform precisions of larger ones.
 
     python benchmarks/precision_choice.py digits --exhaustive --out choice.json
     python benchmarks/precision_choice.py residual separable transformer --out choice.json --figure docs/figures/precision-choice.svg

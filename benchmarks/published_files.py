@@ -1,4 +1,4 @@
-"""ONNX files as somebody published them, in a package without any option, against ONNX Runtime.
+"""Published ONNX files, compiled without options, against ONNX Runtime.
 
     pip download --no-deps nudenet --dest files && unzip files/nudenet-*.whl -d files
     python benchmarks/published_files.py files/nudenet/320n.onnx=1x3x320x320,1x3x256x448

@@ -1,4 +1,4 @@
-"""A search in a process that is killed again and again, against one that is not; latencies are made from the schedule.
+"""A search that is killed repeatedly, against an undisturbed one, with latencies computed from the schedule.
 
 As a candidate's latency depends on nothing else, a search that is resumed must end with the same records as
 one that was never disturbed.

@@ -1,4 +1,4 @@
-"""Nothing depends on luck: rounds of random faults, the rerun command, and a look at everything that is left.
+"""Rounds of random faults during a run, the same command again, and a check of everything that remains.
 
     python benchmarks/random_faults.py [--rounds 100] [--seed 0] [--faults kill-job full-disk …] [--jobs 2]
 

@@ -1,4 +1,4 @@
-"""Random networks through import, build and run, compared with the framework that they come from.
+"""Random networks through import, build and run, compared with their framework.
 
     python benchmarks/random_networks.py --networks 500 --targets llvm adreno-730-texture --results random.jsonl
     python benchmarks/random_networks.py --case 17 --targets llvm          # prints the network and what becomes of it

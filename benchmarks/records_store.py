@@ -1,4 +1,4 @@
-"""The records store at size: append, load, import.
+"""Time and memory of a large records store: append, load, import.
 
     python benchmarks/records_store.py [--records 100000] [--workloads 1] [--directory DIR]
 

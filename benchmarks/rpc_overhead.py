@@ -1,4 +1,4 @@
-"""What an inference costs through the native RPC server on loopback, against the same one in this process.
+"""Time of an inference through the native RPC server on loopback, against the same inference in this process.
 
     python benchmarks/rpc_overhead.py PACKAGE_DIRECTORY [--runs 30] [--rounds 5]
 

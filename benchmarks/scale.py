@@ -1,4 +1,4 @@
-"""From 100 to 50,000 jobs: what planning, a run with nothing to do, and scheduling cost.
+"""Time and memory of planning, of a run with nothing to do, and of scheduling, for 100 to 50,000 jobs.
 
     python benchmarks/scale.py [--jobs 100 1000 10000 50000] [--rounds 1] [--at DIRECTORY] [--plot FILE]
     python benchmarks/scale.py run [--jobs 300 1000 3000 10000 50000] [--speedup 0] [--at DIRECTORY]

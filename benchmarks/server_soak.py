@@ -1,4 +1,4 @@
-"""Does the native RPC server survive its clients: sessions that end well, crash, hang, are killed or cut off.
+"""Check that the native RPC server survives clients that end, crash, hang, are killed or lose the connection.
 
     python benchmarks/server_soak.py [--sessions 1000] [--seed 0]
 

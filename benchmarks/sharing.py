@@ -1,4 +1,4 @@
-"""What networks that are tuned together share: kernels, and the trials that need not be measured twice.
+"""Kernels that networks share when they are tuned together, and the trials that this saves.
 
     python benchmarks/sharing.py [--trials 1000] [--directory DIR] [--cores 2]
 

@@ -1,4 +1,4 @@
-"""A stand-in for ``tvmake step`` that takes no time, so that a project can be made as tvmake and Snakemake leave one.
+"""A stand-in for ``tvmake step`` that does no work, for projects in the state that real runs leave.
 
 The real Snakefile runs; only what a job does is pretended. Records of jobs, which the real steps write, are added.
 """

@@ -1,4 +1,4 @@
-"""The demo as one straight-line script: the same TVM calls, in one process, without caching, files between steps or checks.
+"""The demo as one script: the same TVM calls, in one process, without cache, files between steps or checks.
 
     python benchmarks/straight_line.py [demo|eight] [--fold numpy]
 

@@ -1,4 +1,4 @@
-"""Single operators between two convolutions, on a target with textures: right, refused, or wrong?
+"""Single operators between two convolutions on a target with textures: correct, refused or wrong.
 
     python benchmarks/texture_operators.py [--target adreno-730-texture] [--only gelu where …] [--jobs 2]
 

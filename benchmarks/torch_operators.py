@@ -1,4 +1,4 @@
-"""How many of PyTorch's operators come out right: torch's own sample inputs through import, build and run on the CPU.
+"""Number of PyTorch's operators with correct results on torch's own samples: import, build, run on the CPU.
 
     python benchmarks/torch_operators.py [--results operators.jsonl] [--only add interpolate …] [--samples 12]
 

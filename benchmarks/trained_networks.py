@@ -1,4 +1,4 @@
-"""Networks of the zoo, trained on scikit-learn's handwritten digits, for figures that drawn weights cannot give.
+"""Train networks of the zoo on scikit-learn's handwritten digits, for figures that random weights cannot give.
 
     python benchmarks/trained_networks.py DIR [resnet18 mobilenet_v2 …]
 

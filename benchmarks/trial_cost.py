@@ -1,4 +1,4 @@
-"""What a measured trial costs, and what a budget of trials buys: tvmake against TVM's own ``tune_tasks``.
+"""Time of a measured trial, and the latency after a budget of trials, against TVM's own ``tune_tasks``.
 
     python benchmarks/trial_cost.py                                  (some 15 minutes on two idle cores)
     python benchmarks/trial_cost.py zoo:resnet18 --trials 1280       (an hour)

@@ -1,4 +1,4 @@
-"""Tuning never loses a trial: a small network is tuned while processes are killed at random moments.
+"""Check that tuning loses no trial: a small network is tuned while processes are killed at random moments.
 
     python benchmarks/tuning_loss.py [local] [rpc] [pure] [--rounds 20] [--seed 0] [--trials 60]
 

@@ -1,4 +1,4 @@
-"""Packages that nothing was tuned for, against ONNX Runtime and torch, on the same input in one interleaved run.
+"""Untuned packages against ONNX Runtime and torch, on the same input in one interleaved run.
 
     python benchmarks/untuned_latency.py zoo:mobilenet_v2 benchmarks/networks/timm.txt --libraries DIR --results untuned.jsonl
 

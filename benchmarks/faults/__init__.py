@@ -1,4 +1,4 @@
-"""What benchmarks/random_faults.py consists of: the project, the faults, one round, the checks after it, the summary."""
+"""Parts of benchmarks/random_faults.py: the project, the faults, a round, its checks, the summary."""
 
 import sys
 

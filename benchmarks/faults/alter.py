@@ -1,4 +1,4 @@
-"""Results, and tvmake's notes on them, with another content than they were made with."""
+"""Alter the contents of results, and of tvmake's notes about them."""
 
 import os
 import random

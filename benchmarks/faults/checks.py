@@ -1,4 +1,4 @@
-"""What must hold of a project once the command has succeeded, whatever happened to it before."""
+"""Conditions on a project after the command has succeeded."""
 
 import difflib
 import shutil

@@ -1,4 +1,4 @@
-"""A running project, as its faults see it."""
+"""A running project with the operations that faults need."""
 
 import random
 import subprocess

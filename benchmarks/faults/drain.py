@@ -1,4 +1,4 @@
-"""The fault of a node that is taken out of a cluster: the run's jobs go through a Slurm on this machine meanwhile."""
+"""The fault of a drained cluster node: the run's jobs use a Slurm on this machine."""
 
 import os
 import subprocess

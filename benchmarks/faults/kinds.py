@@ -1,4 +1,4 @@
-"""The faults: what happens to a project before ``tvmake make`` is started, or while it is running."""
+"""The faults, which change a project before ``tvmake make`` starts or while it is running."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""The project that faults happen to: the tuned one of the tests, with a cache beside it and a mark on its processes."""
+"""The project for faults: the tuned one of the tests, with its own cache and a mark on its processes."""
 
 import shutil
 import subprocess

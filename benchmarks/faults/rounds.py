@@ -1,4 +1,4 @@
-"""One round: a copy of the finished project, some results removed, faults, the command again, and a look at what is left."""
+"""One round: copy the finished project, remove results, cause faults, repeat the command, check what remains."""
 
 import os
 import random

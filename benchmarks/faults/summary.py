@@ -1,4 +1,4 @@
-"""What a row of rounds came to, by fault: for people as a Markdown table, and for programs as JSON."""
+"""Results of a series of rounds by fault, as a Markdown table and as JSON."""
 
 import json
 import statistics

@@ -1,1 +1,1 @@
-"""Hostile inputs: what is mutated, how, and what the real commands make of it. One module a kind of file."""
+"""Hostile inputs: samples, mutations, and the results of the real commands. One module for each kind of file."""

@@ -1,4 +1,4 @@
-"""What a kind of hostile input is: sound samples, a mutated one, the commands that get it, and what may come of it."""
+"""A kind of hostile input: sound samples, mutations, the commands that read them, and the allowed results."""
 
 import random
 from collections.abc import Callable, Sequence

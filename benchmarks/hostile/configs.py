@@ -1,4 +1,4 @@
-"""Configs for `tvmake check`: what is wrong is said, and nothing that they name is run."""
+"""Configs for `tvmake check`: errors are reported, and no code that they name runs."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""A run and its lock, which locks and bundles are made of."""
+"""A run and its lock, from which locks and bundles are derived."""
 
 import os
 from collections.abc import Iterator

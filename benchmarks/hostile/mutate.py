@@ -1,4 +1,4 @@
-"""Mutations of bytes, of JSON, and of messages in protobuf's encoding; all from a seeded source of chance."""
+"""Mutations of bytes, of JSON, and of protobuf messages, from a seeded random generator."""
 
 import copy
 import json

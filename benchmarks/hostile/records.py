@@ -1,4 +1,4 @@
-"""Exported records for `tvmake records import`: no line but a sound one gets into the store."""
+"""Exported records for `tvmake records import`: only sound lines enter the store."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What clients send to tvmake's RPC server and tracker: whatever it is, the next honest client is served."""
+"""Client messages for tvmake's RPC server and tracker: after any of them, an honest client is served."""
 
 import atexit
 import json

@@ -1,4 +1,4 @@
-"""Run a case's commands in a fork of this process, and say what came of them."""
+"""Run a case's commands in a fork of this process, and report the results."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What `tvmake run` is given: arrays, archives of them, images, and names of classes."""
+"""Inputs of `tvmake run`: arrays, archives of arrays, images, and class names."""
 
 import os
 import random

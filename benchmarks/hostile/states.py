@@ -1,4 +1,4 @@
-"""Notes in ``.snakemake``, tvmake's own and Snakemake's: damaged ones never stop a run, nor hide a result that was altered."""
+"""Damaged notes in ``.snakemake``, tvmake's and Snakemake's: none stops a run or hides an altered result."""
 
 import json
 import os

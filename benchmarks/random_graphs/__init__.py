@@ -1,4 +1,4 @@
-"""Random networks, as benchmarks/random_networks.py tries them.
+"""Random networks for benchmarks/random_networks.py.
 
 A network is data: inputs, steps and outputs (``network``). The possible steps are in tables of kinds, ``images``, ``sequences``,
 ``shapes``, ``numbers`` and ``types``; ``drawing`` makes networks of them from a seed, ``reference`` says what they compute and

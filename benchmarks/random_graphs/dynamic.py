@@ -1,4 +1,4 @@
-"""Networks with dynamic dimensions: which dimensions may be of other sizes, and at which sizes a network is run."""
+"""Networks with dynamic dimensions: these dimensions, and the sizes at which a network runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Networks as data, so that they can be drawn, written down, and made smaller."""
+"""Networks as data, which can be drawn, stored and reduced."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What steps of ONNX networks can be."""
+"""The kinds of steps of ONNX networks."""
 
 from random import Random
 from typing import Any

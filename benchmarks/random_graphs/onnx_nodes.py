@@ -1,4 +1,4 @@
-"""Steps that are nodes of ONNX, each run by ONNX Runtime, so that networks of them are drawn and judged as those of PyTorch."""
+"""Steps that are ONNX nodes, each run by ONNX Runtime, so that they are drawn and judged like PyTorch's."""
 
 from collections.abc import Sequence
 from random import Random

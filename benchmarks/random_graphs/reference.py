@@ -1,4 +1,4 @@
-"""What a network computes, and whether rounding decides it."""
+"""The reference values of a network, and whether rounding determines them."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Steps that move elements: reshaping, slicing, joining, repeating, looking up."""
+"""Steps that move elements: reshaping, slicing, concatenating, repeating, indexing."""
 
 import math
 from random import Random

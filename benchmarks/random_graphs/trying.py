@@ -1,4 +1,4 @@
-"""Build a network for targets, run it, and say what became of it, each time in a process of its own."""
+"""Build a network for targets, run it, and report the result, each time in its own process."""
 
 import json
 import multiprocessing
