@@ -194,7 +194,7 @@ def test_what_does_not_fit_the_lock_is_refused(run: Plan, bundle: Path, site: Pa
         ({"run.lock": None}, r"has no run\.lock"),
         ({"tvmake.yaml": None}, r"has no tvmake\.yaml"),
         ({"records.jsonl.gz": b"no gzip"}, "not a file of records, or is damaged"),
-        ({PACKAGE.replace(".tar", ".cdx.json"): b"{}"}, "not a component list"),
+        ({PACKAGE.replace(".tar", ".cdx.json"): b"{}"}, "not a CycloneDX component list"),
         ({PACKAGE + ".sig": b"no signature"}, "is not a signature"),
         ({PACKAGE.replace(".tar", ".provenance.json"): b"{}"}, "is not a provenance"),
         ({"bundle.json": b'{"schema_version": 3}'}, "schema version 3, expected 1"),

@@ -223,7 +223,7 @@ def wrong_inputs(directory: Path) -> dict[str, tuple[Path, str]]:
         "shape": (inputs_file(directory / "shape.npz", image()[..., :7]), f"inputs: input 'x' is float32[1, 3, 8, 7], {takes}"),
         "rank": (inputs_file(directory / "rank.npz", image()[0]), f"inputs: input 'x' is float32[3, 8, 8], {takes}"),
         "type": (inputs_file(directory / "type.npz", image().astype("float64")), f"inputs: input 'x' is float64[1, 3, 8, 8], {takes}"),
-        "other type": (inputs_file(directory / "complex.npz", image().astype("complex64")), "of numpy's type '<c8', the package takes float32"),
+        "other type": (inputs_file(directory / "complex.npz", image().astype("complex64")), "has numpy's type '<c8', the package takes float32"),
         "name": (inputs_file(directory / "name.npz", image(), name="z"), "inputs: sample 0 lacks input 'x'"),
         "compressed": (compressed, "'input/x/00000.npy' is compressed\n  write it with numpy.savez"),
         "columns": (columns, "input/x/00000.npy: is stored column by column"),

@@ -168,9 +168,10 @@ def _only(prefix: str, digests: set[str], kind: str, store: RecordStore) -> str:
     text = prefix.lower()
     if len(text) < SHORTEST_PREFIX or not set(text) <= set("0123456789abcdef"):
         raise UsageError(prefix[:80], f"does not name a {kind}", f"give {SHORTEST_PREFIX} or more digits of its digest")
-    found = sorted(key for key in digests if key.startswith(text))
-    if not found:
-        raise InputError(prefix[:80], f"no {kind} in {store.root} begins like this", "`tvmake records show` lists them")
-    if len(found) > 1:
-        raise InputError(prefix, f"{len(found)} {kind}s begin like this", f"give more digits: {found[0]} …")
-    return found[0]
+    matches = sorted(key for key in digests if key.startswith(text))
+    if not matches:
+        problem = f"no {kind} in {store.root} begins with these digits"
+        raise InputError(prefix[:80], problem, "`tvmake records show` lists them")
+    if len(matches) > 1:
+        raise InputError(prefix, f"{len(matches)} {kind}s begin with these digits", f"give more digits: {matches[0]} …")
+    return matches[0]
