@@ -123,7 +123,7 @@ SHAPES = {"ids": {"shape": [2, 5], "dtype": "int64"}, "bias": {"shape": [3]}}
 
 @pytest.fixture
 def module_name(tmp_path, monkeypatch, request):
-    """A module in the working directory, under a name of its own so that no other test has imported it."""
+    """A module in the working directory, with a unique name so that no other test has imported it."""
     name = f"networks_{abs(hash(request.node.name))}"
     (tmp_path / f"{name}.py").write_text(textwrap.dedent(SOURCE))
     monkeypatch.chdir(tmp_path)
@@ -153,7 +153,7 @@ def test_a_module_in_the_working_directory_is_built_in_eval_mode_and_imported(mo
     )
 
 
-def test_the_seed_decides_the_weights(module_name):
+def test_the_seed_determines_the_weights(module_name):
     first, again, other = (
         export(module_name, "scorer", inputs=SHAPES, seed=seed).state_dict["table.weight"] for seed in (1, 1, 2)
     )
@@ -161,13 +161,13 @@ def test_the_seed_decides_the_weights(module_name):
     assert not first.equal(other)
 
 
-def test_example_inputs_stand_in_for_missing_shapes(module_name):
+def test_example_inputs_provide_missing_shapes(module_name):
     program = export(module_name, "scorer_with_examples", inputs={"ids": {"shape": [7, 2]}})
     shapes = [spec.shape for spec in torch_program.signature("", program).inputs]
     assert shapes == [(7, 2), (3,)]
 
 
-def test_a_named_extent_is_dynamic(module_name):
+def test_a_named_dimension_is_dynamic(module_name):
     shapes = {"ids": {"shape": ["batch", "words"], "dtype": "int64"}, "bias": {"shape": [3]}}
     program = export(module_name, "scorer", inputs=shapes)
     signature = torch_export.read(program, ImportOptions(source="m:scorer", inputs=shapes)).signature
@@ -183,7 +183,7 @@ def test_a_factory_runs_only_when_trusted(module_name, tmp_path):
     assert not (tmp_path / "it_ran").exists()
 
 
-def test_keyword_arguments_that_may_be_left_out_are_no_inputs(module_name):
+def test_optional_keyword_arguments_are_not_inputs(module_name):
     program = export(module_name, "further", inputs={"x": {"shape": ["batch", 3]}})
     found = torch_program.signature("net", program)
     assert [(spec.name, spec.shape[1]) for spec in found.inputs] == [("x", 3)] and isinstance(
@@ -217,51 +217,51 @@ def test_example_inputs_may_be_given_by_name(module_name):
         ("leaving", {}, r"fails: SystemExit: bye \(.*py:28\)"),
     ],
 )
-def test_mistakes_are_told_in_one_line(module_name, function, settings, problem):
+def test_mistakes_are_reported_in_one_line(module_name, function, settings, problem):
     with pytest.raises(InputError, match=problem) as caught:
         export(module_name, function, **settings)
     assert "\n" not in caught.value.problem
     assert caught.value.remedy
 
 
-def test_a_factory_that_changes_the_directory_changes_it_for_itself(module_name):
+def test_a_change_of_the_directory_is_undone(module_name):
     before = Path.cwd()
     export(module_name, "wandering")
     assert Path.cwd() == before
 
 
-def test_an_error_in_the_factory_is_told_with_its_place_in_the_users_code(module_name):
+def test_an_error_in_the_factory_names_its_line(module_name):
     line = SOURCE.splitlines().index('    return Scorer(widths["wide"])') + 1
     with pytest.raises(InputError) as caught:
         export(module_name, "broken")
     assert caught.value.problem == f"the factory fails: KeyError: 'wide' ({module_name}.py:{line})"
 
 
-def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_path):
+def test_the_error_for_an_untraceable_module_names_its_line(module_name, tmp_path):
     line = SOURCE.splitlines().index("        if x.sum() > 0:") + 1
-    with pytest.raises(InputError, match=f"another way for other values of its tensors .*{module_name}.py:{line}"):
+    with pytest.raises(InputError, match=f"branches on the values of its tensors .*{module_name}.py:{line}"):
         export(module_name, "branching", inputs={"x": {"shape": [3]}})
 
 
 @pytest.mark.parametrize("function", ["scripted", "traced"])
-def test_a_torchscript_module_is_refused_as_such(module_name, function):
+def test_a_torchscript_module_is_refused(module_name, function):
     with pytest.raises(InputError, match="it is a TorchScript module"):
         export(module_name, function)
 
 
-def test_a_torchscript_module_within_is_named_where_it_cannot_be_traced(module_name):
+def test_an_untraceable_torchscript_submodule_is_named(module_name):
     with pytest.raises(InputError, match=r"(?s)cannot trace it.*its module 'layer' is TorchScript"):
         export(module_name, "branching_part")
 
 
 def test_layers_quantised_for_pytorchs_own_kernels_are_named(module_name):
     with pytest.raises(
-        InputError, match=r"quantised as torch.export cannot trace them: .*Linear \(1×\).*Quantize \(1×\)"
+        InputError, match=r"quantised layers that torch.export cannot trace: .*Linear \(1×\).*Quantize \(1×\)"
     ):
         export(module_name, "quantised")
 
 
-def test_modules_that_cannot_be_imported_are_told_apart(module_name, tmp_path):
+def test_modules_that_cannot_be_imported_are_distinguished(module_name, tmp_path):
     with pytest.raises(InputError, match="no module named 'absent_module'"):
         export("absent_module", "net")
     (tmp_path / f"{module_name}.py").write_text("import absent_library\n")

@@ -115,7 +115,7 @@ def exported(name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_an_imported_network_computes_what_pytorch_computes(name):
+def test_an_imported_network_equals_pytorch(name):
     program, inputs = exported(name)
     model = torch_export.read(program, options())
     if name == "dynamic_batch":
@@ -141,7 +141,7 @@ def test_inputs_and_outputs_keep_the_names_of_the_python_code():
     ]
 
 
-def test_the_weights_are_apart_and_the_statistics_with_them():
+def test_weights_and_statistics_are_parameters():
     program, _ = exported("conv_net")
     model = torch_export.read(program, options())
     assert sum(int(np.prod(value.shape)) for value in model.params.values()) >= sum(
@@ -159,7 +159,7 @@ class Unused(nn.Module):
         return x + self.used
 
 
-def test_weights_that_nothing_reads_are_left_behind():
+def test_unused_weights_are_dropped():
     model = torch_export.read(export(Unused().eval(), (uniform(3),)), options())
     assert list(model.params) == ["p_used"]
     np.testing.assert_array_equal(run_compiled(model, [np.zeros(3, "float32")])[0], np.ones(3, "float32"))
@@ -170,7 +170,7 @@ def test_an_index_input_is_bounded_by_the_rows_of_its_table():
     assert torch_export.read(program, options()).signature.inputs[0].range == (0, 39)
 
 
-def test_a_place_in_a_tensor_of_one_element_is_looked_up():
+def test_an_index_in_a_tensor_of_one_element_is_looked_up():
     class Looked(nn.Module):
         def forward(self, t: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return x[t], x[:, t] * x[t, 1], x[t][None].expand(2, 6)
@@ -190,7 +190,7 @@ def test_a_stated_range_replaces_the_derived_one():
     assert signature.inputs[0].range == (0, 7)
 
 
-def test_a_given_shape_fixes_a_dynamic_extent():
+def test_a_configured_shape_fixes_a_dynamic_dimension():
     program, _ = exported("dynamic_batch")
     model = torch_export.read(program, options(inputs={"x": {"shape": [4, 3, 16, 16]}}))
     assert model.signature.inputs[0].shape == (4, 3, 16, 16)
@@ -201,7 +201,7 @@ def test_a_given_shape_fixes_a_dynamic_extent():
     )
 
 
-def test_a_given_name_renames_a_dynamic_extent():
+def test_a_configured_name_renames_a_dynamic_dimension():
     program, _ = exported("dynamic_batch")
     model = torch_export.read(program, options(inputs={"x": {"shape": ["images", 3, 16, 16]}}))
     assert model.signature.inputs[0].shape[0] == "images"
@@ -286,7 +286,7 @@ def test_a_u_net_whose_sizes_pytorch_knows_to_be_equal_is_imported():
         ({"x": {"shape": [65, 3, 16, 16]}}, "cannot be 65: the model was exported for 0 to 64"),
     ],
 )
-def test_inputs_that_the_model_contradicts_are_refused_with_its_own(inputs, problem):
+def test_inputs_that_contradict_the_model_are_refused(inputs, problem):
     program, _ = exported("dynamic_batch")
     with pytest.raises(InputError, match=problem) as caught:
         torch_export.read(program, options(inputs=inputs))
@@ -338,7 +338,7 @@ def test_a_network_that_changes_its_state_or_inputs_is_refused(network, problem)
 
 
 class Remembering(nn.Module):
-    """Keeps a sum in a tensor that is no buffer."""
+    """Stores a sum in a tensor that is not a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -350,12 +350,12 @@ class Remembering(nn.Module):
 
 def test_a_program_that_changes_a_tensor_of_its_module_is_refused():
     program = torch.export.export(Remembering().eval(), (uniform(1, 4),))
-    with pytest.raises(InputError, match="a call changes a tensor that is kept in the module: "):
+    with pytest.raises(InputError, match="a call changes a tensor that is stored in the module: "):
         torch_export.read(program, options())
 
 
 class Watching(nn.Module):
-    """Counts its calls, and keeps a mean of its inputs by that count; no output is computed from either."""
+    """Stores the number of calls and the mean of inputs; no output depends on either."""
 
     def __init__(self):
         super().__init__()
@@ -369,7 +369,7 @@ class Watching(nn.Module):
         return x * self.scale
 
 
-def test_state_that_no_output_depends_on_is_left_out():
+def test_state_without_effect_on_outputs_is_dropped():
     x = uniform(2, 4)
     imported = torch_export.read(export(Watching().eval(), (x,)), options())
     np.testing.assert_array_equal(run_compiled(imported, [x.numpy()])[0], (x * 3).numpy())
@@ -377,7 +377,7 @@ def test_state_that_no_output_depends_on_is_left_out():
 
 
 class Chained(nn.Module):
-    """An output depends on a buffer through another one, in the call that follows."""
+    """An output depends on a buffer through another one, in the next call."""
 
     def __init__(self):
         super().__init__()
@@ -391,13 +391,13 @@ class Chained(nn.Module):
         return y
 
 
-def test_state_that_an_output_depends_on_in_later_calls_is_refused_whole():
+def test_state_with_effect_on_later_outputs_is_refused():
     with pytest.raises(InputError, match="changes the module's buffers: first, second"):
         torch_export.read(export(Chained().eval(), (uniform(1, 4),)), options())
 
 
 class Float8(nn.Module):
-    """As torchao's Float8WeightOnlyConfig leaves a layer."""
+    """A layer after torchao's Float8WeightOnlyConfig."""
 
     def __init__(self):
         super().__init__()
@@ -407,14 +407,14 @@ class Float8(nn.Module):
         return x @ self.weight.to(torch.float32)
 
 
-def test_floats_of_8_bits_are_refused_with_what_there_is_instead():
-    with pytest.raises(InputError, match=r"holds float8_e4m3fn \(as 'weight'\)") as caught:
+def test_8_bit_floats_are_refused_with_an_alternative():
+    with pytest.raises(InputError, match=r"contains float8_e4m3fn \(as 'weight'\)") as caught:
         torch_export.read(export(Float8().eval(), (torch.zeros(2, 4),)), options())
     assert "int8_weights" in caught.value.remedy
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_refused_with_the_way_to_ask_for_it(dtype):
+def test_half_precision_is_refused_with_an_alternative(dtype):
     program = export(nn.Conv2d(3, 4, 3).to(dtype).eval(), (uniform(1, 3, 8, 8).to(dtype),))
     with pytest.raises(InputError, match="half precision") as caught:
         torch_export.read(program, options())
@@ -459,14 +459,14 @@ ABSENT = {
 
 
 @pytest.mark.parametrize("name", ABSENT)
-def test_an_operator_that_no_published_network_has_is_refused_with_the_reason(name):
+def test_rare_operators_are_refused_with_the_reason(name):
     function, reason = ABSENT[name]
     with pytest.raises(InputError, match="no importer in TVM") as caught:
         torch_export.read(export(Of(function).eval(), (uniform(4, 4),)), options())
     assert reason in caught.value.remedy
 
 
-def test_a_value_of_parameters_alone_may_have_any_operator():
+def test_constants_may_have_any_operator():
     weight = uniform(4, 4)
     imported = torch_export.read(
         export(Of(lambda x: x @ torch.linalg.qr(weight)[0]).eval(), (uniform(2, 4),)), options()
@@ -479,7 +479,7 @@ class WithNumber(nn.Module):
         return x * scale
 
 
-def test_an_input_that_is_no_tensor_is_refused():
+def test_an_input_that_is_not_a_tensor_is_refused():
     with pytest.raises(InputError, match="input 'scale' is a Python int"):
         torch_export.read(export(WithNumber().eval(), (uniform(4), 3)), options())
 
@@ -489,12 +489,12 @@ class Complex(nn.Module):
         return torch.complex(x, x)
 
 
-def test_complex_outputs_are_refused_with_the_way_to_return_them():
+def test_complex_outputs_are_refused_with_an_alternative():
     with pytest.raises(InputError, match=r"(?s)complex64, which TVM lacks.*view_as_real"):
         torch_export.read(export(Complex().eval(), (uniform(4),)), options())
 
 
-def test_a_module_called_by_a_word_of_python_is_refused():
+def test_a_module_with_a_keyword_as_its_name_is_refused():
     network = nn.ModuleDict({"class": nn.Linear(4, 4)})
     network.forward = lambda x: network["class"](x)
     with pytest.raises(InputError, match=r"'class\.(weight|bias)' has 'class' in its name"):

@@ -1,4 +1,4 @@
-"""Keras models, loaded on Keras' PyTorch backend, compute what Keras computes."""
+"""Keras models on Keras' PyTorch backend, against Keras."""
 
 import subprocess
 import sys
@@ -65,7 +65,7 @@ save("two.keras", [a, b], [a + b, layers.Dense(2)(a * b)], np.ones((1, 8), "floa
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small models as Keras saves them, each with its inputs and outputs beside it."""
+    """Small models that Keras has saved, each with its inputs and outputs."""
     need_module("keras", "pip install 'tvmake[keras]'")
     directory = tmp_path_factory.mktemp("keras")
     subprocess.run([sys.executable, "-c", MODELS], cwd=directory, check=True, timeout=HANG_S, capture_output=True)
@@ -87,9 +87,7 @@ def options(path: Path, shapes: dict[str, list[int | str]]) -> ImportOptions:
         ("lambda.keras", ["x"], {}),
     ],
 )
-def test_a_model_computes_what_keras_does(
-    models: Path, name: str, inputs: list[str], shapes: dict[str, list[int | str]]
-):
+def test_a_model_equals_keras(models: Path, name: str, inputs: list[str], shapes: dict[str, list[int | str]]):
     given = options(models / name, shapes)
     imported = read(load_program(given.source, given), given)
     assert [spec.name for spec in imported.signature.inputs] == inputs
@@ -100,7 +98,7 @@ def test_a_model_computes_what_keras_does(
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_what_a_model_does_not_read_is_none_of_its_weights(models: Path):
+def test_unused_state_is_not_part_of_the_weights(models: Path):
     given = options(models / "gru.keras", {})  # Keras draws its layer a new random state each time
     first, second = (weights_digest(load_program(given.source, given)) for _ in range(2))
     assert first == second
@@ -119,9 +117,7 @@ def build():
 """
 
 
-def test_layers_of_ones_own_are_named_and_load_in_a_function(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_custom_layers_are_named_and_load_in_a_factory(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(InputError, match=r"no 'Doubled' is registered(?s:.)*`source: module:function`"):
         load_program(str(models / "layers.keras"), options(models / "layers.keras", {}))
     (tmp_path / "doubling.py").write_text(FACTORY)
@@ -135,23 +131,23 @@ def test_layers_of_ones_own_are_named_and_load_in_a_function(
         np.testing.assert_allclose(found, stored["arr_1"], rtol=1e-4, atol=1e-6)
 
 
-def test_an_open_extent_is_asked_for(models: Path):
-    with pytest.raises(InputError, match="an extent of its input 'ids' is open") as refused:
+def test_a_dynamic_dimension_is_refused_with_a_remedy(models: Path):
+    with pytest.raises(InputError, match="its input 'ids' has a dynamic dimension") as refused:
         load_program(str(models / "text.keras"), options(models / "text.keras", {}))
     assert "inputs: {ids: {shape: [1, 224]}}" in str(refused.value)
 
 
 def test_a_layer_that_keeps_its_state_is_named(models: Path):
-    with pytest.raises(InputError, match="its layer 'memory' keeps its state from call to call"):
+    with pytest.raises(InputError, match="its layer 'memory' keeps its state between calls"):
         load_program(str(models / "stateful.keras"), options(models / "stateful.keras", {}))
 
 
-def test_a_model_runs_its_code_only_where_it_is_trusted(models: Path):
+def test_code_of_a_model_runs_only_if_trusted(models: Path):
     with pytest.raises(InputError, match="trusted: true"):
         load_program(str(models / "image.keras"), ImportOptions(source=str(models / "image.keras")))
 
 
-def test_a_damaged_file_is_one_clear_line(models: Path, tmp_path: Path):
+def test_a_damaged_file_is_refused_in_one_line(models: Path, tmp_path: Path):
     (tmp_path / "m.keras").write_bytes((models / "image.keras").read_bytes()[:2000])
     with pytest.raises(InputError, match=r"m\.keras: Keras .* cannot load it"):
         load_program(str(tmp_path / "m.keras"), options(tmp_path / "m.keras", {}))

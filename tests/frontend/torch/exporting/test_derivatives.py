@@ -1,4 +1,4 @@
-"""Modules that differentiate in forward are exported with their derivatives written out, and compute what PyTorch does."""
+"""Modules that differentiate in forward are exported with derivatives as ordinary operators."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def test_forces_are_gradients_of_an_energy():
 
 
 class Equation(nn.Module):
-    """What a learned solution leaves of an equation with first and second derivatives."""
+    """The residual of a learned solution of an equation with first and second derivatives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,12 +59,12 @@ class Equation(nn.Module):
         return first[:, 1] - second[:, 0, 0]
 
 
-def test_second_derivatives_of_torch_func_are_written_out():
+def test_second_derivatives_of_torch_func_are_exported():
     check(Equation(), torch.randn(4, 2))
 
 
-class Slope(nn.Module):
-    """The gradient of what layers make of a picture."""
+class InputGradient(nn.Module):
+    """The gradient of layers by an image."""
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Slope(nn.Module):
     ids=["maxima", "norms"],
 )
 def test_gradients_of_layers(layers: Callable[[], list[nn.Module]]):
-    check(Slope(*layers()), torch.randn(1, 3, 9, 8))
+    check(InputGradient(*layers()), torch.randn(1, 3, 9, 8))
 
 
 class First(nn.Module):
@@ -91,8 +91,8 @@ class First(nn.Module):
         return results[0]
 
 
-class Learns(nn.Module):
-    """A step of learning in each call."""
+class ParameterGradient(nn.Module):
+    """A gradient by a parameter in each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,18 +104,18 @@ class Learns(nn.Module):
 
 
 def test_gradients_by_weights():
-    check(Learns(), torch.randn(1, 2, 8, 8))
+    check(ParameterGradient(), torch.randn(1, 2, 8, 8))
 
 
-class Chooses(nn.Module):
+class Branching(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         slope = torch.func.grad(lambda x: (x**3).sum())(x)
         return slope if bool(slope.sum() > 0) else -slope
 
 
-def test_a_choice_by_values_is_not_made_for_all_calls():
+def test_a_branch_on_values_is_refused():
     with pytest.raises(InputError, match="net"):
-        exported_program("net", Chooses(), (torch.randn(3),))
+        exported_program("net", Branching(), (torch.randn(3),))
 
 
 def test_inputs_and_weights_keep_their_names():

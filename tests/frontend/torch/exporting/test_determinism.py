@@ -1,4 +1,4 @@
-"""A module that keeps something for its next call is refused, because a package would give what a first call gives, each time."""
+"""A module whose outputs depend on earlier calls is refused, because a package would repeat the first call."""
 
 from collections import deque
 from types import SimpleNamespace
@@ -11,8 +11,8 @@ from tvmake.errors import InputError
 from tvmake.frontend.torch.exporting.export import exported_program
 
 
-class Keeping(nn.Module):
-    """Keeps things in attributes, by the function that it is given."""
+class Stateful(nn.Module):
+    """Stores state in attributes, by a function."""
 
     def __init__(self, step):
         super().__init__()
@@ -28,7 +28,7 @@ class Keeping(nn.Module):
         return self.step(self, self.layer(x))
 
 
-class Within(nn.Module):
+class Wrapper(nn.Module):
     def __init__(self, part):
         super().__init__()
         self.encoder = part
@@ -71,15 +71,15 @@ NAMES = {state: "state", in_place: "state", past: "past", window: "window", cach
 
 
 @pytest.mark.parametrize("step", NAMES, ids=lambda step: step.__name__)
-def test_what_is_kept_is_named(step):
-    with pytest.raises(InputError, match=f"forward\\(\\) keeps {NAMES[step]} in the module") as refusal:
-        exported_program("m", Keeping(step).eval(), [torch.ones(1, 3)])
-    assert refusal.value.remedy == "make what is kept an input and an output of forward()"
+def test_the_stored_attribute_is_named(step):
+    with pytest.raises(InputError, match=f"forward\\(\\) stores {NAMES[step]} in the module") as refusal:
+        exported_program("m", Stateful(step).eval(), [torch.ones(1, 3)])
+    assert refusal.value.remedy == "make the stored values inputs and outputs of forward()"
 
 
-def test_what_a_part_keeps_is_named_by_its_place():
-    with pytest.raises(InputError, match=r"keeps encoder\.state in the module"):
-        exported_program("m", Within(Keeping(state)).eval(), [torch.ones(1, 3)])
+def test_the_attribute_of_a_submodule_is_named_by_its_path():
+    with pytest.raises(InputError, match=r"stores encoder\.state in the module"):
+        exported_program("m", Wrapper(Stateful(state)).eval(), [torch.ones(1, 3)])
 
 
 def table(self, x):
@@ -105,16 +105,16 @@ def last_output(self, x):
 
 
 @pytest.mark.parametrize("step", [table, listed, counted_only, last_output], ids=lambda step: step.__name__)
-def test_what_changes_no_output_is_the_modules_own_business(step):
-    module = Keeping(step).eval()
+def test_state_without_effect_on_outputs_is_accepted(step):
+    module = Stateful(step).eval()
     program = exported_program("m", module, [torch.ones(1, 3)])
     x = torch.randn(1, 3)
-    assert torch.allclose(program.module()(x), Keeping.forward(module, x))
+    assert torch.allclose(program.module()(x), Stateful.forward(module, x))
 
 
-def test_random_numbers_are_no_state():
+def test_random_numbers_are_not_state():
     def noisy(self, x):
         self.state = x
         return x + torch.rand(1, 3)
 
-    exported_program("m", Keeping(noisy).eval(), [torch.ones(1, 3)])
+    exported_program("m", Stateful(noisy).eval(), [torch.ones(1, 3)])

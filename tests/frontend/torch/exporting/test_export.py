@@ -1,4 +1,4 @@
-"""A module becomes a program, or one line says why not."""
+"""Export of modules, and the errors for those that cannot be exported."""
 
 import sys
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Untraceable(nn.Module):
         return x + float(x.detach().numpy().sum())
 
 
-def test_each_part_has_its_own_mode_again():
+def test_the_modes_of_submodules_are_restored():
     module = Steps().train()
     module.norm.eval()
     program = exported_program("steps", module, (torch.ones(2, 4),))
@@ -51,7 +51,7 @@ def test_each_part_has_its_own_mode_again():
         ((3,), r"TypeError: linear\(\): argument 'input' \(position 1\) must be Tensor, not int"),
     ],
 )
-def test_examples_that_the_module_does_not_take_are_the_cause(examples, cause, capfd):
+def test_wrong_examples_are_reported_as_the_cause(examples, cause, capfd):
     module = Steps()
     with pytest.raises(InputError, match=f"^steps: it cannot be called with its example inputs: {cause}") as caught:
         exported_program("steps", module, examples)
@@ -62,13 +62,13 @@ def test_examples_that_the_module_does_not_take_are_the_cause(examples, cause, c
 @pytest.mark.parametrize(
     ("module", "problem"),
     [
-        (Branches(), r"another way for other values of its tensors \(.*test_export.py:\d+\)"),
+        (Branches(), r"branches on the values of its tensors \(.*test_export.py:\d+\)"),
         (Untraceable(), "torch.export cannot trace it"),
         (torch.jit.script(Branches()), "it is a TorchScript module"),
-        (torch.ao.nn.quantized.Linear(4, 3), r"quantised as torch.export cannot trace them: Linear \(1×\)"),
+        (torch.ao.nn.quantized.Linear(4, 3), r"quantised layers that torch.export cannot trace: Linear \(1×\)"),
     ],
 )
-def test_what_cannot_be_traced_is_said_in_one_line(module, problem):
+def test_untraceable_modules_are_refused_in_one_line(module, problem):
     with pytest.raises(InputError, match=problem) as caught:
         exported_program("net", module, (torch.ones(2, 4),))
     assert "\n" not in caught.value.problem and caught.value.remedy
@@ -77,11 +77,11 @@ def test_what_cannot_be_traced_is_said_in_one_line(module, problem):
 class Asserting(nn.Module):
     def forward(self, x):
         assert (x > 0).all() and x.shape[0] == 2
-        assert not x.isnan().any(), f"{x} is no number"
+        assert not x.isnan().any(), f"{x} is NaN"
         return x * 2
 
 
-def test_what_a_module_asserts_of_values_is_so():
+def test_assertions_on_values_are_assumed_to_hold():
     program = exported_program("net", Asserting(), (torch.ones(2, 4),))
     assert torch.equal(program.module()(torch.ones(2, 4)), torch.full((2, 4), 2.0))
 
@@ -102,10 +102,10 @@ class Packing(nn.Module):
         return self.recurrent(packed)[1]
 
 
-class WritingAtAPlace(nn.Module):
-    def forward(self, cache, place, x):
+class WritingAtAnIndex(nn.Module):
+    def forward(self, cache, index, x):
         cache = cache.clone()
-        cache[:, place] = x
+        cache[:, index] = x
         return cache
 
 
@@ -119,13 +119,13 @@ class Scaling(nn.Module):
     [
         (AssertingEither(), (torch.ones(2, 4),), "an assertion about values"),
         (Packing(), (torch.ones(2, 5, 4), torch.tensor([5, 3])), "the padded sequence"),
-        (WritingAtAPlace(), (torch.ones(2, 4), torch.tensor(1), torch.ones(2)), "index_copy(axis, place.reshape(1)"),
+        (WritingAtAnIndex(), (torch.ones(2, 4), torch.tensor(1), torch.ones(2)), "index_copy(axis, index.reshape(1)"),
         (Scaling(), (torch.ones(2, 4), torch.tensor(2.0)), "compute with the tensor itself"),
         (Scaling(), (torch.ones(2, 4), torch.tensor(2)), "compute with the tensor itself"),
         (nn.Sequential(nn.LazyLinear(3)), (torch.ones(2, 4),), "call the module once"),
     ],
 )
-def test_a_remedy_is_that_of_the_cause(module, examples, remedy):
+def test_the_remedy_depends_on_the_cause(module, examples, remedy):
     with pytest.raises(InputError) as caught:
         exported_program("net", module, examples)
     assert remedy in caught.value.remedy
@@ -136,7 +136,7 @@ class Likelihood(nn.Module):
         return torch.distributions.Normal(mean, deviation).log_prob(torch.zeros(3))
 
 
-def test_distributions_check_nothing_in_a_network_and_check_again_afterwards(monkeypatch):
+def test_distributions_skip_validation_during_export_only(monkeypatch):
     monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)  # torch.compile turns it off for good
     examples = (torch.ones(3), torch.full((3,), 2.0))
     program = exported_program("likelihood", Likelihood(), examples)
@@ -150,7 +150,7 @@ class Covariance(nn.Module):
         return torch.cov(rows), torch.corrcoef(rows), rows[0].cov(correction=0), rows[:, 0].corrcoef()
 
 
-def test_covariances_look_for_no_weights():
+def test_covariances_without_weights():
     rows = torch.randn(3, 5)
     for found, expected in zip(
         exported_program("net", Covariance(), (rows,)).module()(rows), Covariance()(rows), strict=True
@@ -168,7 +168,7 @@ class Translation(nn.Module):
         return self.both(source, words, tgt_mask=mask)
 
 
-def test_a_transformer_takes_its_mask_as_it_is_given():
+def test_a_transformer_does_not_test_its_mask():
     module, examples = Translation().eval(), (torch.rand(1, 4, 8), torch.rand(1, 3, 8))
     program = exported_program("translation", module, examples)
     assert torch.allclose(program.module()(*examples), module(*examples), atol=1e-6)
@@ -181,8 +181,8 @@ class Talking(nn.Module):
         return x if x.sum() > 0 else -x
 
 
-def test_what_the_module_writes_is_shown_and_the_graph_so_far_is_not(capfd):
-    with pytest.raises(InputError, match="another way for other values"):
+def test_output_of_the_module_is_printed_but_not_the_partial_graph(capfd):
+    with pytest.raises(InputError, match="branches on the values"):
         exported_program("m", Talking(), (torch.ones(2, 4),))
     assert capfd.readouterr().err == "as the module says\n"
 
@@ -219,7 +219,7 @@ RETURNED: dict[str, tuple[Callable[[torch.Tensor], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", RETURNED)
-def test_what_no_file_holds_is_returned_by_its_fields(name: str, tmp_path: Path):
+def test_named_tuples_and_dataclasses_are_returned_as_dicts(name: str, tmp_path: Path):
     function, names = RETURNED[name]
     module, example = Returning(function), torch.randn(2, 4)
     program = exported_program("m", module, (example,))
@@ -236,13 +236,13 @@ def test_what_no_file_holds_is_returned_by_its_fields(name: str, tmp_path: Path)
         (lambda x: Found(x, 3), "output 'loss' is 3, not a tensor"),
     ],
 )
-def test_what_is_no_tensor_is_named(function: Callable[[torch.Tensor], Any], problem: str):
+def test_outputs_that_are_not_tensors_are_named(function: Callable[[torch.Tensor], Any], problem: str):
     with pytest.raises(InputError) as refused:
         signature("m", exported_program("m", Returning(function), (torch.ones(2, 4),)))
     assert problem in refused.value.problem
 
 
-def test_a_module_that_does_something_else_while_it_is_exported_is_refused():
+def test_a_module_that_behaves_differently_during_export_is_refused():
     class Masked(nn.Module):
         def forward(self, x):
             return x.cumsum(1) if torch.compiler.is_compiling() else x.sum(1, keepdim=True) + x
@@ -252,7 +252,7 @@ def test_a_module_that_does_something_else_while_it_is_exported_is_refused():
     assert "is_compiling" in caught.value.remedy
 
 
-def test_what_a_module_counts_or_draws_is_no_other_network_and_stays_as_it_was():
+def test_counters_and_random_numbers_are_accepted_and_buffers_restored():
     class Counting(nn.Module):
         def __init__(self):
             super().__init__()
@@ -267,7 +267,7 @@ def test_what_a_module_counts_or_draws_is_no_other_network_and_stays_as_it_was()
     assert module.calls.item() == 0
 
 
-def test_a_buffer_whose_elements_are_one_is_left_alone():
+def test_an_expanded_buffer_is_not_written():
     class Expanded(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""A module may ask for values that depend on no input, and for no others."""
+"""A module may read values that depend on no input, and no others."""
 
 import math
 from itertools import pairwise
@@ -49,7 +49,7 @@ class Learned(nn.Module):
 @pytest.mark.parametrize(
     "module", [Flag(True), Flag(False), Times(), Learned()], ids=["ready", "not ready", "times", "learned"]
 )
-def test_values_of_constants_buffers_and_parameters_decide(module):
+def test_values_of_constants_buffers_and_parameters_are_known(module):
     assert torch.equal(exported_program("net", module, (X,)).module()(X), module(X))
 
 
@@ -76,6 +76,6 @@ class Written(nn.Module):
     ],
     ids=["copied", "assigned", "added", "out", "data", "drawn"],
 )
-def test_what_inputs_are_written_to_is_known_no_longer(write):
-    with pytest.raises(InputError, match="another way for other values"):
+def test_a_tensor_is_unknown_after_a_write_of_inputs(write):
+    with pytest.raises(InputError, match="branches on the values"):
         exported_program("net", Written(write), (X,))

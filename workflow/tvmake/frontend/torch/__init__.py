@@ -1,1 +1,1 @@
-"""PyTorch: exported programs, factories, and what tells a safe file from one that runs code."""
+"""PyTorch: exported programs, factories, and the check that a file runs no code."""

@@ -1,6 +1,6 @@
-"""``torch.cond`` as both of its branches and a choice between their results.
+"""Replace ``torch.cond`` by both of its branches and a selection of one result.
 
-Branches have no effects, so that the results are the same. Repair: `torch-higher-order-operators`.
+Branches have no side effects, so the results are the same. Repair: `torch-higher-order-operators`.
 """
 
 from collections.abc import Sequence
@@ -15,41 +15,41 @@ from tvmake.frontend.torch.program import graphs
 
 
 def compute_both_branches(program: ExportedProgram) -> None:
-    """Put the branches into the graph that chooses between them, in place, those of branches first."""
+    """Inline all branches into the graph that calls them, in place, innermost first."""
     for graph in reversed(graphs(program)):
         for node in graph.find_nodes(op="call_function", target=torch.ops.higher_order.cond):
-            _choose(graph, node)
+            _inline_cond(graph, node)
         graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 
-def _choose(graph: fx.Graph, node: fx.Node) -> None:
-    predicate, first, second, *given = node.args
-    operands = list(given[0]) if given else []
+def _inline_cond(graph: fx.Graph, node: fx.Node) -> None:
+    predicate, first, second, *rest = node.args
+    operands = list(rest[0]) if rest else []
     with graph.inserting_before(node):
-        one, other = (_inlined(graph, branch, operands) for branch in (first, second))
-        chosen = [_chosen(graph, predicate, *pair) for pair in zip(one, other, strict=True)]
+        branches = [_inline_branch(graph, branch, operands) for branch in (first, second)]
+        results = [_select(graph, predicate, *pair) for pair in zip(*branches, strict=True)]
     for user in list(node.users):
-        user.replace_all_uses_with(chosen[user.args[1]])
+        user.replace_all_uses_with(results[user.args[1]])
         graph.erase_node(user)
     graph.erase_node(node)
 
 
-def _inlined(graph: fx.Graph, branch: Any, operands: Sequence[Any]) -> list[Any]:
-    """A branch's results, computed in a graph from these operands."""
+def _inline_branch(graph: fx.Graph, branch: Any, operands: Sequence[Any]) -> list[Any]:
+    """Copy a branch into a graph, with these operands; return its results."""
     owner: Any = graph.owning_module
     inner = owner.get_submodule(branch.target).graph
-    known: dict[fx.Node, Any] = dict(zip(inner.find_nodes(op="placeholder"), operands, strict=True))
+    copies: dict[fx.Node, Any] = dict(zip(inner.find_nodes(op="placeholder"), operands, strict=True))
     for node in inner.nodes:
         if node.op == "call_function":
-            known[node] = graph.node_copy(node, known.__getitem__)
-            known[node].meta = dict(node.meta)
-    return pytree.tree_map_only(fx.Node, known.__getitem__, list(inner.output_node().args[0]))
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            copies[node].meta = dict(node.meta)
+    return pytree.tree_map_only(fx.Node, copies.__getitem__, list(inner.output_node().args[0]))
 
 
-def _chosen(graph: fx.Graph, predicate: Any, one: Any, other: Any) -> Any:
-    if isinstance(predicate, bool) or one is other:
-        return one if predicate else other
-    made = graph.call_function(torch.ops.aten.where.self, (predicate, one, other))
-    made.meta["val"] = one.meta["val"]
-    return made
+def _select(graph: fx.Graph, predicate: Any, first: Any, second: Any) -> Any:
+    if isinstance(predicate, bool) or first is second:
+        return first if predicate else second
+    selected = graph.call_function(torch.ops.aten.where.self, (predicate, first, second))
+    selected.meta["val"] = first.meta["val"]
+    return selected

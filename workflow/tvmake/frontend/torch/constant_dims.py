@@ -1,6 +1,6 @@
-"""Dimensions that depend on parameters alone: of elements that a constant mask selects, or a constant tensor repeats.
+"""Compute dimensions that depend on parameters only, as the number of elements that a constant mask selects.
 
-PyTorch leaves them symbolic, like those that depend on the data. With the indices computed, it infers the dimensions by itself.
+PyTorch leaves them symbolic, like dimensions that depend on the data. It infers them once the indices are constants.
 """
 
 import torch
@@ -10,39 +10,40 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from tvmake.frontend.one_thread import one_thread
-from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
+from tvmake.frontend.torch.constants import add_constant, constant_values, evaluate, input_dependent_nodes
 from tvmake.frontend.torch.program import operator_name
 
 aten = torch.ops.aten
 
 
 def resolve_constant_dims(program: ExportedProgram) -> bool:
-    """Replace constant masks by the places that they choose, and other constants of open extents by their values, in place.
+    """Replace constant masks by the positions that they select, and other constants of unknown shape by their values, in place.
 
     Args:
         program: without operators that change tensors in place.
 
     Returns:
-        Whether there were any; the shapes of what depends on them are still those of before.
+        Whether the program has changed. The shapes of the dependent nodes are not updated.
     """
-    opened = [
+    unresolved = [
         node
         for node in program.graph.nodes
-        if node.op == "call_function" and any(map(_is_open, (node, *node.all_input_nodes) if _puts(node) else (node,)))
+        if node.op == "call_function"
+        and any(map(_has_data_dependent_shape, (node, *node.all_input_nodes) if _is_index_put(node) else (node,)))
     ]
-    if not opened:
+    if not unresolved:
         return False
-    dependent, values = input_dependent(program), given_values(program)
+    dependent, values = input_dependent_nodes(program), constant_values(program)
     is_changed = False
-    for number, node in enumerate(opened):
+    for number, node in enumerate(unresolved):
         name = f"tvmake_places_{number}"
         with torch.no_grad(), one_thread():
-            if operator_name(node) == "index" or _puts(node):
-                is_changed |= _place(program, node, dependent, values, name)
+            if operator_name(node) == "index" or _is_index_put(node):
+                is_changed |= _replace_masks(program, node, dependent, values, name)
             elif operator_name(node) == "masked_select" and node.args[1] not in dependent:
-                _select(program, node, values, name)
+                _replace_masked_select(program, node, values, name)
                 is_changed = True
-            elif node not in dependent and isinstance(value := computed(node, values), Tensor):
+            elif node not in dependent and isinstance(value := evaluate(node, values), Tensor):
                 values[constant := add_constant(program, name, value, value)] = value
                 node.replace_all_uses_with(constant)
                 is_changed = True
@@ -51,31 +52,31 @@ def resolve_constant_dims(program: ExportedProgram) -> bool:
     return is_changed
 
 
-def _puts(node: fx.Node) -> bool:
+def _is_index_put(node: fx.Node) -> bool:
     return operator_name(node) == "index_put"
 
 
-def _is_open(node: fx.Node) -> bool:
+def _has_data_dependent_shape(node: fx.Node) -> bool:
     tensors = [value for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, Tensor)]
     return any(free_unbacked_symbols(value) for value in tensors)
 
 
-def _select(program: ExportedProgram, node: fx.Node, values: dict[fx.Node, Tensor], name: str) -> None:
-    """Look up the elements that a constant mask selects, of the tensor and the mask broadcast to each other."""
+def _replace_masked_select(program: ExportedProgram, node: fx.Node, values: dict[fx.Node, Tensor], name: str) -> None:
+    """Replace ``masked_select`` with a constant mask by a lookup. The tensor and the mask are broadcast to each other."""
     data, mask = node.args
     shape = torch.broadcast_shapes(data.meta["val"].shape, mask.meta["val"].shape)
-    places = computed(mask, values).expand(shape).flatten().nonzero().flatten()
-    constant = add_constant(program, name, places, places)
+    positions = evaluate(mask, values).expand(shape).flatten().nonzero().flatten()
+    constant = add_constant(program, name, positions, positions)
     with program.graph.inserting_before(node):
-        whole = program.graph.call_function(aten.expand.default, (data, list(shape)))
-        flat = program.graph.call_function(aten.reshape.default, (whole, [-1]))
+        expanded = program.graph.call_function(aten.expand.default, (data, list(shape)))
+        flat = program.graph.call_function(aten.reshape.default, (expanded, [-1]))
         node.replace_all_uses_with(program.graph.call_function(aten.index_select.default, (flat, 0, constant)))
 
 
-def _place(
+def _replace_masks(
     program: ExportedProgram, node: fx.Node, dependent: set[fx.Node], values: dict[fx.Node, Tensor], name: str
 ) -> bool:
-    """Index by places instead of constant masks; whether there were any."""
+    """Replace the constant masks of an index by positions; return whether it has any."""
     indices, is_changed = [], False
     for axis, index in enumerate(node.args[1]):
         is_mask = isinstance(index, fx.Node) and index.meta["val"].dtype is torch.bool and index not in dependent
@@ -83,7 +84,7 @@ def _place(
             indices.append(index)
             continue
         is_changed = True
-        for other, places in enumerate(computed(index, values).nonzero(as_tuple=True)):
-            indices.append(add_constant(program, f"{name}_{axis}_{other}", places, places))
+        for mask_axis, positions in enumerate(evaluate(index, values).nonzero(as_tuple=True)):
+            indices.append(add_constant(program, f"{name}_{axis}_{mask_axis}", positions, positions))
     node.update_arg(1, indices)
     return is_changed

@@ -1,4 +1,4 @@
-"""``package.module:function``: your own Python function that builds a PyTorch module."""
+"""``package.module:function``: a user's Python function that builds a PyTorch module."""
 
 import inspect
 import random
@@ -25,20 +25,20 @@ _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 def export(source: str, options: ImportOptions) -> ExportedProgram:
     """Call the factory with ``options.arguments`` as keywords, and export the module it returns in eval mode.
 
-    The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs (or a dict of them, by the names of its arguments), or a Keras model. Inputs that have no
-    example take their shape and dtype (float32 by default) from ``options.inputs``, by the names of ``forward``'s
-    arguments; a name instead of an extent makes it dynamic. The random states of Python, numpy and PyTorch are seeded with
-    ``options.seed``: it is called again for the reference, and has to give the same weights.
-    Modules are looked for in the working directory too, after all that is installed.
+    The factory returns an ``nn.Module``, a pair of the module and its example inputs (a tuple, or a dict by the names
+    of ``forward``'s arguments), or a Keras model. Inputs without an example take their shape and dtype (float32 by
+    default) from ``options.inputs``; a name instead of a size makes a dimension dynamic. Python, numpy and PyTorch are
+    seeded with ``options.seed``: the reference calls the factory again and needs the same weights. Installed modules
+    take precedence over the working directory.
 
     Raises:
-        InputError: the source is not trusted; the factory cannot be found, fails, or returns something else; inputs
-            are missing; PyTorch cannot export the module.
+        InputError: the source is not trusted; the factory cannot be found, fails, or returns another type; inputs are
+            missing; PyTorch cannot export the module.
     """
     check_trusted(options)
-    keras_model.prefer_torch()
+    keras_model.select_torch_backend()
     function = load_function(source, source)
-    random.seed(options.seed)  # Keras draws by Python's
+    random.seed(options.seed)  # Keras draws from Python's generator
     np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
     remedy = "call it in Python with the same `arguments`"
@@ -46,8 +46,8 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
         returned = function(**options.arguments)
     module, examples = _module_and_examples(source, returned)
     if keras_model.is_model(module) and not examples:
-        return keras_model.exported(source, module, options)
-    refuse_untraceable(source, module)  # its forward() cannot be looked into, either
+        return keras_model.export_model(source, module, options)
+    refuse_untraceable(source, module)  # the signature of its forward() cannot be read either
     inputs, dynamic = _inputs(source, module, examples, options)
     with named(source):
         return exported_program(source, module, inputs, dynamic)
@@ -62,7 +62,7 @@ def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[T
             remedy = "build it without torch.device('meta'), or load its weights with load_state_dict(…, assign=True)"
             raise InputError(source, "the factory's module has no weights, only their shapes (on 'meta')", remedy)
         if isinstance(examples, dict):
-            examples = _by_position(source, module, examples)
+            examples = _order_examples(source, module, examples)
         if isinstance(examples, tuple | list) and all(isinstance(example, Tensor) for example in examples):
             return module, tuple(examples)
         raise InputError(source, "its example inputs are not all tensors", "return (module, (tensor, …))")
@@ -70,31 +70,31 @@ def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[T
     if type(module).__name__ == "IRModule":
         remedy = "set `format: relax` for a function that returns a Relax module"
     elif isinstance(module, ExportedProgram):
-        remedy = "return the module itself, or give what torch.export.save writes of the program, as .pt2"
+        remedy = "return the module itself, or save the program with torch.export.save and give the .pt2 file"
     elif type(module).__module__.partition(".")[0] == "keras":
-        remedy = "set KERAS_BACKEND=torch before Keras is imported; its models are PyTorch modules then"
+        remedy = "set KERAS_BACKEND=torch before Keras is imported, so that its models are PyTorch modules"
     raise InputError(source, f"the factory returns {type(module).__name__}, not a module", remedy)
 
 
-def _by_position(source: str, module: nn.Module, examples: dict[str, Any]) -> tuple[Any, ...]:
-    """Examples by the names of forward()'s arguments, in their order."""
+def _order_examples(source: str, module: nn.Module, examples: dict[str, Any]) -> tuple[Any, ...]:
+    """Order examples that are given by the names of forward()'s arguments."""
     names = list(inspect.signature(module.forward).parameters)[: len(examples)]
     if set(examples) != set(names):
         problem = (
             f"its example inputs are called {', '.join(map(str, examples))}; forward() begins with {', '.join(names)}"
         )
-        raise InputError(source, problem, "give forward() these arguments first, and examples of all")
+        raise InputError(source, problem, "put these arguments first in forward(), and give an example of each")
     return tuple(examples[name] for name in names)
 
 
 def _inputs(
     source: str, module: nn.Module, examples: Sequence[Tensor], options: ImportOptions
 ) -> tuple[tuple[Tensor, ...], dict[str, dict[int, Any]] | None]:
-    """Inputs to trace with, one per ``forward`` argument, and their dynamic extents in torch.export's form."""
+    """Inputs to trace with, one per ``forward`` argument, and their dynamic dimensions in torch.export's form."""
     parameters = [
         parameter
         for parameter in inspect.signature(module.forward).parameters.values()
-        if parameter.kind is not parameter.VAR_KEYWORD  # these, and what has a default, may be left out
+        if parameter.kind is not parameter.VAR_KEYWORD  # these and arguments with a default are optional
         and (parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty)
     ]
     if any(
@@ -118,7 +118,7 @@ def _inputs(
     symbols = sorted(
         {extent for entry in options.inputs.values() for extent in entry.shape or () if isinstance(extent, str)}
     )
-    # Different extents, none 0 or 1, so that tracing specialises none and takes no two for one.
+    # Different sizes, none 0 or 1, so that tracing neither specialises nor merges dimensions.
     sizes = {symbol: 4 + 2 * index for index, symbol in enumerate(symbols)}
     dims = {symbol: Dim(symbol) for symbol in symbols}
     generator = torch.Generator().manual_seed(options.seed)
@@ -129,13 +129,13 @@ def _inputs(
         shape = entry.shape
         dynamic[name] = {axis: dims[extent] for axis, extent in enumerate(shape or ()) if isinstance(extent, str)}
         if example is not None and (shape is None or list(example.shape) == shape):
-            inputs.append(_as(source, name, example, entry.dtype))
+            inputs.append(_check_example_dtype(source, name, example, entry.dtype))
             continue
         if shape is None:
             raise InputError(source, f"no shape for the input '{name}'", _shape_remedy(name))
         dtype = entry.dtype or (DTYPES.get(example.dtype, "float32") if example is not None else "float32")
         extents = [sizes[extent] if isinstance(extent, str) else extent for extent in shape]
-        inputs.append(_draw(source, name, extents, dtype, entry.range, generator))
+        inputs.append(_random_input(source, name, extents, dtype, entry.range, generator))
     return tuple(inputs), dynamic if symbols else None
 
 
@@ -143,14 +143,14 @@ def _shape_remedy(name: str) -> str:
     return f"state it under the model: `inputs: {{{name}: {{shape: [1, 3, 224, 224]}}}}`"
 
 
-def _as(source: str, name: str, example: Tensor, dtype: str | None) -> Tensor:
+def _check_example_dtype(source: str, name: str, example: Tensor, dtype: str | None) -> Tensor:
     if dtype is not None and DTYPES.get(example.dtype) != dtype:
         problem = f"input '{name}' is {DTYPES.get(example.dtype, example.dtype)} in the factory's example, not {dtype}"
         raise InputError(source, problem, "change one of the two")
     return example
 
 
-def _draw(
+def _random_input(
     source: str, name: str, shape: list[int], dtype: str, bounds: tuple[float, float] | None, generator: torch.Generator
 ) -> Tensor:
     if dtype not in _TORCH_DTYPES:

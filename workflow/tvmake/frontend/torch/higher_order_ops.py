@@ -1,6 +1,6 @@
-"""Write out higher-order operators: scans over an axis, and attention whose scores a function changes.
+"""Unroll higher-order operators: scans and maps over an axis, and attention with a score function.
 
-How often they call their function is known: its operators are put into the graph that often. Repair: `torch-higher-order-operators`.
+The number of calls is known at import, so each call is inlined. Repair: `torch-higher-order-operators`.
 """
 
 import math
@@ -15,78 +15,78 @@ from torch.utils import _pytree as pytree
 
 from tvmake.frontend.torch.program import graphs
 
-MOST_STEPS = 512
-"""Of a function; with more it stays an operator, and is refused."""
+MAX_STEPS = 512
+"""Maximum number of inlined calls. Operators with more are not unrolled, and are refused."""
 
 
-def write_out(program: ExportedProgram) -> bool:
-    """Put what those operators compute into their graphs, in place; whether there was one.
+def unroll_higher_order_ops(program: ExportedProgram) -> bool:
+    """Unroll these operators in a program's graphs, in place; return whether it has any.
 
     Args:
-        program: of core operators; what is put in may need to be taken apart further.
+        program: of core operators. The inlined operators may need further decomposition.
     """
     is_changed = False
     for graph in graphs(program):
         for operator, (compute, steps) in OPERATORS.items():
             for node in graph.find_nodes(op="call_function", target=operator):
-                if steps(node) <= MOST_STEPS:
-                    _put_in(graph, node, compute)
+                if steps(node) <= MAX_STEPS:
+                    _inline_operator(graph, node, compute)
                     is_changed = True
         graph.eliminate_dead_code()
     program.graph_module.recompile()
     return is_changed
 
 
-def _put_in(graph: fx.Graph, node: fx.Node, compute: Callable[..., Sequence[Tensor]]) -> None:
-    """What a function of an operator's arguments gives, as nodes in its place."""
+def _inline_operator(graph: fx.Graph, node: fx.Node, compute: Callable[..., Sequence[Tensor]]) -> None:
+    """Trace a function of a node's arguments, and replace the node by the traced operators."""
     owner: Any = graph.owning_module
     leaves, structure = pytree.tree_flatten(node.args)
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, fx.Node) and leaf.op != "get_attr"]
+    positions = [index for index, leaf in enumerate(leaves) if isinstance(leaf, fx.Node) and leaf.op != "get_attr"]
     functions = {
-        place: owner.get_submodule(leaf.target)
-        for place, leaf in enumerate(leaves)
-        if isinstance(leaf, fx.Node) and place not in places
+        index: owner.get_submodule(leaf.target)
+        for index, leaf in enumerate(leaves)
+        if isinstance(leaf, fx.Node) and index not in positions
     }
 
-    def of_tensors(*tensors: Tensor) -> list[Tensor]:
-        given = [functions.get(place, leaf) for place, leaf in enumerate(leaves)]
-        for place, tensor in zip(places, tensors, strict=True):
-            given[place] = tensor
-        return list(compute(*pytree.tree_unflatten(given, structure)))
+    def call_with_tensors(*tensors: Tensor) -> list[Tensor]:
+        arguments = [functions.get(index, leaf) for index, leaf in enumerate(leaves)]
+        for index, tensor in zip(positions, tensors, strict=True):
+            arguments[index] = tensor
+        return list(compute(*pytree.tree_unflatten(arguments, structure)))
 
-    values = [leaves[place].meta["val"] for place in places]
+    values = [leaves[index].meta["val"] for index in positions]
     with next(value.fake_mode for value in values if hasattr(value, "fake_mode")):
-        inner = make_fx(of_tensors)(*values)
-    known: dict[fx.Node, Any] = dict(
-        zip(inner.graph.find_nodes(op="placeholder"), (leaves[place] for place in places), strict=True)
+        traced = make_fx(call_with_tensors)(*values)
+    copies: dict[fx.Node, Any] = dict(
+        zip(traced.graph.find_nodes(op="placeholder"), (leaves[index] for index in positions), strict=True)
     )
     with graph.inserting_before(node):
-        for one in inner.graph.nodes:
-            if one.op == "call_function":
-                known[one] = graph.node_copy(one, known.__getitem__)
-                known[one].meta = {"val": one.meta["val"]}
-    results = [known[one] for one in inner.graph.output_node().args[0]]
+        for inner in traced.graph.nodes:
+            if inner.op == "call_function":
+                copies[inner] = graph.node_copy(inner, copies.__getitem__)
+                copies[inner].meta = {"val": inner.meta["val"]}
+    results = [copies[inner] for inner in traced.graph.output_node().args[0]]
     for user in list(node.users):
         user.replace_all_uses_with(results[user.args[1]])
         graph.erase_node(user)
     graph.erase_node(node)
 
 
-def _scanned(
-    combine: fx.GraphModule, initial: Sequence[Tensor], rows: Sequence[Tensor], others: Sequence[Tensor] = ()
+def _scan(
+    combine: fx.GraphModule, initial: Sequence[Tensor], inputs: Sequence[Tensor], captured: Sequence[Tensor] = ()
 ) -> list[Tensor]:
-    """The last state, and what each step gives beside it, stacked."""
-    state, given = list(initial), []
-    for step in range(rows[0].shape[0]):
-        found = combine(*state, *(row[step] for row in rows), *others)
-        state = list(found[: len(initial)])
-        given.append(found[len(initial) :])
-    return [*state, *(torch.stack(column) for column in zip(*given, strict=True))]
+    """The final state, and the stacked outputs of all steps."""
+    state, outputs = list(initial), []
+    for step in range(inputs[0].shape[0]):
+        results = combine(*state, *(rows[step] for rows in inputs), *captured)
+        state = list(results[: len(initial)])
+        outputs.append(results[len(initial) :])
+    return [*state, *(torch.stack(column) for column in zip(*outputs, strict=True))]
 
 
-def _mapped(function: fx.GraphModule, rows: Sequence[Tensor], others: Sequence[Tensor] = ()) -> list[Tensor]:
-    found = [function(*(row[step] for row in rows), *others) for step in range(rows[0].shape[0])]
-    return [torch.stack(column) for column in zip(*found, strict=True)]
+def _map(function: fx.GraphModule, inputs: Sequence[Tensor], captured: Sequence[Tensor] = ()) -> list[Tensor]:
+    outputs = [function(*(rows[step] for rows in inputs), *captured) for step in range(inputs[0].shape[0])]
+    return [torch.stack(column) for column in zip(*outputs, strict=True)]
 
 
 def _attention(
@@ -97,50 +97,49 @@ def _attention(
     blocks: Sequence[Any],
     scale: float,
     _options: Mapping[str, Any],
-    of_score: Sequence[Tensor] = (),
-    of_mask: Sequence[Tensor] = (),
+    score_captured: Sequence[Tensor] = (),
+    mask_captured: Sequence[Tensor] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention whose scores and mask are functions of their places: the result, and the logarithm of the scores' sum and their
-    maximum, to the base of 2.
+    """Attention with functions for scores and mask: the result, the log-sum-exp of the scores and their maximum, to base 2.
 
     Args:
         query: ``[samples, heads, queries, width]``.
-        key: ``[samples, heads, keys, width]``, with fewer heads where several queries share one.
+        key: ``[samples, heads, keys, width]``, with fewer heads in grouped-query attention.
         value: likewise.
-        score: of a score, its sample, head, query and key.
-        blocks: the last one is the mask's function, of a sample, head, query and key.
-        scale: of the scores.
-        of_score: what else its function takes.
-        of_mask: what else its function takes.
+        score: function of a score, its sample, head, query and key.
+        blocks: the last element is the mask function, of a sample, head, query and key.
+        scale: factor of the scores.
+        score_captured: further arguments of the score function.
+        mask_captured: further arguments of the mask function.
     """
-    shared = query.shape[1] // key.shape[1]
-    key, value = (one.repeat_interleave(shared, 1).expand(query.shape[0], -1, -1, -1) for one in (key, value))
+    group = query.shape[1] // key.shape[1]
+    key, value = (tensor.repeat_interleave(group, 1).expand(query.shape[0], -1, -1, -1) for tensor in (key, value))
     scores = query @ key.mT * scale
-    places = [torch.arange(extent) for extent in scores.shape]
-    is_seen = _everywhere(blocks[-1], (), len(of_mask))(*places, *of_mask)
-    changed = _everywhere(score, (0,), len(of_score))(scores, *places, *of_score)
-    changed = torch.where(is_seen, changed, -math.inf)
-    highest = changed.amax(-1, keepdim=True)
-    shifted = (changed - torch.where(highest == -math.inf, 0.0, highest)).exp()
-    total = shifted.sum(-1, keepdim=True)
-    shares = shifted / torch.where(total == 0, 1.0, total)  # a query that sees no key gets zeros
-    logarithm = (total.log() + torch.where(highest == -math.inf, 0.0, highest)).squeeze(-1)
-    return shares @ value, logarithm / math.log(2), highest.squeeze(-1) / math.log(2)
+    indices = [torch.arange(extent) for extent in scores.shape]
+    mask = _vectorize(blocks[-1], (), len(mask_captured))(*indices, *mask_captured)
+    modified = _vectorize(score, (0,), len(score_captured))(scores, *indices, *score_captured)
+    modified = torch.where(mask, modified, -math.inf)
+    maximum = modified.amax(-1, keepdim=True)
+    powers = (modified - torch.where(maximum == -math.inf, 0.0, maximum)).exp()
+    total = powers.sum(-1, keepdim=True)
+    weights = powers / torch.where(total == 0, 1.0, total)  # a query whose keys are all masked gets zeros
+    logarithm = (total.log() + torch.where(maximum == -math.inf, 0.0, maximum)).squeeze(-1)
+    return weights @ value, logarithm / math.log(2), maximum.squeeze(-1) / math.log(2)
 
 
-def _everywhere(function: Callable[..., Tensor], first: tuple[int, ...], others: int) -> Callable[..., Tensor]:
-    """A function of one sample, head, query and key, for all of them."""
+def _vectorize(function: Callable[..., Tensor], batched: tuple[int, ...], captured: int) -> Callable[..., Tensor]:
+    """Map a function of one sample, head, query and key over all of them."""
     for axis in (3, 2, 1, 0):
-        chosen = [0 if axis == place else None for place in range(4)]
-        function = torch.vmap(function, in_dims=(*first, *chosen, *[None] * others))
+        in_dims = [0 if axis == index else None for index in range(4)]
+        function = torch.vmap(function, in_dims=(*batched, *in_dims, *[None] * captured))
     return function
 
 
-def _rows(node: fx.Node) -> int:
-    """How many steps there are; too many where that is open."""
+def _step_count(node: fx.Node) -> int:
+    """The number of steps; more than the maximum if it is dynamic."""
     rows = node.args[2] if node.target is torch.ops.higher_order.scan else node.args[1]
     extent = rows[0].meta["val"].shape[0]
-    return extent if isinstance(extent, int) else MOST_STEPS + 1
+    return extent if isinstance(extent, int) else MAX_STEPS + 1
 
 
 def _once(_node: fx.Node) -> int:
@@ -148,8 +147,8 @@ def _once(_node: fx.Node) -> int:
 
 
 OPERATORS: Mapping[Any, tuple[Callable[..., Sequence[Tensor]], Callable[[fx.Node], int]]] = {
-    torch.ops.higher_order.scan: (_scanned, _rows),
-    torch.ops.higher_order.map_impl: (_mapped, _rows),
+    torch.ops.higher_order.scan: (_scan, _step_count),
+    torch.ops.higher_order.map_impl: (_map, _step_count),
     torch.ops.higher_order.flex_attention: (_attention, _once),
 }
-"""What each computes, and how many steps that takes."""
+"""The function that computes each operator, and its number of steps."""

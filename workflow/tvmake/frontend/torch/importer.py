@@ -1,4 +1,4 @@
-"""PyTorch: a ``torch.export`` program becomes Relax, once it is known that TVM's importer gets it right."""
+"""Convert a ``torch.export`` program to Relax, after repairs of the operators that TVM's importer gets wrong."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, l
 from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
-from tvmake.frontend.torch.derived_dims import with_own_dimensions
+from tvmake.frontend.torch.derived_dims import replace_derived_dims
 from tvmake.frontend.torch.operators.table import CONVERTERS
 from tvmake.frontend.torch.preparations import prepare
 from tvmake.frontend.zoo import models as zoo
@@ -30,7 +30,7 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     """Import an exported program into Relax.
 
-    Dynamic extents that ``options.inputs`` gives are bound, those it names are renamed. Parameters and large
+    Dynamic dimensions that ``options.inputs`` fixes are bound, those that it names are renamed. Parameters and large
     constants become trailing arguments of ``main``.
 
     Raises:
@@ -42,8 +42,8 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     refusals.refuse_unreadable_state(where, program)
     refusals.refuse_half_precision(where, program)
     check_inputs(where, exported.signature(where, program), options.inputs)
-    program = with_own_dimensions(program, options.inputs)
-    extents = exported.settle_extents(where, program, options.inputs)
+    program = replace_derived_dims(program, options.inputs)
+    extents = exported.resolve_extents(where, program, options.inputs)
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
     prepared = prepare(where, program, extents)
@@ -56,7 +56,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
     sizes = bind_sizes(equal_sizes, _binding(prepared.extents))
-    module = settle_sizes(with_bounds(_settle(module, prepared.extents), signature.bounds), sizes, where)
+    module = settle_sizes(with_bounds(_bind_dims(module, prepared.extents), signature.bounds), sizes, where)
     signature = signature.model_copy(update={"bounds": bounds_of(module)})
     module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
@@ -86,8 +86,8 @@ def _operators(program: ExportedProgram) -> list[str]:
 
 
 def _import(where: str, program: ExportedProgram) -> tuple["tvm.IRModule", list[EqualSizes]]:
-    """The program in Relax, and the sizes that were taken for equal."""
-    importer = _Importer()
+    """The program in Relax, and the sizes that were assumed to be equal."""
+    importer = _EqualSizesImporter()
     try:
         module = importer.from_exported_program(
             program,
@@ -97,7 +97,7 @@ def _import(where: str, program: ExportedProgram) -> tuple["tvm.IRModule", list[
             custom_convert_map=CONVERTERS,
         )
     except Exception as error:
-        # The importer raises whatever its converters run into: AssertionError, KeyError, TypeError, InternalError …
+        # The importer raises any error of its converters: AssertionError, KeyError, TypeError, InternalError …
         line = next((line for line in str(error).splitlines() if line.strip()), "")
         raise InputError(
             where,
@@ -107,12 +107,12 @@ def _import(where: str, program: ExportedProgram) -> tuple["tvm.IRModule", list[
     return module, importer.block_builder.equal_sizes
 
 
-class _Importer(ExportedProgramImporter):
-    """TVM's importer, with a block builder that takes sizes for equal which PyTorch knows to be."""
+class _EqualSizesImporter(ExportedProgramImporter):
+    """TVM's importer, with a block builder that assumes equal sizes if PyTorch knows them to be equal."""
 
     @property
     def block_builder(self) -> EqualSizesBuilder:
-        """What the module is built by."""
+        """The builder of the module."""
         return self._builder
 
     @block_builder.setter
@@ -120,14 +120,14 @@ class _Importer(ExportedProgramImporter):
         self._builder = EqualSizesBuilder()
 
 
-def _settle(module: "tvm.IRModule", extents: exported.Extents) -> "tvm.IRModule":
+def _bind_dims(module: "tvm.IRModule", extents: exported.Extents) -> "tvm.IRModule":
     if not extents:
         return module
     return relax.transform.BindSymbolicVars(_binding(extents), "main")(module)
 
 
 def _binding(extents: exported.Extents) -> dict[str, Any]:
-    """What becomes of dimensions in Relax, by their names."""
+    """The sizes or new names of dimensions, as Relax expressions by their old names."""
     return {
         str(symbol): tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else tvm.tirx.IntImm("int64", extent)
         for symbol, extent in extents.items()
@@ -135,7 +135,7 @@ def _binding(extents: exported.Extents) -> dict[str, Any]:
 
 
 def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> None:
-    """The importer must return what PyTorch says it returns."""
+    """Refuse a module whose outputs differ from PyTorch's in number, dtype or shape."""
     returned = module["main"].ret_ty
     types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
     if len(types) != len(signature.outputs):
@@ -145,8 +145,8 @@ def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> 
         differs = ty.shape is not None and (
             len(shape) != len(spec.shape)
             or any(
-                ours is not None and isinstance(theirs, int) and ours != theirs
-                for ours, theirs in zip(shape, spec.shape, strict=True)
+                imported is not None and isinstance(expected, int) and imported != expected
+                for imported, expected in zip(shape, spec.shape, strict=True)
             )
         )
         if str(ty.dtype) != spec.dtype or differs:

@@ -1,6 +1,6 @@
-"""``x[t]`` with a tensor of one element, as a gather.
+"""Convert ``x[t]`` with a one-element tensor to a gather.
 
-PyTorch exports it as a view at an offset that depends on the data; its symbol is in all views of the result.
+PyTorch exports it as a view at a data-dependent offset, whose symbol is in all views of the result.
 """
 
 import torch
@@ -13,24 +13,24 @@ aten = torch.ops.aten
 
 
 def rewrite_item_index(program: ExportedProgram) -> bool:
-    """Write such views as lookups, in place.
+    """Replace such views by lookups, in place.
 
     Returns:
-        Whether there were any; the shapes and strides of what depends on them are still those of before.
+        Whether the program has any. Shapes and strides of the dependent nodes are not updated.
     """
-    found = [
+    views = [
         (graph, node)
         for graph in graphs(program)
         for node in graph.find_nodes(op="call_function", target=aten.select.int)
         if isinstance(node.args[2], fx.Node) and node.args[2].target is aten._local_scalar_dense.default
     ]
-    for graph, node in found:
-        data, axis, place = node.args
+    for graph, node in views:
+        data, axis, item = node.args
         with graph.inserting_before(node):
-            places = graph.call_function(aten.reshape.default, (place.args[0], [1]))
-            rows = graph.call_function(aten.index_select.default, (data, axis, places))
+            indices = graph.call_function(aten.reshape.default, (item.args[0], [1]))
+            rows = graph.call_function(aten.index_select.default, (data, axis, indices))
             node.replace_all_uses_with(graph.call_function(aten.squeeze.dim, (rows, axis)))
-    for graph in graphs(program) if found else ():
+    for graph in graphs(program) if views else ():
         graph.eliminate_dead_code()
     program.graph_module.recompile()
-    return bool(found)
+    return bool(views)

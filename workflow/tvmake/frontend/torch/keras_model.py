@@ -1,4 +1,4 @@
-"""Keras 3 models (``.keras``, ``.h5``) on Keras' own PyTorch backend: they are PyTorch modules there, and exported as such."""
+"""Export Keras 3 models (``.keras``, ``.h5``), which are PyTorch modules on Keras' PyTorch backend."""
 
 import os
 import re
@@ -28,35 +28,35 @@ _SAVE = "write it again with model.save('model.keras') in Keras 3"
 def export(source: str, options: ImportOptions) -> ExportedProgram:
     """Load a model and export it.
 
-    Inputs have the names and types of the model's own. Extents that it leaves open are those of ``options.inputs``; the first
-    one, the batch, is 1 by default.
+    Inputs have the model's own names and dtypes. ``options.inputs`` fixes dynamic dimensions; the batch is 1 by default.
 
     Raises:
-        InputError: the source is not trusted, cannot be loaded or exported, has layers that keep a state; an extent is open.
+        InputError: the source is not trusted, cannot be loaded or exported, has stateful layers, or has a dynamic
+            dimension that is not fixed.
         MachineError: Keras is not installed.
     """
     with open_source(Path(source), Path(source).suffix.lower(), COPY):
         check_trusted(options)
-    return exported(source, _load(source), options)
+    return export_model(source, _load(source), options)
 
 
-def prefer_torch() -> None:
-    """Have Keras run on PyTorch in this process, unless the environment says otherwise or it is loaded already."""
+def select_torch_backend() -> None:
+    """Select Keras' PyTorch backend in this process, unless the environment sets another or Keras is loaded."""
     os.environ.setdefault(BACKEND, "torch")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # Keras moves its weights to a GPU that it finds
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # otherwise Keras moves its weights to a GPU
 
 
 def is_model(value: Any) -> bool:
-    """Whether a value is a Keras model that says what it takes."""
+    """Whether a value is a Keras model with known inputs."""
     keras = sys.modules.get("keras")
     return hasattr(keras, "Model") and isinstance(value, keras.Model) and bool(getattr(value, "inputs", None))  # type: ignore[union-attr]
 
 
-def exported(source: str, model: Any, options: ImportOptions) -> ExportedProgram:
-    """A Keras model, on its PyTorch backend, as a program; raises InputError as ``export``."""
+def export_model(source: str, model: Any, options: ImportOptions) -> ExportedProgram:
+    """Export a Keras model on its PyTorch backend; raises InputError as ``export``."""
     _refuse_state(source, model)
     inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
-    module = _WithNames(model, [spec.name for spec in model.inputs])
+    module = _NamedInputsModule(model, [spec.name for spec in model.inputs])
     try:
         with torch.no_grad():
             return torch.export.export(module, tuple(inputs))
@@ -70,7 +70,7 @@ def _load(source: str) -> Any:
     if "keras" in sys.modules and sys.modules["keras"].backend.backend() != "torch":
         raise MachineError(source, "Keras runs on another backend in this process", f"set {BACKEND}=torch")
     os.environ[BACKEND] = "torch"
-    prefer_torch()
+    select_torch_backend()
     try:
         import keras  # type: ignore[import-untyped]
     except ImportError as error:
@@ -78,15 +78,15 @@ def _load(source: str) -> Any:
             source, f"reading it needs the library '{error.name}'", "install it: pip install 'tvmake[keras]'"
         ) from None
     try:
-        # Lambda layers bring code along, which a trusted file may.
+        # Lambda layers contain code, which a trusted file may run.
         return keras.saving.load_model(source, compile=False, safe_mode=False)
     except Exception as error:
         cause = error
-        while isinstance(cause.__context__, Exception):  # Keras says of each layer around that it cannot be loaded
+        while isinstance(cause.__context__, Exception):  # Keras repeats the error for each enclosing layer
             cause = cause.__context__
         missing = re.search(r"Could not locate (?:class|function) '([^']+)'", f"{error} {cause}")
         if missing:
-            problem = f"Keras cannot load it: no '{missing[1]}' is registered, which is not Keras' own"
+            problem = f"Keras cannot load it: no '{missing[1]}' is registered, and Keras has none of its own"
             raise InputError(source, problem, _CUSTOM) from error
         line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
         problem = f"Keras {keras.__version__} cannot load it: {type(cause).__name__}: {line[:300]}"
@@ -96,23 +96,21 @@ def _load(source: str) -> Any:
 def _refuse_state(source: str, model: Any) -> None:
     for layer in model._flatten_layers():
         if getattr(layer, "stateful", False):
-            problem = (
-                f"its layer '{layer.name}' keeps its state from call to call (stateful=True), which a package does not"
-            )
+            problem = f"its layer '{layer.name}' keeps its state between calls (stateful=True), which a package cannot"
             raise InputError(
-                source, problem, "build it with stateful=False; or with the state as an input and an output"
+                source, problem, "build it with stateful=False, or with the state as an input and an output"
             )
 
 
-class _WithNames(nn.Module):
-    """A model whose ``forward`` takes one tensor for each input, under the input's name."""
+class _NamedInputsModule(nn.Module):
+    """A model whose ``forward`` has one argument for each input, with the input's name."""
 
     def __init__(self, model: Any, names: list[str]):
         super().__init__()
         self.model = model
         arguments = ", ".join(names)
         namespace: dict[str, Any] = {}
-        # torch.export names inputs after the arguments of forward, which have to be written out.
+        # torch.export names inputs after the arguments of forward, so *args would lose the names.
         exec(f"def forward(self, {arguments}):\n    return self.call([{arguments}])", namespace)
         self.forward = namespace["forward"].__get__(self)
 
@@ -122,13 +120,15 @@ class _WithNames(nn.Module):
 
 
 def _specs(source: str, model: Any, options: ImportOptions) -> list[TensorSpec]:
-    """The model's inputs as the config settles them."""
+    """The model's inputs, checked against the config."""
     if not getattr(model, "inputs", None):
-        raise InputError(source, "does not say what it takes", "build it before saving: call it once on an example")
+        raise InputError(source, "has no known inputs", "build it before saving: call it once on an example")
     specs = []
     for tensor in model.inputs:
         if not str(tensor.name).isidentifier():
-            raise InputError(source, f"its input is called '{tensor.name}'", "give it a name that is a Python word")
+            raise InputError(
+                source, f"its input is called '{tensor.name}'", "give it a name that is a Python identifier"
+            )
         shape = tuple("?" if extent is None else int(extent) for extent in tensor.shape)
         specs.append(TensorSpec(name=tensor.name, relax_name=tensor.name, shape=shape, dtype=str(tensor.dtype)))
     check_inputs(source, Signature(inputs=tuple(specs), outputs=()), options.inputs)
@@ -136,12 +136,12 @@ def _specs(source: str, model: Any, options: ImportOptions) -> list[TensorSpec]:
 
 
 def _example(source: str, spec: TensorSpec, options: ImportOptions) -> Tensor:
-    given = options.inputs[spec.name].shape if spec.name in options.inputs else None
-    shape = list(given or spec.shape)
+    configured = options.inputs[spec.name].shape if spec.name in options.inputs else None
+    shape = list(configured or spec.shape)
     if shape and shape[0] == "?":
         shape[0] = 1
     if any(isinstance(extent, str) for extent in shape):
         listed = ", ".join("224" if isinstance(extent, str) else str(extent) for extent in shape)
-        problem = f"an extent of its input '{spec.name}' is open: {list(spec.shape)}".replace("'?'", "?")
+        problem = f"its input '{spec.name}' has a dynamic dimension: {list(spec.shape)}".replace("'?'", "?")
         raise InputError(source, problem, f"fix it under the model: `inputs: {{{spec.name}: {{shape: [{listed}]}}}}`")
     return torch.zeros(shape, dtype=getattr(torch, spec.dtype))

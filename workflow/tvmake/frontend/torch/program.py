@@ -1,4 +1,4 @@
-"""What an exported PyTorch program takes and returns, found without TVM: signature, dynamic extents, flat calls."""
+"""Read an exported PyTorch program without TVM: its signature, dynamic dimensions and operators."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.options import InputSpec
 
 Extents = Mapping[sympy.Symbol, int | str]
-"""What becomes of the program's dynamic extents, by their symbol: a fixed extent, or another name."""
+"""The fixed sizes or new names of the program's dynamic dimensions, by their symbols."""
 
 DTYPES = {
     torch.float32: "float32",
@@ -36,28 +36,39 @@ DTYPES = {
 }
 """PyTorch's dtypes in TVM's spelling; the others (complex, quantised) have no counterpart."""
 
-# Operators that leave the values of an index tensor as they are, on its way to a lookup.
-_VALUE_PRESERVING = {"view", "reshape", "unsqueeze", "squeeze", "clone", "_to_copy", "to", "alias", "detach", "slice"}
-_VALUE_PRESERVING |= {"contiguous", "flatten", "permute", "transpose", "t", "expand", "select", "lift_fresh_copy"}
+# Operators between an input and a lookup that do not change the values of indices.
+_VALUE_PRESERVING_OPS = {
+    "view",
+    "reshape",
+    "unsqueeze",
+    "squeeze",
+    "clone",
+    "_to_copy",
+    "to",
+    "alias",
+    "detach",
+    "slice",
+}
+_VALUE_PRESERVING_OPS |= {"contiguous", "flatten", "permute", "transpose", "t", "expand", "select", "lift_fresh_copy"}
 
 
 def weights_digest(program: ExportedProgram) -> str:
     """The sha256 of all parameters, buffers and constants that are read, with their names, types and shapes."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     nodes = {node.name: node for node in program.graph.nodes}
-    # Such as the random states of Keras' layers, which differ each time.
+    # For example the random states of Keras' layers, which differ at each load.
     unread = {spec.target for spec in program.graph_signature.input_specs if not nodes[spec.arg.name].users}
-    for whole, kept in sorted({**program.state_dict, **program.constants}.items()):
-        if whole in unread:
+    for name, tensor in sorted({**program.state_dict, **program.constants}.items()):
+        if name in unread:
             continue
-        for name, value in _plain_tensors(whole, kept):
-            found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-            found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        for part_name, part in _plain_tensors(name, tensor):
+            digest.update(f"{part_name} {part.dtype} {tuple(part.shape)}\n".encode())
+            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _plain_tensors(name: str, value: object) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that a value is made of, with their names: several for one that libraries compose, as torchao does a quantised weight."""
+    """A value's plain tensors with their names; several for a tensor subclass, as torchao's quantised weights."""
     if isinstance(value, Tensor) and is_traceable_wrapper_subclass(value):
         for part in value.__tensor_flatten__()[0]:
             yield from _plain_tensors(f"{name}.{part}", getattr(value, part))
@@ -66,14 +77,14 @@ def _plain_tensors(name: str, value: object) -> Iterator[tuple[str, Tensor]]:
 
 
 def signature(where: str, program: ExportedProgram, extents: Extents | None = None) -> Signature:
-    """The program's inputs and outputs in call order, with dynamic extents as ``extents`` settles them.
+    """The program's inputs and outputs in call order, with the sizes and names of dynamic dimensions from ``extents``.
 
-    Inputs carry the names of ``forward``'s arguments. A lone output is called ``output``; outputs of a tuple are
-    ``output_0``, ``output_1`` …, those of a dict go by their key. An integer input that selects rows of a table has
-    the range 0 … rows - 1.
+    Inputs have the names of ``forward``'s arguments. A single output is called ``output``; outputs of a tuple are
+    called ``output_0``, ``output_1`` …, outputs of a dict by their key. An integer input that selects rows of a table
+    has the range 0 … rows - 1.
 
     Raises:
-        InputError: an input or output that is no tensor, no output at all, or of a dtype that TVM does not have.
+        InputError: an input or output is not a tensor or has a dtype that TVM lacks, or there is no output.
     """
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     ranges = _index_ranges(program)
@@ -108,33 +119,38 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
 
 
 def _bounds(program: ExportedProgram, extents: Extents) -> dict[str, Bounds]:
-    """The bounds stated at export, of the dimensions that inputs have."""
+    """The bounds stated at export for dimensions of inputs."""
     values = [node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")]
     used = {symbol for value in values if isinstance(value, Tensor) for symbol in free_symbols(value)}
-    found: dict[str, Bounds] = {}
+    bounds: dict[str, Bounds] = {}
     for symbol, stated in sorted(program.range_constraints.items(), key=str):
         name = extents.get(symbol, str(symbol))
         if symbol in used and isinstance(name, str):
             least, most = _bounds_of(stated)
-            known, known_most = found.get(name, (0, None))  # of another symbol that is given the same name
+            known, known_most = bounds.get(name, (0, None))  # of another symbol with the same name
             ends = [end for end in (most, known_most) if end is not None]
-            found[name] = max(least, known), min(ends, default=None)
-    return {name: bounds for name, bounds in found.items() if bounds != (0, None)}
+            bounds[name] = max(least, known), min(ends, default=None)
+    return {name: limits for name, limits in bounds.items() if limits != (0, None)}
 
 
 def _bounds_of(stated: ValueRanges) -> Bounds:
-    # A lower bound of 2 is what torch.export writes for "not specialised to 0 or 1", not a demand.
+    # torch.export writes a lower bound of 2 for "not specialised to 0 or 1"; it is not a requirement.
     least = 1 if stated.lower in (1, 2) else int(stated.lower)
     return least, int(stated.upper) if stated.upper <= LARGEST_SIZE else None
 
 
-def settle_extents(where: str, program: ExportedProgram, entries: Mapping[str, InputSpec]) -> dict[sympy.Symbol, Dim]:
-    """What ``inputs:`` makes of the program's dynamic extents; ``entries`` has passed ``check_inputs``.
+def resolve_extents(where: str, program: ExportedProgram, entries: Mapping[str, InputSpec]) -> dict[sympy.Symbol, Dim]:
+    """The sizes and names that ``inputs:`` gives to the program's dynamic dimensions.
+
+    Args:
+        where: the source, for errors.
+        program: the exported program.
+        entries: entries of ``inputs:`` that passed ``check_inputs``.
 
     Raises:
-        InputError: extents that contradict each other or the bounds stated at export.
+        InputError: sizes contradict each other or the bounds stated at export.
     """
-    settled: dict[sympy.Symbol, Dim] = {}
+    resolved: dict[sympy.Symbol, Dim] = {}
     derived: list[tuple[str, int, sympy.Expr, Dim]] = []
     for node in program.graph.find_nodes(op="placeholder"):
         entry = entries.get(node.name)
@@ -147,18 +163,18 @@ def settle_extents(where: str, program: ExportedProgram, entries: Mapping[str, I
             if not isinstance(expression, sympy.Symbol):
                 derived.append((node.name, axis, expression, requested))
                 continue
-            if settled.setdefault(expression, requested) != requested:
-                problem = f"axis {axis} of input '{node.name}' is {requested}, but the same extent is {settled[expression]} elsewhere"
+            if resolved.setdefault(expression, requested) != requested:
+                problem = f"axis {axis} of input '{node.name}' is {requested}, but the same dimension is {resolved[expression]} elsewhere"
                 raise InputError(where, problem, "the model needs both to be equal")
     for name, axis, expression, requested in derived:
-        _settle_derived(where, f"axis {axis} of input '{name}'", expression, requested, settled)
-    for symbol, extent in settled.items():
+        _resolve_derived(where, f"axis {axis} of input '{name}'", expression, requested, resolved)
+    for symbol, extent in resolved.items():
         bounds = program.range_constraints.get(symbol)
         if isinstance(extent, int) and bounds is not None and not has_size(_bounds_of(bounds), extent):
             stated = describe_bounds(_bounds_of(bounds))
-            problem = f"a dynamic extent cannot be {extent}: the model was exported for {stated}"
+            problem = f"a dynamic dimension cannot be {extent}: the model was exported for {stated}"
             raise InputError(where, problem, "give another shape, or export with other bounds")
-    return settled
+    return resolved
 
 
 def input_nodes(program: ExportedProgram) -> list[fx.Node]:
@@ -168,76 +184,76 @@ def input_nodes(program: ExportedProgram) -> list[fx.Node]:
 
 
 def run(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run the program as PyTorch does, on flat inputs in the signature's order, to flat outputs in its order.
+    """Run the program in PyTorch on flat inputs; inputs and outputs are in the signature's order.
 
-    Works for nested and keyword arguments as well, which ``program.module()(*inputs)`` does not.
+    Unlike ``program.module()(*inputs)``, this supports nested and keyword arguments.
     """
     args, kwargs = pytree.tree_unflatten(list(inputs), program.call_spec.in_spec)
     with torch.no_grad():
         return pytree.tree_leaves(program.module()(*args, **kwargs))
 
 
-def leave_out_unread_state(program: ExportedProgram) -> None:
-    """Take away the changes to buffers on which no output depends, in this call or in later ones: counters, statistics.
+def drop_unread_state(program: ExportedProgram) -> None:
+    """Remove writes to buffers, in place, if no output of this or a later call depends on them: counters, statistics.
 
     Args:
-        program: without operators that change tensors in place; is changed.
+        program: without operators that change tensors in place.
     """
     signature = program.graph_signature
     end = program.graph.output_node()
     returned = list(zip(signature.output_specs, end.args[0], strict=True))
     buffers = {
-        name: of for name, of in signature.inputs_to_buffers.items() if of in signature.buffers_to_mutate.values()
+        name: buffer
+        for name, buffer in signature.inputs_to_buffers.items()
+        if buffer in signature.buffers_to_mutate.values()
     }
     read = {
-        node.name for spec, node in returned if spec.kind is not OutputKind.BUFFER_MUTATION for node in _before(node)
+        node.name for spec, node in returned if spec.kind is not OutputKind.BUFFER_MUTATION for node in _ancestors(node)
     }
     changes = {spec.target: node for spec, node in returned if spec.kind is OutputKind.BUFFER_MUTATION}
-    while further := {of for name, of in buffers.items() if name in read} & changes.keys():
-        for of in further:
-            read |= {node.name for node in _before(changes.pop(of))}
+    while further := {buffer for name, buffer in buffers.items() if name in read} & changes.keys():
+        for buffer in further:
+            read |= {node.name for node in _ancestors(changes.pop(buffer))}
     if changes:
-        kept = [
+        remaining = [
             (spec, node)
             for spec, node in returned
             if spec.target not in changes or spec.kind is not OutputKind.BUFFER_MUTATION
         ]
-        signature.output_specs[:] = [spec for spec, _ in kept]
-        end.args = (tuple(node for _, node in kept),)
+        signature.output_specs[:] = [spec for spec, _ in remaining]
+        end.args = (tuple(node for _, node in remaining),)
         program.graph.eliminate_dead_code()
         program.graph_module.recompile()
 
 
-def _before(node: object) -> set[fx.Node]:
-    """A node and all that it is computed from."""
-    found: set[fx.Node] = set()
-    waiting = [node] if isinstance(node, fx.Node) else []
-    while waiting:
-        if (last := waiting.pop()) not in found:
-            found.add(last)
-            waiting += last.all_input_nodes
-    return found
+def _ancestors(node: object) -> set[fx.Node]:
+    """A node and all nodes that it depends on."""
+    ancestors: set[fx.Node] = set()
+    stack = [node] if isinstance(node, fx.Node) else []
+    while stack:
+        if (last := stack.pop()) not in ancestors:
+            ancestors.add(last)
+            stack += last.all_input_nodes
+    return ancestors
 
 
-def _settle_derived(where: str, place: str, expression: sympy.Expr, requested: Dim, settled: dict) -> None:
-    fixed = {symbol: extent for symbol, extent in settled.items() if isinstance(extent, int)}
+def _resolve_derived(where: str, axis: str, expression: sympy.Expr, requested: Dim, resolved: dict) -> None:
+    fixed = {symbol: extent for symbol, extent in resolved.items() if isinstance(extent, int)}
     remaining = expression.subs(fixed)
     if isinstance(requested, str):
         if requested != str(expression):
-            problem = f"{place} follows from others ({expression}) and cannot be named '{requested}'"
-            raise InputError(where, problem, "give its extent, or leave the input's shape out")
+            problem = f"{axis} follows from others ({expression}) and cannot be named '{requested}'"
+            raise InputError(where, problem, "give its size, or omit the input's shape")
         return
     unknown = sorted(remaining.free_symbols, key=str)
     if not unknown:
         if int(remaining) != requested:
-            raise InputError(
-                where, f"{place} is {requested}, but {expression} gives {remaining}", "give fitting shapes"
-            )
+            raise InputError(where, f"{axis} is {requested}, but {expression} gives {remaining}", "give fitting shapes")
         return
     solutions = sympy.solve(remaining - requested, unknown[0]) if len(unknown) == 1 else []
     if len(solutions) != 1 or not solutions[0].is_Integer or solutions[0] < 1:
-        raise InputError(where, f"{place} must be of the form {expression}; {requested} is not", "give a fitting shape")
-    settled[unknown[0]] = int(solutions[0])
+        raise InputError(where, f"{axis} must be of the form {expression}; {requested} is not", "give a fitting shape")
+    resolved[unknown[0]] = int(solutions[0])
 
 
 def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) -> TensorSpec:
@@ -246,7 +262,9 @@ def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) 
     if value.dtype not in DTYPES:
         remedy = "export with another dtype"
         if value.is_complex():
-            remedy = "hand in and return pairs of real numbers: torch.view_as_complex(x) and torch.view_as_real(y) in forward()"
+            remedy = (
+                "take and return pairs of real numbers: torch.view_as_complex(x) and torch.view_as_real(y) in forward()"
+            )
         raise InputError(where, f"'{name}' has dtype {value.dtype}, which TVM lacks", remedy)
     shape = tuple(_extent(extent, extents or {}) for extent in value.shape)
     return TensorSpec(name=name, relax_name=name, shape=shape, dtype=DTYPES[value.dtype])
@@ -255,8 +273,10 @@ def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) 
 def _extent(extent: int | torch.SymInt, extents: Extents) -> Dim:
     if isinstance(extent, int):
         return extent
-    settled = {symbol: sympy.Symbol(to, integer=True) if isinstance(to, str) else to for symbol, to in extents.items()}
-    expression = extent.node.expr.subs(settled)
+    resolved = {
+        symbol: sympy.Symbol(size, integer=True) if isinstance(size, str) else size for symbol, size in extents.items()
+    }
+    expression = extent.node.expr.subs(resolved)
     return int(expression) if expression.is_Integer else str(expression)
 
 
@@ -266,13 +286,13 @@ def _output_names(program: ExportedProgram, count: int) -> list[str]:
     names = []
     for path, _leaf in paths:
         parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
-        # A bare index says nothing; below a key or a field it does.
+        # An index alone is not a name; after a key or a field it is part of one.
         names.append("_".join(parts if parts and not parts[0].isdigit() else ["output", *parts]))
     return names
 
 
 def _index_ranges(program: ExportedProgram) -> dict[str, tuple[int, int]]:
-    """Bounds of the integer inputs that select rows of a table of fixed extent."""
+    """Ranges of the integer inputs that select rows of a table of fixed size."""
     users = {
         spec.arg.name
         for spec in program.graph_signature.input_specs
@@ -282,7 +302,7 @@ def _index_ranges(program: ExportedProgram) -> dict[str, tuple[int, int]]:
     for node in program.graph.nodes:
         for index, extent in _lookups(node):
             source = index
-            while source.op == "call_function" and operator_name(source) in _VALUE_PRESERVING:
+            while source.op == "call_function" and operator_name(source) in _VALUE_PRESERVING_OPS:
                 source = source.args[0]
             if source.op == "placeholder" and source.name in users and isinstance(extent, int):
                 rows[source.name] = min(extent, rows.get(source.name, extent))
@@ -290,7 +310,7 @@ def _index_ranges(program: ExportedProgram) -> dict[str, tuple[int, int]]:
 
 
 def _lookups(node: fx.Node) -> list[tuple[fx.Node, int | torch.SymInt]]:
-    """The index tensors a node looks up by, each with the extent of the axis it selects from."""
+    """The index tensors of a lookup, each with the size of the indexed axis."""
     if node.op != "call_function":
         return []
     operator = operator_name(node)
@@ -300,8 +320,8 @@ def _lookups(node: fx.Node) -> list[tuple[fx.Node, int | torch.SymInt]]:
         return [(node.args[1], node.args[0].meta["val"].shape[0])]
     if operator in ("index_select", "gather"):
         return [(node.args[2], node.args[0].meta["val"].shape[node.args[1]])]
-    if operator == "select" and isinstance(place := node.args[2], fx.Node) and operator_name(place) == "item":
-        return [(place.args[0], node.args[0].meta["val"].shape[node.args[1]])]
+    if operator == "select" and isinstance(item := node.args[2], fx.Node) and operator_name(item) == "item":
+        return [(item.args[0], node.args[0].meta["val"].shape[node.args[1]])]
     if operator == "index":
         shape = node.args[0].meta["val"].shape
         return [
@@ -329,5 +349,5 @@ def graphs(program: ExportedProgram) -> list[fx.Graph]:
 
 
 def calls(program: ExportedProgram) -> list[fx.Node]:
-    """What the program and its branches call, in order."""
+    """The operator calls of the program and its branches, in order."""
     return [node for graph in graphs(program) for node in graph.nodes if node.op == "call_function"]

@@ -1,4 +1,4 @@
-"""Types that PyTorch's operators promote by themselves are converted by operators of their own: TVM's importer does not know all.
+"""Insert the type conversions that PyTorch's operators do implicitly, because TVM's importer lacks some.
 
 Repair: `torch-promotion`.
 """
@@ -13,17 +13,17 @@ BINARY = {
     "add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum", "atan2",
     "eq", "ne", "lt", "le", "gt", "ge",
 }  # fmt: skip
-"""Operators that compute in the common type of two operands."""
+"""Operators that compute in the common type of their two operands."""
 
 FLOATING = {
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
     "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
 }  # fmt: skip
-"""Operators that give floating-point numbers for integers."""
+"""Operators that return floating-point values for integers."""
 
 
 def promote(program: ExportedProgram) -> None:
-    """Write every conversion of types into a program's graph, in place.
+    """Insert all implicit type conversions into a program's graph, in place.
 
     Args:
         program: without operators that change tensors in place, as ``run_decompositions`` leaves it.
@@ -39,14 +39,14 @@ def promote(program: ExportedProgram) -> None:
 
 
 def _conversions(node: fx.Node) -> list[tuple[int, torch.dtype]]:
-    """The operands that have another type than a node computes in, by position, with that type."""
+    """Positions of the operands that a node converts before it computes, with their new types."""
     if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(node.meta.get("val"), Tensor):
         return []
     name = node.target.overloadpacket.__name__
     if name in FLOATING:
         operands, dtype = [0], node.meta["val"].dtype
     elif name in BINARY and len(node.args) > 1:
-        operands, dtype = [0, 1], _common(node)
+        operands, dtype = [0, 1], _common_type(node)
     elif name == "where":
         operands, dtype = [1, 2], node.meta["val"].dtype
     else:
@@ -54,7 +54,7 @@ def _conversions(node: fx.Node) -> list[tuple[int, torch.dtype]]:
     return [(position, dtype) for position in operands if _dtype(node.args[position]) not in (None, dtype)]
 
 
-def _common(node: fx.Node) -> torch.dtype:
+def _common_type(node: fx.Node) -> torch.dtype:
     left, right = (_example(operand) for operand in node.args[:2])
     common = torch.result_type(left, right)
     if (
@@ -67,11 +67,11 @@ def _common(node: fx.Node) -> torch.dtype:
 
 
 def _example(operand: Any) -> Any:
-    """What stands for an operand where only types matter."""
+    """A value with an operand's type and rank."""
     value = operand.meta.get("val") if isinstance(operand, fx.Node) else operand
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}[type(value)]
-    # Dimensions matter: a tensor of rank 0 does not lift the type of one with axes.
+    # The rank matters: a tensor of rank 0 does not promote the type of one with axes.
     return torch.empty([1] * value.dim(), dtype=value.dtype) if isinstance(value, Tensor) else value
 
 

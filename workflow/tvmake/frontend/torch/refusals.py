@@ -1,4 +1,4 @@
-"""What is refused before TVM sees a program, for a reason that lies in the program itself."""
+"""Refuse programs that cannot be imported, before TVM sees them."""
 
 import keyword
 import re
@@ -13,13 +13,13 @@ from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
 from tvmake.frontend.torch import program as exported
-from tvmake.frontend.torch.constants import input_dependent
+from tvmake.frontend.torch.constants import input_dependent_nodes
 
 _EVAL = "call .eval() on the module before torch.export.export"
 
-# Position in the operator's arguments of the flag that says "training", or of the share that is dropped.
 _RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 
+# Position in the operator's arguments of the training flag, or of the dropout probability.
 _TRAINING_FLAG = {
     "batch_norm": 5,
     "native_batch_norm": 5,
@@ -39,16 +39,16 @@ _TRAINING_FLAG = {
 
 
 def refuse_training(where: str, program: ExportedProgram) -> None:
-    """A program with batch norms or dropouts as in training.
+    """Refuse a program with batch norms or dropouts in training mode.
 
     Raises:
-        InputError: which, and how often.
+        InputError: lists these operators with their counts.
     """
-    found: Counter[str] = Counter()
-    fixed = set(program.graph.nodes) - input_dependent(program)
+    training: Counter[str] = Counter()
+    fixed = set(program.graph.nodes) - input_dependent_nodes(program)
     for node in exported.calls(program):
         if node in fixed:
-            continue  # statistics of a weight, which standardise it
+            continue  # weight standardisation
         operator = exported.operator_name(node)
         schema = getattr(node.target, "_schema", None)
         position = _TRAINING_FLAG.get(operator)
@@ -56,19 +56,19 @@ def refuse_training(where: str, program: ExportedProgram) -> None:
             continue
         names = [argument.name for argument in schema.arguments]
         if "norm" in operator and ("running_mean" not in names or _argument(node, names.index("running_mean")) is None):
-            continue  # a norm that keeps no statistics takes those of its inputs always
+            continue  # a norm without running statistics always uses those of its input
         if operator in _RECURRENT and not _argument(node, names.index("dropout")):
-            continue  # they differ in training by the dropout between layers alone
+            continue  # in training they differ only by the dropout between layers
         value = _argument(node, position)
         if value is True or (isinstance(value, float) and value > 0):
-            found[operator] += 1
-    if found:
-        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
+            training[operator] += 1
+    if training:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(training.items()))
         raise InputError(where, f"exported in training mode: {listing}", _EVAL)
 
 
 def _argument(node: fx.Node, position: int) -> Any:
-    """What an operator is given there; None where that is nothing."""
+    """An argument of a node by its position in the schema; None if it is absent."""
     if position < len(node.args):
         return node.args[position]
     arguments = node.target._schema.arguments
@@ -76,20 +76,20 @@ def _argument(node: fx.Node, position: int) -> Any:
 
 
 def refuse_mutation(where: str, program: ExportedProgram) -> None:
-    """A program whose calls change buffers or inputs.
+    """Refuse a program that changes buffers or inputs.
 
     Args:
         where: the source, for errors.
         program: without operators that change tensors in place.
 
     Raises:
-        InputError: what is changed.
+        InputError: lists the changed buffers or inputs.
     """
     graph = program.graph_signature
     buffers = sorted(set(graph.buffers_to_mutate.values()))
     if buffers:
         problem = f"a call changes the module's buffers: {', '.join(buffers)}"
-        raise InputError(where, problem, f"{_EVAL}; state that remains must become an input and an output")
+        raise InputError(where, problem, f"{_EVAL}; make the remaining state an input and an output")
     inputs = sorted(set(graph.user_inputs_to_mutate.values()))
     if inputs:
         raise InputError(
@@ -99,39 +99,39 @@ def refuse_mutation(where: str, program: ExportedProgram) -> None:
         )
 
 
-def mutated_constant(where: str, error: RuntimeError) -> InputError | None:
-    """What PyTorch says, where a program has no form without operators that change tensors in place; None for anything else."""
-    found = re.search(r"Constant (\S+) is mutated in the forward method", str(error))
-    if found is None:
+def mutated_constant_error(where: str, error: RuntimeError) -> InputError | None:
+    """The refusal for PyTorch's error on a program that changes a constant; None for other errors."""
+    match = re.search(r"Constant (\S+) is mutated in the forward method", str(error))
+    if match is None:
         return None
-    problem = f"a call changes a tensor that is kept in the module: {found[1]}"
+    problem = f"a call changes a tensor that is stored in the module: {match[1]}"
     return InputError(where, problem, "make it an input and an output of forward()")
 
 
 def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:
-    """A program with parameters or buffers that PyTorch itself, or TVM, cannot work with.
+    """Refuse a program with parameters or buffers that PyTorch or TVM cannot use.
 
     Raises:
-        InputError: one that is sparse; one that ``torch.func`` made while it traced; one whose name is no expression of Python, as which
-            PyTorch writes programs.
+        InputError: a tensor is sparse, was created by ``torch.func`` during tracing, or has a Python keyword in its
+            name, which PyTorch writes into generated code.
     """
     for name, tensor in {**program.state_dict, **program.constants}.items():
         if word := next(filter(keyword.iskeyword, name.split(".")), None):
-            problem = f"'{name}' has '{word}' in its name, a word of Python, and PyTorch cannot run such a program"
-            raise InputError(where, problem, "call that module otherwise, and export again")
+            problem = f"'{name}' has '{word}' in its name, a Python keyword, and PyTorch cannot run such a program"
+            raise InputError(where, problem, "rename that module and export again")
         if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
             problem = f"'{name}' is a sparse tensor, which TVM lacks"
-            raise InputError(where, problem, "hold it as a dense one (.to_dense()), and export again")
+            raise InputError(where, problem, "make it dense (.to_dense()) and export again")
         if isinstance(tensor, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            problem = f"'{name}' is a tensor of torch.func (grad, jvp), which torch.export does not follow there"
-            raise InputError(where, problem, "write out in forward() what it computes, and export again")
+            problem = f"'{name}' is a tensor of torch.func (grad, jvp), which torch.export cannot trace there"
+            raise InputError(where, problem, "write its computation explicitly in forward() and export again")
 
 
 def refuse_half_precision(where: str, program: ExportedProgram) -> None:
-    """A program with weights or inputs of 16 bits, or any tensors of fewer that are floats.
+    """Refuse a program with 16-bit weights or inputs, or with any 8-bit floats.
 
     Raises:
-        InputError: one of them, and how many there are.
+        InputError: names one of them, with their number.
     """
     values = ((node.name, node.meta.get("val")) for node in program.graph.nodes)
     small = [
@@ -143,8 +143,8 @@ def refuse_half_precision(where: str, program: ExportedProgram) -> None:
         name, dtype = small[0]
         raise InputError(
             where,
-            f"holds {str(dtype).removeprefix('torch.')} (as '{name}'), in which nothing is computed or held",
-            "export the model before it is rounded so; `precisions: [int8_weights]` holds weights in 8-bit integers, int8 computes in them",
+            f"contains {str(dtype).removeprefix('torch.')} (as '{name}'), which packages neither compute with nor store",
+            "export the model before it is rounded; `precisions: [int8_weights]` stores weights in 8-bit integers, int8 computes in them",
         )
     tensors = {name: tensor.dtype for name, tensor in program.state_dict.items()}
     tensors |= {
@@ -158,21 +158,21 @@ def refuse_half_precision(where: str, program: ExportedProgram) -> None:
         raise InputError(
             where,
             problem or f"computes in half precision ({half[0]})",
-            "export the model in float32 (.float()) and ask for `precisions: [float16]`",
+            "export the model in float32 (.float()) and set `precisions: [float16]`",
         )
 
 
 def refuse_random_numbers(where: str, program: ExportedProgram) -> None:
-    """A program that draws random numbers in each call; TVM's importer makes one draw of some, for all calls.
+    """Refuse a program that draws random numbers in each call; TVM's importer would draw some of them only once.
 
     Raises:
-        InputError: the operators that draw, and how often.
+        InputError: lists these operators with their counts.
     """
-    found = Counter(str(node.target) for node in exported.calls(program) if node.users and _is_random(node))
-    if found:
-        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
+    random = Counter(str(node.target) for node in exported.calls(program) if node.users and _is_random(node))
+    if random:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(random.items()))
         raise InputError(
-            where, f"draws random numbers: {listing}", "leave them out of forward(), or hand them in as an input"
+            where, f"draws random numbers: {listing}", "remove them from forward(), or pass them as an input"
         )
 
 
@@ -181,15 +181,15 @@ _DRAW_IN_TRAINING = ("attention", "dropout", "gru", "lstm", "rnn", "rrelu")
 
 def _is_random(node: fx.Node) -> bool:
     is_tagged = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-    # Dropouts, attention and recurrent layers draw where they train, which is refused elsewhere.
+    # Dropouts, attention and recurrent layers draw in training only, which is refused elsewhere.
     return is_tagged and not any(word in exported.operator_name(node) for word in _DRAW_IN_TRAINING)
 
 
 def refuse_shapes_of_data(where: str, program: ExportedProgram) -> None:
-    """A program with tensors whose extents depend on values.
+    """Refuse a program with tensors whose shapes depend on values.
 
     Raises:
-        InputError: the operator that makes the first, and what to use instead.
+        InputError: names the first operator that returns one, and an alternative.
     """
     inputs = [node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")]
     known = {symbol for value in inputs if isinstance(value, torch.Tensor) for symbol in free_symbols(value)}
@@ -206,27 +206,25 @@ def refuse_shapes_of_data(where: str, program: ExportedProgram) -> None:
 _FIXED_SHAPE = "give forward() outputs of a fixed shape: values beside a mask, the first k with topk, or fixed sizes"
 _MASK = "keep all elements beside a mask: torch.where(mask, x, 0) for x[mask], (x * mask).sum() for x[mask].sum()"
 _FIXED_SHAPES = {
-    "nms": "return the boxes and scores, and leave out those that overlap after the network has run",
-    "nonzero": "return the mask, or a fixed number of places with topk",
-    "bincount": "count n kinds with torch.nn.functional.one_hot(values, n).sum(0), of the flattened values",
+    "nms": "return the boxes and scores, and remove overlapping ones after the network has run",
+    "nonzero": "return the mask, or a fixed number of indices with topk",
+    "bincount": "count n classes with torch.nn.functional.one_hot(values, n).sum(0) of the flattened values",
     "unique": "return the values, and count them after the network has run",
     "masked_select": _MASK,
     "index": _MASK,
 }
-"""What to do instead of an operator, by a part of its name."""
+"""Alternatives to operators, by a part of their names."""
 
-_OUTSIDE = "compute it before or after the network, and hand its value in as an input"
+_OUTSIDE = "compute it before or after the network, and pass its value as an input"
 _ITERATES = (
     f"singular values and eigenvalues are iterated until they converge, and a package has no such loop: {_OUTSIDE}"
 )
 _FACTORS = (
-    f"TVM has no such factorisation or function of matrices; equations and inverses are imported. Else {_OUTSIDE}"
+    f"TVM has no such factorisation or matrix function; linear solves and inverses are supported. Otherwise {_OUTSIDE}"
 )
 _SPECIAL = f"no library or code generator of TVM has this special function: {_OUTSIDE}"
 _COUNTS = f"TVM has no such operator: write it with comparisons and sums (torch.where, one_hot), or {_OUTSIDE}"
-_GRADIENT = (
-    "gradients of convolutions, average pools and resizes are not imported; those of matmuls, activations and norms are"
-)
+_GRADIENT = "gradients of convolutions, average pools and resizes are not supported; those of matmuls, activations and norms are"
 
 WITHOUT_IMPORTER = {
     **dict.fromkeys(
@@ -249,4 +247,4 @@ WITHOUT_IMPORTER = {
         ("convolution_backward", "avg_pool2d_backward", "upsample_bilinear2d_backward", "upsample_nearest2d_backward"), _GRADIENT
     ),
 }  # fmt: skip
-"""Why operators are not imported, and what to do, by their names without overloads."""
+"""Reasons and remedies for unsupported operators, by their names without overloads."""

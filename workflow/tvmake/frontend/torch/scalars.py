@@ -1,7 +1,7 @@
-"""Numbers that ``forward`` takes out of tensors, or makes of dynamic dimensions, and computes with: tensors of rank 0.
+"""Convert Python arithmetic on tensor elements and dynamic dimensions to arithmetic on tensors of rank 0.
 
-``x * (1 / t.item() ** 2)`` and ``x / x.shape[0] ** 0.5`` reach PyTorch's graph as arithmetic of Python on a symbol, for which TVM
-has no operators. Few of its operators take the symbol of a dimension as a number (``x.clamp(max=x.shape[0])``).
+``x * (1 / t.item() ** 2)`` and ``x / x.shape[0] ** 0.5`` appear in PyTorch's graph as Python arithmetic on symbols,
+for which TVM has no operators. Few of TVM's operators accept a dimension as a number (``x.clamp(max=x.shape[0])``).
 """
 
 import math
@@ -27,60 +27,63 @@ ARITHMETIC: dict[Callable[..., Any], torch._ops.OpOverload] = {
     torch._sym_sinh: aten.sinh.default, torch._sym_cosh: aten.cosh.default, torch._sym_tanh: aten.tanh.default,
     torch._sym_asin: aten.asin.default, torch._sym_acos: aten.acos.default, torch._sym_atan: aten.atan.default,
 }  # fmt: skip
-"""What Python computes with symbols, by what PyTorch computes with tensors."""
+"""Python functions of symbols, and the equivalent operators on tensors."""
 
-COUNTED = (aten.arange.default, aten.arange.start, aten.arange.start_step, aten.full.default)
-"""Operators whose numbers TVM takes as symbols of dimensions."""
+TAKE_DIMENSIONS = (aten.arange.default, aten.arange.start, aten.arange.start_step, aten.full.default)
+"""Operators for which TVM accepts dimensions as numbers."""
 
-FILLED = (aten.full.default, aten.scalar_tensor.default)
-"""Operators that make a tensor of one number."""
+FILL_OPERATORS = (aten.full.default, aten.scalar_tensor.default)
+"""Operators that fill a tensor with one number."""
 
 OVERLOADS = {"Scalar": "Tensor", "Tensor_Scalar": "Tensor_Tensor"}
-"""Operators of a number, and the same of a tensor."""
+"""Overloads that take a number, and the equivalents that take a tensor."""
 
 
 def compute_as_tensors(program: ExportedProgram) -> bool:
-    """Write arithmetic on numbers of tensors as arithmetic on tensors, in place.
+    """Convert arithmetic on numbers to arithmetic on tensors, in place.
 
     Returns:
-        Whether there was any; what stands for the values of the new operators is missing.
+        Whether the program has changed. The new nodes have no fake tensors.
     """
-    changed = [_in_graph(graph) for graph in graphs(program)]
+    changed = [_convert_graph(graph) for graph in graphs(program)]
     return any(changed)
 
 
-def _in_graph(graph: fx.Graph) -> bool:
+def _convert_graph(graph: fx.Graph) -> bool:
     tensors: dict[fx.Node, fx.Node] = {}
     is_changed = False
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
         if node.target is aten._local_scalar_dense.default:
-            tensors[node] = _taken(graph, node)
+            tensors[node] = _item_tensor(graph, node)
             continue
-        numbers = {dimension: _filled(graph, dimension) for dimension in _dimensions_as_numbers(node)} | tensors
+        numbers = {
+            dimension: _dimension_tensor(graph, dimension) for dimension in _dimensions_as_numbers(node)
+        } | tensors
         if numbers.keys().isdisjoint(node.all_input_nodes):
             continue
         if node.target in ARITHMETIC:
-            tensors[node] = _computed(graph, node, numbers)
-        elif (made := _used(graph, node, numbers)) is not None:
-            node.replace_all_uses_with(made)
+            tensors[node] = _convert_arithmetic(graph, node, numbers)
+        elif (replacement := _pass_tensors(graph, node, numbers)) is not None:
+            node.replace_all_uses_with(replacement)
             is_changed = True
     graph.eliminate_dead_code()
     return is_changed
 
 
 def _dimensions_as_numbers(node: fx.Node) -> list[fx.Node]:
-    """The dynamic dimensions that an operation reads as numbers; not those that are sizes, or bounds of slices."""
+    """The dynamic dimensions that a node reads as numbers, not as sizes or bounds of slices."""
     if node.target in ARITHMETIC:
-        given = node.args if isinstance(node.meta.get("val"), torch.SymFloat) else ()
-    elif isinstance(node.target, torch._ops.OpOverload) and node.target not in COUNTED:
-        given = [
-            one for one, argument in zip(node.args, node.target._schema.arguments, strict=False) if _is_number(argument)
-        ]
+        numbers = node.args if isinstance(node.meta.get("val"), torch.SymFloat) else ()
+    elif isinstance(node.target, torch._ops.OpOverload) and node.target not in TAKE_DIMENSIONS:
+        arguments = zip(node.args, node.target._schema.arguments, strict=False)
+        numbers = [value for value, argument in arguments if _is_number(argument)]
     else:
-        given = ()
-    return [one for one in given if isinstance(one, fx.Node) and isinstance(one.meta.get("val"), torch.SymInt)]
+        numbers = ()
+    return [
+        value for value in numbers if isinstance(value, fx.Node) and isinstance(value.meta.get("val"), torch.SymInt)
+    ]
 
 
 def _is_number(argument: torch.Argument) -> bool:
@@ -88,24 +91,24 @@ def _is_number(argument: torch.Argument) -> bool:
     return isinstance(kind, torch.NumberType | torch.TensorType)
 
 
-def _filled(graph: fx.Graph, dimension: fx.Node) -> fx.Node:
-    """A tensor of rank 0 that holds a dimension."""
+def _dimension_tensor(graph: fx.Graph, dimension: fx.Node) -> fx.Node:
+    """A tensor of rank 0 with a dimension as its value."""
     with graph.inserting_after(dimension):
         return graph.call_function(aten.full.default, ([], dimension), {"dtype": torch.int64})
 
 
-def _taken(graph: fx.Graph, node: fx.Node) -> fx.Node:
+def _item_tensor(graph: fx.Graph, node: fx.Node) -> fx.Node:
     dtype = node.args[0].meta["val"].dtype
     with graph.inserting_before(node):
-        taken = graph.call_function(aten.reshape.default, (node.args[0], []))
+        item = graph.call_function(aten.reshape.default, (node.args[0], []))
         if dtype.is_floating_point or dtype in (torch.bool, torch.int64):
-            return taken
-        return graph.call_function(aten._to_copy.default, (taken,), {"dtype": torch.int64})
+            return item
+        return graph.call_function(aten._to_copy.default, (item,), {"dtype": torch.int64})
 
 
-def _computed(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
+def _convert_arithmetic(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
     with graph.inserting_before(node):
-        args = [_as_tensor(graph, one, tensors) for one in node.args]
+        args = [_as_tensor(graph, operand, tensors) for operand in node.args]
         kwargs = {"dtype": torch.float32} if node.target is torch.sym_float else {}
         return graph.call_function(ARITHMETIC[node.target], tuple(args), kwargs)
 
@@ -118,12 +121,12 @@ def _as_tensor(graph: fx.Graph, value: Any, tensors: dict[fx.Node, fx.Node]) -> 
     return graph.call_function(aten.full.default, ([], value), {"dtype": dtype})
 
 
-def _used(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node | None:
-    """An operator of tensors that is given such numbers, with tensors in their place; None where it takes none."""
+def _pass_tensors(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node | None:
+    """An operator with its numbers replaced by tensors; None if it accepts no tensors."""
     if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(node.meta.get("val"), Tensor):
         return None
     with graph.inserting_before(node):
-        if node.target in FILLED:
+        if node.target in FILL_OPERATORS:
             value, size = (node.args[-1], node.args[0] if len(node.args) > 1 else [])
             if value not in tensors or any(extent in tensors for extent in size):
                 return None
@@ -131,28 +134,28 @@ def _used(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx
             value = graph.call_function(aten._to_copy.default, (tensors[value],), {"dtype": dtype})
             return graph.call_function(aten.expand.default, (value, size))
         if node.target is aten.clamp.default:
-            return _clamped(graph, node, tensors)
+            return _clamp_to_tensors(graph, node, tensors)
         overload = OVERLOADS.get(node.target._overloadname, node.target._overloadname)
         if overload not in node.target.overloadpacket.overloads():
             return None
         target = getattr(node.target.overloadpacket, overload)
         if any(
-            one in tensors and not isinstance(argument.type, torch.TensorType)
-            for one, argument in zip(node.args, target._schema.arguments, strict=False)
-            if isinstance(one, fx.Node)
+            operand in tensors and not isinstance(argument.type, torch.TensorType)
+            for operand, argument in zip(node.args, target._schema.arguments, strict=False)
+            if isinstance(operand, fx.Node)
         ):
             return None
-        args = tuple(tensors.get(one, one) if isinstance(one, fx.Node) else one for one in node.args)
+        args = tuple(tensors.get(value, value) if isinstance(value, fx.Node) else value for value in node.args)
         return graph.call_function(target, args, node.kwargs)
 
 
-def _clamped(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
-    found = node.args[0]
+def _clamp_to_tensors(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
+    clamped = node.args[0]
     for bound, target in zip(node.args[1:], (aten.maximum.default, aten.minimum.default), strict=False):
         if bound is not None:
             as_tensor = _as_tensor(graph, bound, tensors)
             dtype = node.meta["val"].dtype
-            found = graph.call_function(
-                target, (found, graph.call_function(aten._to_copy.default, (as_tensor,), {"dtype": dtype}))
+            clamped = graph.call_function(
+                target, (clamped, graph.call_function(aten._to_copy.default, (as_tensor,), {"dtype": dtype}))
             )
-    return found
+    return clamped

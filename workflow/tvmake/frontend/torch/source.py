@@ -1,4 +1,4 @@
-"""From a PyTorch source to its exported program, without TVM."""
+"""Load or export the program of a PyTorch source, without TVM."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tvmake.frontend.zoo import models as zoo
 
 
 def load_program(source: str, options: ImportOptions) -> ExportedProgram:
-    """The exported program behind a .pt2 or Keras file, a factory or a zoo name.
+    """The exported program of a .pt2 or Keras file, a factory or a zoo name.
 
     Raises:
         InputError: the source cannot be read, or is of another format.
@@ -26,6 +26,6 @@ def load_program(source: str, options: ImportOptions) -> ExportedProgram:
             return factory.export(source, options)
         case "zoo":
             return zoo.export(source, options)
-        case other:
-            problem = f"is not a PyTorch or Keras source ({other or 'unknown format'})"
+        case source_format:
+            problem = f"is not a PyTorch or Keras source ({source_format or 'unknown format'})"
             raise InputError(source, problem, "give a .pt2 or .keras file, package.module:function or zoo:<name>")

@@ -1,1 +1,1 @@
-"""From a module to its exported program, which computes what the module does, whatever it is called with."""
+"""Export a module, and check that the program computes the same for all inputs."""

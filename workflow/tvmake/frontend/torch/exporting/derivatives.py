@@ -1,7 +1,7 @@
-"""Modules that differentiate in ``forward``: forces are gradients of energies, equations of physics hold derivatives of what is learned.
+"""Export modules that differentiate in ``forward``, for example forces as gradients of an energy.
 
-torch.export traces above PyTorch's differentiation, ``torch.func.grad`` and ``torch.autograd.grad`` alike, and stops there or keeps what it
-cannot write. Below it, where ``make_fx`` traces, a derivative is operators as others are.
+torch.export traces above ``torch.func.grad`` and ``torch.autograd.grad``, and fails or stores tensors that it cannot
+save. ``make_fx`` traces below them, where a derivative consists of ordinary operators.
 """
 
 import warnings
@@ -17,33 +17,35 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tvmake.frontend.torch.exporting.output_structure import calling
+from tvmake.frontend.torch.exporting.output_structure import replace_forward
 
 
-def are_kept(program: ExportedProgram) -> bool:
-    """Whether a program holds tensors of a differentiation that ended with the trace."""
-    held = {**program.state_dict, **program.constants}.values()
-    return any(isinstance(one, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(one) for one in held)
+def has_functorch_tensors(program: ExportedProgram) -> bool:
+    """Whether a program stores functorch tensors, whose differentiation ended with the trace."""
+    values = {**program.state_dict, **program.constants}.values()
+    return any(isinstance(value, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value) for value in values)
 
 
 @contextmanager
-def written_out(module: nn.Module, examples: Sequence[Any]) -> Iterator[None]:
-    """The module computes meanwhile by operators in which its derivatives are written out.
+def expand_derivatives(module: nn.Module, examples: Sequence[Any]) -> Iterator[None]:
+    """Replace ``forward`` in this context by its trace, in which derivatives are ordinary operators.
 
     Args:
-        module: that is traced, without values: one that asks for values raises what PyTorch raises then.
-        examples: what ``forward`` is called with.
+        module: the module to trace, without values. PyTorch raises an error if it reads values.
+        examples: arguments of ``forward``.
     """
     forward = module.forward
 
-    def computed(state: dict[str, Tensor], *args: Any) -> Any:
-        # Attention and recurrent layers that have kernels of their own have no other form below.
+    def call_module(state: dict[str, Tensor], *args: Any) -> Any:
+        # Fused attention and recurrent kernels have no derivative in ordinary operators.
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
             return functional_call(module, state, args)
 
-    with warnings.catch_warnings(action="ignore"):  # of PyTorch, about what is switched off above
-        traced = make_fx(computed, tracing_mode="fake", _allow_non_fake_inputs=True)(_fixed(module), *examples)
-    # A compiled network cannot raise errors, and torch.export orders that among other effects.
+    with warnings.catch_warnings(action="ignore"):  # PyTorch's, about the kernels disabled above
+        traced = make_fx(call_module, tracing_mode="fake", _allow_non_fake_inputs=True)(
+            _detached_state(module), *examples
+        )
+    # A compiled network cannot raise errors, and torch.export would keep the check as a side effect.
     for node in traced.graph.find_nodes(op="call_function", target=torch.ops.aten._linalg_check_errors.default):
         traced.graph.erase_node(node)
     traced.recompile()
@@ -52,12 +54,12 @@ def written_out(module: nn.Module, examples: Sequence[Any]) -> Iterator[None]:
     def traced_forward(*args: Any) -> Any:
         return traced(_state(module), *args)
 
-    with calling(module, traced_forward):
+    with replace_forward(module, traced_forward):
         yield
 
 
-def _fixed(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, by which nothing is differentiated that does not ask for it."""
+def _detached_state(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers without ``requires_grad``."""
     return {name: value.detach() for name, value in _state(module).items()}
 
 

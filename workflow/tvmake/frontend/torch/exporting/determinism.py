@@ -1,7 +1,7 @@
-"""Check that a module returns the same for the same inputs, however often it is called.
+"""Check that repeated calls of a module with the same inputs return the same outputs.
 
-A program is one call of ``forward``. What a module keeps for the next one in attributes of its own (the state of a recurrent network, a cache, a
-counter) is a constant in it, as it was, and torch.export says nothing of that: the package would agree with each first call.
+A program is one call of ``forward``. State that a module stores in its attributes between calls (of a recurrent
+network, a cache, a counter) becomes a constant without a warning, so the package would repeat the first call.
 """
 
 from collections import deque
@@ -15,80 +15,78 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting.faithful import outputs_of, same_buffers
-from tvmake.frontend.torch.exporting.output_structure import plainly
+from tvmake.frontend.torch.exporting.faithful import restore_buffers, run_on_copies
+from tvmake.frontend.torch.exporting.output_structure import return_plain_outputs
 
-MOST_ERROR = 1e-4
-"""Of a value, as a share of the largest one: threads may add up in another order."""
+MAX_ERROR = 1e-4
+"""Largest error of an output, relative to its largest value: threads may sum in another order."""
 
-OF_PYTORCH = frozenset(vars(nn.Module()))
+MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
 """Attributes of every module."""
 
 
 def check_repeatable(where: str, module: nn.Module, examples: Sequence[Any]) -> None:
-    """Call the module, and where that changes its attributes, once more after a call with other values. They are afterwards what they were.
+    """Call the module; if that changes its attributes, compare with a call that follows one with other values.
 
-    A module that cannot be called, or draws random numbers, is left to other checks, and so are its buffers, which a program lists.
+    The attributes are restored. Other checks cover buffers and modules that fail or draw random numbers.
 
     Raises:
-        InputError: what it gives for the same inputs has changed.
+        InputError: the outputs for the same inputs have changed.
     """
-    with torch.no_grad(), same_buffers(module), same_attributes(module), plainly(module):
+    with torch.no_grad(), restore_buffers(module), restore_attributes(module), return_plain_outputs(module):
         try:
-            before, random = _kept(module), torch.get_rng_state()
-            with same_buffers(module):
-                first = outputs_of(module, examples)
-            after = _kept(module)
+            before, random = _attribute_snapshot(module), torch.get_rng_state()
+            with restore_buffers(module):
+                first = run_on_copies(module, examples)
+            after = _attribute_snapshot(module)
             changed = [name for name, value in after.items() if name not in before or before[name] != value]
             if not changed or not torch.equal(torch.get_rng_state(), random):
                 return
-            with same_buffers(module):
-                outputs_of(module, pytree.tree_map(_another, tuple(examples)))
-            if _are_equal(first, outputs_of(module, examples)):
+            with restore_buffers(module):
+                run_on_copies(module, pytree.tree_map(_change_values, tuple(examples)))
+            if _are_equal(first, run_on_copies(module, examples)):
                 return
         except Exception:  # noqa: BLE001 -- the module is the user's own
             return
-    problem = (
-        f"what a call gives depends on the calls before it: forward() keeps {', '.join(changed[:3])} in the module"
-    )
-    raise InputError(where, problem, "make what is kept an input and an output of forward()")
+    problem = f"its outputs depend on earlier calls: forward() stores {', '.join(changed[:3])} in the module"
+    raise InputError(where, problem, "make the stored values inputs and outputs of forward()")
 
 
-def _another(value: Any) -> Any:
-    """An input of the same kind with other values, where it has values that may be any."""
+def _change_values(value: Any) -> Any:
+    """An input of the same shape and dtype, with other values if it is floating-point."""
     return value / 2 + 1 if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def _are_equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
-    if [one.shape for one in first] != [one.shape for one in second]:
+    if [output.shape for output in first] != [output.shape for output in second]:
         return False
-    for one, other in zip(first, second, strict=True):
+    for before, after in zip(first, second, strict=True):
         bound = (
-            MOST_ERROR * one.double().nan_to_num(0, 0, 0).abs().max().item()
-            if one.is_floating_point() and one.numel()
+            MAX_ERROR * before.double().nan_to_num(0, 0, 0).abs().max().item()
+            if before.is_floating_point() and before.numel()
             else 0
         )
-        if not torch.allclose(one.double(), other.double(), 0, bound, equal_nan=True):
+        if not torch.allclose(before.double(), after.double(), 0, bound, equal_nan=True):
             return False
     return True
 
 
-def _kept(module: nn.Module) -> dict[str, Any]:
-    """What a module and its parts have in attributes of their own, and their weights, by place, in a form that shows what has changed."""
+def _attribute_snapshot(module: nn.Module) -> dict[str, Any]:
+    """A comparable snapshot of the attributes and weights of a module and its submodules, by dotted path."""
     known: dict[int, Any] = {}
     return {
-        f"{place}.{name}".lstrip("."): _form(value, known)
-        for place, part in module.named_modules()
+        f"{path}.{name}".lstrip("."): _snapshot(value, known)
+        for path, part in module.named_modules()
         for name, value in (*vars(part).items(), *vars(part)["_parameters"].items())
-        if name not in OF_PYTORCH
+        if name not in MODULE_ATTRIBUTES
     }
 
 
-def _form(value: Any, known: dict[int, Any], depth: int = 4) -> Any:
-    """A value's form.
+def _snapshot(value: Any, known: dict[int, Any], depth: int = 4) -> Any:
+    """A comparable snapshot of a value.
 
     Args:
-        known: those of objects by their identity, because parts share a config or a logger.
+        known: snapshots of objects by identity, because submodules share a config or a logger.
     """
     if isinstance(value, Tensor):
         return value.data_ptr(), value._version
@@ -97,8 +95,8 @@ def _form(value: Any, known: dict[int, Any], depth: int = 4) -> Any:
     if not depth or isinstance(value, nn.Module | type) or callable(value):
         return id(value)
     if id(value) not in known:
-        known[id(value)] = id(value)  # for an object that leads to itself
-        known[id(value)] = [(str(name), _form(item, known, depth - 1)) for name, item in _items(value)]
+        known[id(value)] = id(value)  # for an object that refers to itself
+        known[id(value)] = [(str(name), _snapshot(item, known, depth - 1)) for name, item in _items(value)]
     return known[id(value)]
 
 
@@ -111,10 +109,10 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 @contextmanager
-def same_attributes(module: nn.Module) -> Iterator[None]:
-    """What the module and its parts keep in attributes, and in lists and dicts there, is afterwards what it was.
+def restore_attributes(module: nn.Module) -> Iterator[None]:
+    """Restore the attributes of a module and its submodules after this context, and the contents of their containers.
 
-    torch.export leaves tensors without values where ``forward`` keeps what it computes.
+    torch.export leaves fake tensors in attributes to which ``forward`` assigns.
     """
     before = {part: dict(vars(part)) for part in module.modules()}
     contents = [(value, copy(value)) for attributes in before.values() for value in _containers(attributes)]
@@ -131,5 +129,5 @@ def same_attributes(module: nn.Module) -> Iterator[None]:
 
 def _containers(attributes: dict[str, Any]) -> Iterator[Any]:
     for name, value in attributes.items():
-        if name not in OF_PYTORCH and type(value) in (list, deque, dict, set):
+        if name not in MODULE_ATTRIBUTES and type(value) in (list, deque, dict, set):
             yield value

@@ -1,7 +1,7 @@
-"""Whether a program computes what the module does that it was exported from.
+"""Check that an exported program computes the same as its module.
 
-Code can ask whether it is being exported (``torch.compiler.is_compiling()``), and do something else then: transformers leaves out masks that it
-would otherwise make, or makes others. ``torch.export`` says nothing of it, and everything that is made of the program agrees with the program.
+Code can behave differently during export (``torch.compiler.is_compiling()``): transformers omits or changes masks.
+``torch.export`` does not report this, and later checks compare with the program only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,64 +14,65 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting.output_structure import plainly
+from tvmake.frontend.torch.exporting.output_structure import return_plain_outputs
 
-MOST_ERROR = 1e-2
-"""Of the module's outputs, as a share of their RMS: both run the same operators on the same machine, so that other code stands out."""
+MAX_ERROR = 1e-2
+"""Largest error, relative to the RMS of the module's outputs. Both run the same operators on the same machine."""
 
 _REMEDY = (
-    "its code does something else while it is exported (torch.compiler.is_compiling): give forward() what that leaves out, often masks or types of"
-    " tokens, as inputs, or take that code out"
+    "its code behaves differently during export (torch.compiler.is_compiling): pass what it then omits, often masks or"
+    " token types, as inputs of forward(), or remove that code"
 )
 
 
 def check_faithful(where: str, module: nn.Module, program: ExportedProgram, examples: Sequence[Any]) -> None:
-    """Run both on the examples that the module was exported with.
+    """Run both on the examples that the module was exported with, and restore the module's buffers.
 
-    A module that cannot run, returns other things, or is not the same twice, is left to other checks. Its buffers are afterwards as they were.
+    Other checks cover modules that fail, return other types, or are not deterministic.
 
     Raises:
         InputError: the outputs differ.
     """
-    with torch.no_grad(), same_buffers(module):
+    with torch.no_grad(), restore_buffers(module):
         try:
-            found = outputs_of(program.module(), examples)
-            with plainly(module):
-                wanted = outputs_of(module, examples)
-                error = _error(found, wanted)
-                if error <= MOST_ERROR or _error(outputs_of(module, examples), wanted) > MOST_ERROR:
+            actual = run_on_copies(program.module(), examples)
+            with return_plain_outputs(module):
+                expected = run_on_copies(module, examples)
+                error = _error(actual, expected)
+                if error <= MAX_ERROR or _error(run_on_copies(module, examples), expected) > MAX_ERROR:
                     return
         except Exception:  # noqa: BLE001 -- the module is the user's own
             return
-    problem = f"what torch.export makes of it is another network: its outputs are off by {error:.0%} of the RMS of the module's own"
+    problem = f"torch.export exports another network: its outputs differ by {error:.0%} of the RMS of the module's own"
     raise InputError(where, problem, _REMEDY)
 
 
-def outputs_of(run: Any, examples: Sequence[Any]) -> list[Tensor]:
-    """What a module or program gives for copies of the examples."""
-    given = pytree.tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, tuple(examples))
-    return [one for one in pytree.tree_leaves(run(*given)) if isinstance(one, Tensor)]
+def run_on_copies(run: Any, examples: Sequence[Any]) -> list[Tensor]:
+    """Run a module or program on copies of the examples; return its tensors."""
+    inputs = pytree.tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, tuple(examples))
+    return [value for value in pytree.tree_leaves(run(*inputs)) if isinstance(value, Tensor)]
 
 
-def _error(found: Sequence[Tensor], wanted: Sequence[Tensor]) -> float:
-    """The RMS of the differences, as a share of what is wanted; that of the worst output of floating-point numbers."""
-    if [one.shape for one in found] != [one.shape for one in wanted]:
+def _error(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest RMS error of a floating-point output, relative to the RMS of its expected values."""
+    if [output.shape for output in actual] != [output.shape for output in expected]:
         return 0.0
     worst = 0.0
-    for one, other in zip(found, wanted, strict=True):
-        if not other.is_floating_point() or not other.numel():
+    for output, reference in zip(actual, expected, strict=True):
+        if not reference.is_floating_point() or not reference.numel():
             continue
-        one, other = one.double(), other.double()
-        differs = torch.where(one.eq(other) | (one.isnan() & other.isnan()), 0, one - other)
-        size = other.nan_to_num(0, 0, 0).square().mean().sqrt()
-        share = (differs.square().mean().sqrt() / size).item() if differs.any() else 0.0
-        worst = max(worst, share if share == share else torch.inf)
+        output, reference = output.double(), reference.double()
+        is_equal = output.eq(reference) | (output.isnan() & reference.isnan())
+        difference = torch.where(is_equal, 0, output - reference)
+        rms = reference.nan_to_num(0, 0, 0).square().mean().sqrt()
+        error = (difference.square().mean().sqrt() / rms).item() if difference.any() else 0.0
+        worst = max(worst, error if error == error else torch.inf)
     return worst
 
 
 @contextmanager
-def same_buffers(module: nn.Module) -> Iterator[None]:
-    """Its buffers are afterwards as they were."""
+def restore_buffers(module: nn.Module) -> Iterator[None]:
+    """Restore the module's buffers after this context."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers() if _can_be_written(buffer)}
     try:
         yield
@@ -82,7 +83,7 @@ def same_buffers(module: nn.Module) -> Iterator[None]:
 
 
 def _can_be_written(buffer: Tensor) -> bool:
-    """Whether a buffer is no sparse tensor, and no element of it stands for several, as in what ``expand`` gives."""
+    """Whether a buffer is dense and its elements do not share memory, as those of ``expand`` do."""
     if buffer.layout is not torch.strided:
         return False
     return all(stride or extent < 2 for extent, stride in zip(buffer.shape, buffer.stride(), strict=True))

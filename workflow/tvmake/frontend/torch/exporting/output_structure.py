@@ -1,6 +1,6 @@
-"""Outputs of ``forward`` as tuples and dicts of tensors: named tuples and dataclasses by their fields, nothing for None.
+"""Convert outputs of ``forward`` to tuples and dicts of tensors: named tuples and dataclasses become dicts, None is dropped.
 
-torch.export takes named tuples, but no file holds them; it knows no dataclasses, and None stands among the outputs as a value.
+torch.export accepts named tuples but cannot save them, does not know dataclasses, and lists None as an output.
 """
 
 import dataclasses
@@ -15,15 +15,15 @@ from torch.export.graph_signature import ConstantArgument, OutputSpec
 from torch.utils import _pytree as pytree
 
 
-def is_plain(program: ExportedProgram) -> bool:
-    """Whether a program returns no None and no named tuples, PyTorch's own (``x.max(1)``) among them."""
+def has_plain_outputs(program: ExportedProgram) -> bool:
+    """Whether a program returns neither None nor named tuples, including PyTorch's own (``x.max(1)``)."""
     outputs = [getattr(spec.arg, "value", spec.arg) for spec in program.graph_signature.output_specs]
     return None not in outputs and not _has_named_tuples(program.call_spec.out_spec)
 
 
 @contextmanager
-def calling(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """The module computes by another function meanwhile."""
+def replace_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Replace ``forward`` of a module in this context."""
     before = module.__dict__.get("forward")
     module.__dict__["forward"] = forward
     try:
@@ -36,39 +36,35 @@ def calling(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def plainly(module: nn.Module) -> Iterator[None]:
-    """The module returns plain tuples and dicts meanwhile."""
+def return_plain_outputs(module: nn.Module) -> Iterator[None]:
+    """Let a module return plain tuples and dicts in this context."""
     forward = module.forward
 
     @wraps(forward)
     def plain_forward(*args: Any, **kwargs: Any) -> Any:
-        return _plain(forward(*args, **kwargs))
+        return _to_plain(forward(*args, **kwargs))
 
-    with calling(module, plain_forward):
+    with replace_forward(module, plain_forward):
         yield
 
 
-def leave_out_none(program: ExportedProgram) -> None:
-    """Take None away from among what a program returns, and named tuples and dataclasses with it; None alone stays.
-
-    Args:
-        program: is changed.
-    """
+def drop_none_outputs(program: ExportedProgram) -> None:
+    """Drop None from a program's outputs, in place, and convert named tuples. A single None is kept."""
     signature = program.module_call_graph[0].signature
     specs = program.graph_signature.output_specs
     if signature is None or signature.out_spec is None:
         return
-    first = len(specs) - signature.out_spec.num_leaves  # before them stand the changes to buffers and inputs
+    first = len(specs) - signature.out_spec.num_leaves  # changes to buffers and inputs come before the outputs
     values = [None if _is_none(spec) else number for number, spec in enumerate(specs)]
-    kept, out_spec = pytree.tree_flatten(_plain(pytree.tree_unflatten(values[first:], signature.out_spec)))
-    if None not in values[first:] or not kept:
+    remaining, out_spec = pytree.tree_flatten(_to_plain(pytree.tree_unflatten(values[first:], signature.out_spec)))
+    if None not in values[first:] or not remaining:
         return
-    numbers = [*range(first), *kept]
+    numbers = [*range(first), *remaining]
     end = program.graph.output_node()
     specs[:] = [specs[number] for number in numbers]
     end.args = (tuple(end.args[0][number] for number in numbers),)
-    if signature.outputs:  # a file's are empty
-        signature.outputs[:] = [signature.outputs[number - first] for number in kept]
+    if signature.outputs:  # empty in a program loaded from a file
+        signature.outputs[:] = [signature.outputs[number - first] for number in remaining]
     signature.out_spec = out_spec
     program.graph_module.recompile()
 
@@ -77,15 +73,15 @@ def _is_none(spec: OutputSpec) -> bool:
     return isinstance(spec.arg, ConstantArgument) and spec.arg.value is None
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if _is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
+        return {name: _to_plain(item) for name, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return tuple(_plain(item) for item in value if item is not None)
+        return tuple(_to_plain(item) for item in value if item is not None)
     return value
 
 
@@ -94,5 +90,5 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _has_named_tuples(spec: Any) -> bool:
-    is_one = spec.type is pytree.namedtuple or getattr(spec.type, "__module__", "") == "torch.return_types"
-    return is_one or any(_has_named_tuples(child) for child in spec.children())
+    is_named_tuple = spec.type is pytree.namedtuple or getattr(spec.type, "__module__", "") == "torch.return_types"
+    return is_named_tuple or any(_has_named_tuples(child) for child in spec.children())

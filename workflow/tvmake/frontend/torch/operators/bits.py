@@ -1,4 +1,4 @@
-"""Views of a tensor's bits in another type of the same width."""
+"""Reinterpret a tensor's bits as another type of the same width."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from tvmake.frontend.lowering.bitcast import bitcast
 aten = torch.ops.aten
 
 
-def _seen_as(node: fx.Node, importer: Any) -> Any:
-    """A view in another type.
+def _view_dtype(node: fx.Node, importer: Any) -> Any:
+    """Convert a view in another type.
 
     Raises:
-        ValueError: of another width.
+        ValueError: the type has another width.
     """
-    before, after = (one.meta["val"].dtype for one in (node.args[0], node))
+    before, after = (value.meta["val"].dtype for value in (node.args[0], node))
     if before.itemsize != after.itemsize or torch.bool in (before, after):
-        raise ValueError(f"a view of {before} as {after}, which is of another width")
+        raise ValueError(f"a view of {before} as {after}, which has another width")
     dtype = str(after).removeprefix("torch.")
     return bitcast(importer.block_builder, importer.env[node.args[0]], dtype, kernel="compute")
 
 
-CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {"view.dtype": _seen_as}
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {"view.dtype": _view_dtype}
 """By the operator's name."""

@@ -1,4 +1,4 @@
-"""Positions of nonzero elements, and writes at positions of the flattened tensor."""
+"""Positions of nonzero elements, and writes at positions in the flattened tensor."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,27 +10,27 @@ from torch import Tensor
 aten = torch.ops.aten
 
 
-def _places_of_nonzero(data: Tensor, *, size: int, fill_value: int = -1) -> Any:
-    """The first so many places of what is not zero, ``[size, axes]``; what is left over goes to a row that is cut off."""
+def _nonzero_static(data: Tensor, *, size: int, fill_value: int = -1) -> Any:
+    """The positions of the first nonzero elements, ``[size, axes]``. Further ones are written to a row that is sliced off."""
     if not all(isinstance(extent, int) for extent in (*data.shape, size)):
         return NotImplemented
-    is_there = (data != 0).reshape(-1)
-    number = is_there.to(torch.int64).cumsum(0) - 1
-    row = torch.where(is_there & (number < size), number, size)
+    is_nonzero = (data != 0).reshape(-1)
+    number = is_nonzero.to(torch.int64).cumsum(0) - 1
+    row = torch.where(is_nonzero & (number < size), number, size)
     strides = [math.prod(data.shape[axis + 1 :]) for axis in range(data.ndim)]
     flat = torch.arange(data.numel())
     columns = [flat // stride % extent for stride, extent in zip(strides, data.shape, strict=True)]
-    found = torch.full((size + 1, data.ndim), fill_value)
-    return found.index_put([row], torch.stack(columns, 1))[:size]
+    positions = torch.full((size + 1, data.ndim), fill_value)
+    return positions.index_put([row], torch.stack(columns, 1))[:size]
 
 
-def _put(data: Tensor, places: Tensor, values: Tensor, accumulate: bool = False) -> Tensor:
-    """At places of the flattened tensor."""
-    found = data.reshape(-1).index_put([places.reshape(-1)], values.reshape(-1), accumulate)
-    return found.reshape(data.shape)
+def _put(data: Tensor, indices: Tensor, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write values at indices of the flattened tensor."""
+    flat = data.reshape(-1).index_put([indices.reshape(-1)], values.reshape(-1), accumulate)
+    return flat.reshape(data.shape)
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    aten.nonzero_static.default: _places_of_nonzero,
+    aten.nonzero_static.default: _nonzero_static,
     aten.put.default: _put,
 }

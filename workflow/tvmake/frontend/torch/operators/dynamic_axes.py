@@ -1,7 +1,7 @@
-"""Operators whose result depends on the size of an axis, where that is dynamic.
+"""Converters for operators on dynamic axes that TVM's importer converts only for fixed sizes.
 
-``empty`` (circular padding begins with it and writes all of it), ``var`` and ``std``, ``reshape`` and ``view``, and ``squeeze``, which keeps
-dynamic axes as PyTorch does. Repair: `torch-dynamic-axes`.
+``empty`` (circular padding writes all its elements), ``var`` and ``std``, ``reshape`` and ``view``, and ``squeeze``,
+which keeps dynamic axes as PyTorch does. Repair: `torch-dynamic-axes`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from tvm import relax  # isort: skip
 
 
 def variance(node: fx.Node, importer: Any) -> Any:
-    """The variance of a node that asks for it with a correction."""
+    """Convert a variance with a correction."""
     value, emit = node.args[0].meta["val"], importer.block_builder.emit
     axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     axes = [axis % value.dim() for axis in axes or range(value.dim())]
@@ -29,10 +29,10 @@ def variance(node: fx.Node, importer: Any) -> Any:
     dtype, count = str(data.ty.dtype.dtype), 1
     for axis in axes:
         count = data.ty.shape[axis] * count
-    number = emit(relax.op.astype(whole_number(count), dtype))
-    found = emit(relax.op.variance(data, axes, keepdims=bool(node.kwargs.get("keepdim", False))))
-    degrees = relax.op.maximum(relax.op.subtract(number, relax.const(correction, dtype)), relax.const(0, dtype))
-    return emit(relax.op.multiply(found, emit(relax.op.divide(number, emit(degrees)))))
+    size = emit(relax.op.astype(whole_number(count), dtype))
+    biased = emit(relax.op.variance(data, axes, keepdims=bool(node.kwargs.get("keepdim", False))))
+    degrees = relax.op.maximum(relax.op.subtract(size, relax.const(correction, dtype)), relax.const(0, dtype))
+    return emit(relax.op.multiply(biased, emit(relax.op.divide(size, emit(degrees)))))
 
 
 def _standard_deviation(node: fx.Node, importer: Any) -> Any:
@@ -45,8 +45,8 @@ def _squeeze(node: fx.Node, importer: Any) -> Any:
     value, name = node.args[0].meta["val"], node.target.__name__
     if all(isinstance(extent, int) for extent in value.shape):
         return importer.create_convert_map()[name](node)
-    given = node.args[1] if len(node.args) > 1 else list(range(value.dim()))
-    axes = [axis % value.dim() for axis in (given if isinstance(given, list | tuple) else [given])]
+    axes = node.args[1] if len(node.args) > 1 else list(range(value.dim()))
+    axes = [axis % value.dim() for axis in (axes if isinstance(axes, list | tuple) else [axes])]
     axes = [axis for axis in axes if isinstance(value.shape[axis], int) and value.shape[axis] == 1]
     data = importer.env[node.args[0]]
     return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
@@ -76,4 +76,4 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **dict.fromkeys(("reshape.default", "view.default"), _reshape),
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
 }
-"""By the operator's name."""
+"""Converters by the operator's name."""

@@ -1,4 +1,4 @@
-"""Operators of integers that TVM's importer computes as those of floating-point numbers, and fails on.
+"""Converters for integer operators that TVM's importer converts as floating-point ones, and fails on.
 
 ``pow`` with a tensor as the exponent, ``neg`` and ``sign`` of unsigned integers. Repair: `torch-integer-operators`.
 """
@@ -13,25 +13,26 @@ from tvm import relax  # isort: skip
 
 
 EXPONENT_BITS = 8
-"""That count: powers of any base but 0 and ±1 have left 64 bits long before."""
+"""Bits of the exponent that matter: larger powers of bases other than 0 and ±1 overflow 64 bits."""
 
 
 def _power(node: fx.Node, importer: Any) -> Any:
-    """By squares, one for each bit of the exponent."""
+    """Exponentiation by squaring, one step for each bit of the exponent."""
     dtype = node.meta["val"].dtype
     if dtype.is_floating_point:
         return importer.create_convert_map()[node.target._name.partition("::")[2]](node)
     name, emit, op = str(dtype).removeprefix("torch."), importer.block_builder.emit, relax.op
     base, exponent = (
-        op.astype(importer.env[one], name) if isinstance(one, fx.Node) else relax.const(one, name) for one in node.args
+        op.astype(importer.env[value], name) if isinstance(value, fx.Node) else relax.const(value, name)
+        for value in node.args
     )
     one, two = relax.const(1, name), relax.const(2, name)
-    found, exponent = one, emit(exponent)
+    power, exponent = one, emit(exponent)
     for _ in range(EXPONENT_BITS):
         is_odd = op.equal(op.bitwise_and(exponent, one), one)
-        found = emit(op.multiply(found, op.where(is_odd, base, one)))
+        power = emit(op.multiply(power, op.where(is_odd, base, one)))
         base, exponent = emit(op.multiply(base, base)), emit(op.floor_divide(exponent, two))
-    return found
+    return power
 
 
 def _unsigned(compute: Callable[[Any, str], Any], name: str) -> Callable[[fx.Node, Any], Any]:
@@ -49,4 +50,4 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "neg.default": _unsigned(lambda data, name: relax.op.subtract(relax.const(0, name), data), "neg.default"),
     "sign.default": _unsigned(lambda data, name: relax.op.minimum(data, relax.const(1, name)), "sign.default"),
 }
-"""By the operator's name."""
+"""Converters by the operator's name."""

@@ -1,7 +1,6 @@
-"""Quantised networks as PT2E writes them (``torch.ops.quantized_decomposed``): integers, their scales and their zero points.
+"""Convert PT2E's quantised operators (``torch.ops.quantized_decomposed``) to Relax' ``quantize`` and ``dequantize``.
 
-They become Relax' ``quantize`` and ``dequantize``. What of the network is computed in integers is decided where all sources meet
-(``tvmake.quantize``).
+``tvmake.quantize`` decides for all sources which parts of a network compute in integers.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,39 +10,39 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
+from tvmake.frontend.torch.constants import add_constant, constant_values, evaluate, input_dependent_nodes
 from tvmake.frontend.torch.program import dtype_name
 
 from tvm import relax  # isort: skip
 
 NAMESPACE = "quantized_decomposed"
 
-SMALL = {torch.int8: "int8", torch.uint8: "uint8", torch.int16: "int16", torch.uint16: "uint16"}
-"""Integers that Relax rounds to."""
+INTEGER_TYPES = {torch.int8: "int8", torch.uint8: "uint8", torch.int16: "int16", torch.uint16: "uint16"}
+"""Integer types of Relax' ``quantize``."""
 
 
-def settle_scales(program: ExportedProgram) -> None:
-    """Give scales and zero points that are parameters the types that Relax has for them, in place: float32 and int32.
+def convert_scale_dtypes(program: ExportedProgram) -> None:
+    """Convert constant scales to float32 and constant zero points to int32, in place, as Relax requires.
 
-    Zero points that are no whole numbers, as embeddings have them, stay float32.
+    Zero points that are not integers, as those of embeddings, become float32.
     """
-    wanted = [node for node in program.graph.nodes if _is_quantised(node)]
-    if not wanted:
+    nodes = [node for node in program.graph.nodes if _is_quantised(node)]
+    if not nodes:
         return
-    dependent, values = input_dependent(program), given_values(program)
-    made: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
-    for node in wanted:
-        for place, dtype in ((1, torch.float32), (2, torch.int32)):
-            given = node.args[place]
-            if not isinstance(given, fx.Node) or given in dependent:
+    dependent, values = input_dependent_nodes(program), constant_values(program)
+    converted: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
+    for node in nodes:
+        for position, dtype in ((1, torch.float32), (2, torch.int32)):
+            parameter = node.args[position]
+            if not isinstance(parameter, fx.Node) or parameter in dependent:
                 continue
-            key = given, dtype
-            if key not in made:
-                value = computed(given, values).detach()
+            key = parameter, dtype
+            if key not in converted:
+                value = evaluate(parameter, values).detach()
                 kind = dtype if dtype.is_floating_point or torch.equal(value, value.round()) else torch.float32
-                value, example = value.to(kind).contiguous(), given.meta["val"].to(kind)
-                made[key] = add_constant(program, f"tvmake_settled_{len(made)}", value, example)
-            node.update_arg(place, made[key])
+                value, example = value.to(kind).contiguous(), parameter.meta["val"].to(kind)
+                converted[key] = add_constant(program, f"tvmake_settled_{len(converted)}", value, example)
+            node.update_arg(position, converted[key])
     program.graph_module.recompile()
 
 
@@ -55,20 +54,20 @@ def _is_quantised(node: fx.Node) -> bool:
 
 
 def _parameters(node: fx.Node, importer: Any, channels: bool) -> tuple[Any, Any]:
-    """Scale in float32 and zero point in int32: scalars, or vectors."""
-    emit, found = importer.block_builder.emit, []
-    for given, dtype in ((node.args[1], "float32"), (node.args[2], "int32")):
-        if not isinstance(given, fx.Node):
-            # Only zero points of channels may be left out.
+    """The scale in float32 and the zero point in int32: scalars, or vectors for channels."""
+    emit, parameters = importer.block_builder.emit, []
+    for argument, dtype in ((node.args[1], "float32"), (node.args[2], "int32")):
+        if not isinstance(argument, fx.Node):
+            # Only zero points of channels may be absent.
             length = int(node.args[1].meta["val"].shape[0]) if channels else 0
-            found.append(relax.op.zeros((length,), dtype) if given is None else relax.const(given, dtype))
+            parameters.append(relax.op.zeros((length,), dtype) if argument is None else relax.const(argument, dtype))
             continue
-        value = importer.env[given]
-        found.append(value if channels else emit(relax.op.reshape(value, ())))
-    return found[0], found[1]
+        value = importer.env[argument]
+        parameters.append(value if channels else emit(relax.op.reshape(value, ())))
+    return parameters[0], parameters[1]
 
 
-def _is_whole(zero: Any) -> bool:
+def _is_integer(zero: Any) -> bool:
     return not str(zero.ty.dtype).startswith("float")
 
 
@@ -76,11 +75,11 @@ def _quantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
         emit, data = importer.block_builder.emit, importer.env[node.args[0]]
         *_, low, high, dtype = node.args
-        kind = _integers(dtype)
+        kind = _integer_type(dtype)
         scale, zero = _parameters(node, importer, channels)
         axis = int(node.args[3]) if channels else 0
-        if not _is_whole(zero):
-            raise ValueError("rounds with zero points that are no whole numbers")  # the importer says where
+        if not _is_integer(zero):
+            raise ValueError("quantises with zero points that are not integers")  # the importer adds the source
         integers = emit(relax.op.quantize(data, scale, zero, axis, kind))
         bounds = torch.iinfo(dtype)
         if low <= bounds.min and high >= bounds.max:
@@ -90,10 +89,10 @@ def _quantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
     return convert
 
 
-def _integers(dtype: torch.dtype) -> str:
-    if dtype not in SMALL:
-        raise ValueError(f"rounds to {dtype}, which Relax does not")  # the importer says where
-    return SMALL[dtype]
+def _integer_type(dtype: torch.dtype) -> str:
+    if dtype not in INTEGER_TYPES:
+        raise ValueError(f"quantises to {dtype}, which Relax does not support")  # the importer adds the source
+    return INTEGER_TYPES[dtype]
 
 
 def _dequantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
@@ -101,11 +100,11 @@ def _dequantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
         scale, zero = _parameters(node, importer, channels)
         axis = int(node.args[3]) if channels else 0
         emit, integers = importer.block_builder.emit, importer.env[node.args[0]]
-        if _is_whole(zero):
+        if _is_integer(zero):
             real = emit(relax.op.dequantize(integers, scale, zero, axis, "float32"))
         else:
-            along = [-1 if place == axis else 1 for place in range(integers.ty.ndim)] if channels else []
-            zero, scale = (emit(relax.op.reshape(part, along)) for part in (zero, scale))
+            shape = [-1 if index == axis else 1 for index in range(integers.ty.ndim)] if channels else []
+            zero, scale = (emit(relax.op.reshape(parameter, shape)) for parameter in (zero, scale))
             shifted = emit(relax.op.subtract(emit(relax.op.astype(integers, "float32")), zero))
             real = emit(relax.op.multiply(shifted, scale))
         dtype = dtype_name(node)
@@ -114,8 +113,8 @@ def _dequantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
     return convert
 
 
-def _chosen(node: fx.Node, importer: Any) -> Any:
-    """Scale and zero point of a tensor by its extremes, as ``torch.ao.quantization.utils.determine_qparams`` finds them."""
+def _choose_parameters(node: fx.Node, importer: Any) -> Any:
+    """The scale and zero point for a tensor's range, as in ``torch.ao.quantization.utils.determine_qparams``."""
     data: Any = importer.env[node.args[0]]
     low, high, smallest = (float(value) for value in node.args[1:4])
     op, emit = relax.op, importer.block_builder.emit
@@ -138,6 +137,6 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "dequantize_per_tensor.default": _dequantize(channels=False),
     "dequantize_per_tensor.tensor": _dequantize(channels=False),
     "dequantize_per_channel.default": _dequantize(channels=True),
-    "choose_qparams.tensor": _chosen,
+    "choose_qparams.tensor": _choose_parameters,
 }
-"""By the operator's name."""
+"""Converters by the operator's name."""

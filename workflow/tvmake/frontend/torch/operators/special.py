@@ -1,4 +1,4 @@
-"""The error function's complement and inverse, by their approximations in single precision; float64 stays unchanged, and is refused."""
+"""Decompose ``erfc`` and ``erfinv`` into single-precision approximations. ``erfinv`` of float64 is refused."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,35 +22,35 @@ ERFC = (
 )  # fmt: skip
 """W. Press et al., "Numerical Recipes in C", 2nd edition, 1992, 6.2: relative errors below 1.2e-7 everywhere."""
 STEPS = 16
-"""To a unit, of numbers whose squares are exact."""
+"""Number of steps per unit of values with exact squares."""
 
 
-def _single(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
-    """A function of float32; whole numbers become that."""
+def _in_float32(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
+    """Compute a function in float32, also of integers; NotImplemented for float64."""
 
-    def computed(data: Tensor) -> Any:
+    def compute_in_float32(data: Tensor) -> Any:
         if data.dtype == torch.float64:
             return NotImplemented
         return compute(data if data.is_floating_point() else data.to(torch.float32))
 
-    return computed
+    return compute_in_float32
 
 
-def _polynomial(at: Tensor, coefficients: Sequence[float]) -> Tensor:
+def _polynomial(argument: Tensor, coefficients: Sequence[float]) -> Tensor:
     """By Horner's rule, the highest power first."""
-    found = torch.full_like(at, coefficients[0])
+    result = torch.full_like(argument, coefficients[0])
     for coefficient in coefficients[1:]:
-        found = found * at + coefficient
-    return found
+        result = result * argument + coefficient
+    return result
 
 
 def _inverse_error_function(data: Tensor) -> Tensor:
-    found = _inverse_error(data, -torch.log((1 - data) * (1 + data)))
-    return torch.where(data.abs() > 1, math.nan, torch.where(data.abs() == 1, data * math.inf, found))
+    result = _inverse_error(data, -torch.log((1 - data) * (1 + data)))
+    return torch.where(data.abs() > 1, math.nan, torch.where(data.abs() == 1, data * math.inf, result))
 
 
 def _inverse_error(data: Tensor, depth: Tensor) -> Tensor:
-    """Where it is known how close the argument is to an end."""
+    """The inverse error function, with ``depth = -log(1 - data²)``."""
     middle = _polynomial(depth - 2.5, ERFINV_MIDDLE)
     ends = _polynomial(depth.clamp(min=5).sqrt() - 3, ERFINV_ENDS)
     return data * torch.where(depth < 5, middle, ends)
@@ -59,24 +59,24 @@ def _inverse_error(data: Tensor, depth: Tensor) -> Tensor:
 def _error_complement(data: Tensor) -> Tensor:
     if data.dtype == torch.float64:
         return 1 - torch.erf(data)
-    size = data.abs().clamp(max=30)  # far beyond where it is zero
-    found = _scaled_error_complement_of(size) * _decay(size)
-    return torch.where(data.isnan(), data, torch.where(data < 0, 2 - found, found))
+    size = data.abs().clamp(max=30)  # the result underflows long before
+    result = _scaled_error_complement(size) * _decay(size)
+    return torch.where(data.isnan(), data, torch.where(data < 0, 2 - result, result))
 
 
-def _scaled_error_complement_of(size: Tensor) -> Tensor:
-    """Times ``exp(size²)``."""
+def _scaled_error_complement(size: Tensor) -> Tensor:
+    """``erfc(size) · exp(size²)``."""
     closeness = 1 / (1 + size / 2)
     return closeness * torch.exp(_polynomial(closeness, ERFC))
 
 
 def _decay(size: Tensor) -> Tensor:
-    """``exp(-size²)`` in two factors: a rounded square would lose digits where it is large."""
+    """``exp(-size²)`` as two factors, because rounding a large square would lose digits."""
     coarse = torch.floor(size * STEPS) / STEPS
     return torch.exp(-coarse * coarse) * torch.exp((coarse - size) * (coarse + size))
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    aten.erfinv.default: _single(_inverse_error_function),
+    aten.erfinv.default: _in_float32(_inverse_error_function),
     aten.erfc.default: _error_complement,
 }

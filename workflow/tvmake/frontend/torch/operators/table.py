@@ -1,4 +1,4 @@
-"""The tables of PyTorch's operators: what becomes Relax here, what is decomposed first, and what is left whole."""
+"""Tables of PyTorch's operators that are converted to Relax or decomposed by this package."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,7 +40,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = merge_tables(
     slices.CONVERTERS,
     sort.CONVERTERS,
 )
-"""By the operator's name: what emits its value in Relax, with TVM's importer; operators without one are TVM's."""
+"""Converters to Relax by the operator's name. TVM's importer converts all other operators."""
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = merge_tables(
     counting.DECOMPOSITIONS,
@@ -51,4 +51,4 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = merge_table
     views.DECOMPOSITIONS,
     volumes.DECOMPOSITIONS,
 )
-"""What computes an operator with simpler ones, beside PyTorch's own decompositions."""
+"""Decompositions in addition to PyTorch's own."""

@@ -1,1 +1,1 @@
-"""PyTorch's ``.pt2`` archives: held to tensors, a graph and plain arithmetic before PyTorch loads them."""
+"""Load PyTorch's ``.pt2`` archives, after a check that they contain only tensors, a graph and plain arithmetic."""

@@ -1,4 +1,4 @@
-"""PyTorch's ``.pt2`` files: load what ``torch.export.save`` wrote, without running code that the file brings along."""
+"""Load ``.pt2`` files of ``torch.export.save`` without running code that they contain."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sympy
 import torch
-import torch.ao.quantization.fx._decomposed  # registers the operators of quantised networks, which files name
+import torch.ao.quantization.fx._decomposed  # registers the operators of quantised networks, which files refer to
 from torch.export import ExportedProgram
 from torch.export.pt2_archive._package import PT2ArchiveReader, load_pt2
 
@@ -23,7 +23,7 @@ from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
-from tvmake.frontend.torch.exporting.output_structure import leave_out_none
+from tvmake.frontend.torch.exporting.output_structure import drop_none_outputs
 from tvmake.frontend.torch.pt2 import containers, versions
 from tvmake.frontend.torch.pt2 import safety as pt2_safety
 
@@ -33,43 +33,43 @@ _SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inpu
 def load(source: Path, options: ImportOptions) -> ExportedProgram:
     """Load an exported program.
 
-    Unless ``options.trusted``, the archive may hold tensors and a graph only (see ``safety``), pickled members
+    Unless ``options.trusted``, the archive may contain tensors and a graph only (see ``safety``), pickled members
     are read with PyTorch's restricted unpickler, and the formats of PyTorch before 2.8 are refused.
 
     Raises:
-        InputError: the file is missing, damaged or no .pt2, or loading it could run code.
+        InputError: the file is missing, damaged or not a .pt2, or loading it could run code.
     """
     _check_archive(source)
     where = str(source)
     if not options.trusted:
         _refuse_code(source)
     try:
-        _read_containers_plainly(source)
+        _register_containers(source)
         if options.trusted:
             program = torch.export.load(where)
         else:
             with _restricted_unpickling():
                 program = load_pt2(where).exported_programs["model"]
     except Exception as error:
-        # The deserialiser raises whatever an unfitting file leads to, from AssertionError to UnpicklingError.
-        if (version := versions.other_writer(source)) is not None:
+        # The deserialiser raises many types of errors, from AssertionError to UnpicklingError.
+        if (version := versions.foreign_torch_version(source)) is not None:
             problem = f"PyTorch {version} wrote it, and the one installed, {torch.__version__}, cannot load it: {_one_line(error)}"
-            raise InputError(where, problem, versions.export_again()) from error
-        if (kind := _kind_of_example_inputs(source)) is not None:
-            problem = f"holds example inputs in objects of '{kind}', which are not read"
-            raise InputError(where, problem, "before torch.export.save, say program.example_inputs = None") from error
+            raise InputError(where, problem, versions.export_again_remedy()) from error
+        if (kind := _example_inputs_class(source)) is not None:
+            problem = f"stores example inputs in objects of '{kind}', which cannot be loaded"
+            raise InputError(where, problem, "set program.example_inputs = None before torch.export.save") from error
         raise InputError(where, f"PyTorch {torch.__version__} cannot load it: {_one_line(error)}", _SAVE) from error
-    _forget_derived_ranges(program)
-    containers.make_plain(program)
-    leave_out_none(program)
+    _drop_derived_ranges(program)
+    containers.convert_to_plain_containers(program)
+    drop_none_outputs(program)
     return program
 
 
 def inspect(source: Path) -> Signature:
-    """The model's inputs and outputs, for a first look; never runs code from the file.
+    """The model's inputs and outputs, without an import; never runs code from the file.
 
     Raises:
-        InputError: as ``load``, and for what no import takes.
+        InputError: as ``load``, and for programs that cannot be imported.
     """
     where, program = str(source), load(source, ImportOptions(source=str(source), format="pt2"))
     refusals.refuse_training(where, program)
@@ -92,8 +92,8 @@ def _check_archive(source: Path) -> None:
             what, remedy = ARCHIVES[kind]
             raise InputError(where, f"is {what}", remedy)
         with zipfile.ZipFile(source) as archive:
-            if not _is_stored(archive, source):
-                raise InputError(where, "is not as PyTorch writes it: its members are compressed or overlap", _SAVE)
+            if not _is_uncompressed(archive, source):
+                raise InputError(where, "was not written by PyTorch: its members are compressed or overlap", _SAVE)
             damaged = archive.testzip()
     except DAMAGES as error:
         raise InputError(where, f"is a damaged archive: {error}", COPY) from error
@@ -120,31 +120,31 @@ def _refuse_code(source: Path) -> None:
         ) from error
     except (AssertionError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         problem = f"is not a .pt2 of PyTorch 2.8 or later: {_one_line(error)}"
-        raise InputError(where, problem, versions.export_again()) from error
+        raise InputError(where, problem, versions.export_again_remedy()) from error
 
 
-def _read_containers_plainly(source: Path) -> None:
+def _register_containers(source: Path) -> None:
     with PT2ArchiveReader(str(source)) as archive:
         if "models/model.json" in archive.get_file_names():
             for spec in containers.specs(json.loads(archive.read_bytes("models/model.json"))):
-                containers.read_plainly(spec)
+                containers.register_plain_containers(spec)
 
 
-def _kind_of_example_inputs(source: Path) -> str | None:
-    """The class of a library's own in which the example inputs are stored, if there is one."""
+def _example_inputs_class(source: Path) -> str | None:
+    """The name of a library's class in which the example inputs are stored; None if there is none."""
     try:
         with PT2ArchiveReader(str(source)) as archive:
             torch.load(io.BytesIO(archive.read_bytes("data/sample_inputs/model.pt")), weights_only=True)
     except pickle.UnpicklingError as error:
-        found = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
-        return found and found[1]
+        match = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        return match and match[1]
     except (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError):
-        return None  # damaged in another way, or without examples
+        return None  # otherwise damaged, or without examples
     return None
 
 
-def _is_stored(archive: zipfile.ZipFile, source: Path) -> bool:
-    """Whether the members are there as they are: what is compressed can be a thousand times its size."""
+def _is_uncompressed(archive: zipfile.ZipFile, source: Path) -> bool:
+    """Whether all members are uncompressed: a compressed member can expand a thousandfold."""
     members = archive.infolist()
     sizes = sum(member.file_size for member in members)
     return sizes <= source.stat().st_size and all(
@@ -154,7 +154,7 @@ def _is_stored(archive: zipfile.ZipFile, source: Path) -> bool:
 
 @contextmanager
 def _restricted_unpickling() -> Iterator[None]:
-    """Make every ``torch.load`` use the restricted unpickler, also where the deserialiser asks for the full one."""
+    """Make every ``torch.load`` use the restricted unpickler, even if the deserialiser requests the full one."""
     names = ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     before = {name: os.environ.pop(name, None) for name in names}
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
@@ -167,11 +167,11 @@ def _restricted_unpickling() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _forget_derived_ranges(program: ExportedProgram) -> None:
-    """Let programs with derived extents (``2*batch``) be decomposed.
+def _drop_derived_ranges(program: ExportedProgram) -> None:
+    """Remove the ranges of derived dimensions (``2*batch``), so that the program can be decomposed.
 
-    PyTorch 2.13 restores the ranges of such expressions as if they were symbols, and then fails on them in
-    run_decompositions with "expected sympy.Symbol". Their symbols' own ranges say the same.
+    PyTorch 2.13 restores them as ranges of symbols, and run_decompositions then fails with "expected sympy.Symbol".
+    The ranges of the symbols themselves are equivalent.
     """
     for node in program.graph.find_nodes(op="placeholder"):
         for extent in getattr(node.meta.get("val"), "shape", ()):

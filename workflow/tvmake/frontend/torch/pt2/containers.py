@@ -1,7 +1,7 @@
-"""The containers that a program's arguments and results come in, where a library defines them: transformers' outputs and caches, dataclasses.
+"""Read containers of arguments and results that a library defines, as transformers' outputs and caches, as plain ones.
 
-A file names their class. PyTorch rebuilds them only where that library is loaded; here they become plain dicts by the names
-that the file gives their fields, or tuples, so that the library is neither needed nor run.
+A file contains the names of their classes, which PyTorch rebuilds only if the library is loaded. Here they become
+dicts by the names of their fields, or tuples, so that the library is not needed.
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-_READ_PLAINLY: set[str] = set()
+_REGISTERED: set[str] = set()
 
 
 def specs(description: Any) -> Iterator[str]:
-    """The trees of containers in a file's ``model.json``, each as JSON."""
+    """The container trees in a file's ``model.json``, each as JSON."""
     if isinstance(description, dict):
         for key, value in description.items():
             if key in ("in_spec", "out_spec") and isinstance(value, str):
@@ -27,39 +27,35 @@ def specs(description: Any) -> Iterator[str]:
             yield from specs(value)
 
 
-def read_plainly(spec: str) -> None:
-    """Have PyTorch read the containers in a tree that no loaded library has told it of as plain ones."""
+def register_plain_containers(spec: str) -> None:
+    """Make PyTorch read the unknown containers of a tree as plain ones."""
     _, tree = json.loads(spec)
     known = {node.serialized_type_name for node in pytree.SUPPORTED_SERIALIZED_TYPES.values()}
-    for name in _types(tree) - known - _READ_PLAINLY:
-        stand_in = type(name.rpartition(".")[2], (dict,), {})
+    for name in _types(tree) - known - _REGISTERED:
+        container = type(name.rpartition(".")[2], (dict,), {})
         pytree.register_pytree_node(
-            stand_in,
+            container,
             lambda value: (list(value.values()), list(value)),
-            _plain,
+            _to_plain,
             serialized_type_name=name,
             to_dumpable_context=json.dumps,
             from_dumpable_context=_fields,
         )
-        _READ_PLAINLY.add(name)
+        _REGISTERED.add(name)
 
 
-def make_plain(program: ExportedProgram) -> None:
-    """Let a program that was read take and return what stands for such containers.
-
-    Args:
-        program: is changed.
-    """
+def convert_to_plain_containers(program: ExportedProgram) -> None:
+    """Replace such containers in a loaded program's signatures by plain ones, in place."""
     for entry in program.module_call_graph:
         if entry.signature is not None:
-            entry.signature.in_spec = _plain_spec(entry.signature.in_spec)
-            entry.signature.out_spec = _plain_spec(entry.signature.out_spec)
+            entry.signature.in_spec = _to_plain_spec(entry.signature.in_spec)
+            entry.signature.out_spec = _to_plain_spec(entry.signature.out_spec)
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a container's class is one that PyTorch knows nothing of, or is read plainly already."""
+    """Whether PyTorch does not know a container's class, or it is registered as a plain one."""
     known = {node.serialized_type_name for node in pytree.SUPPORTED_SERIALIZED_TYPES.values()}
-    return name in _READ_PLAINLY or name not in known
+    return name in _REGISTERED or name not in known
 
 
 def _types(tree: dict[str, Any]) -> set[str]:
@@ -68,7 +64,7 @@ def _types(tree: dict[str, Any]) -> set[str]:
 
 
 def _fields(context: Any) -> list[str] | None:
-    """The names of a container's fields: a list, or, for a dataclass, the first of two: the second are those that are None."""
+    """The names of a container's fields. A dataclass has two lists; the second lists the fields that are None."""
     names = json.loads(context) if isinstance(context, str) else context
     if isinstance(names, list) and names and isinstance(names[0], list):
         names = names[0]
@@ -76,11 +72,11 @@ def _fields(context: Any) -> list[str] | None:
     return names if is_named else None
 
 
-def _plain(values: Sequence[Any], names: list[str] | None) -> Any:
+def _to_plain(values: Sequence[Any], names: list[str] | None) -> Any:
     values = list(values)
     fits = names is not None and len(names) == len(values) == len(set(names))
     return dict(zip(names or (), values, strict=True)) if fits else tuple(values)
 
 
-def _plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
+def _to_plain_spec(spec: pytree.TreeSpec) -> pytree.TreeSpec:
     return pytree.tree_structure(pytree.tree_unflatten(range(spec.num_leaves), spec))

@@ -1,4 +1,4 @@
-"""Expressions in a .pt2 file, which PyTorch evaluates as Python: held to plain arithmetic of a size that can be computed."""
+"""Check expressions in a .pt2 file, which PyTorch evaluates as Python: only plain arithmetic of limited size is allowed."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ _SYMBOL = re.compile(r"[a-z]{1,4}\d+", re.ASCII)  # s0, u1, zuf0
 _NUMBER = re.compile(r"[+\-]?\d{0,20}\.?\d{0,40}(e[+\-]?\d{1,3})?", re.ASCII)  # for sympy's Float('…'), Integer('…')
 _PATH = re.compile(r"[\w.\-]*", re.ASCII)
 
-# What torch.utils._sympy and sympy print, as functions of the symbols.
+# Functions in the printed form of torch.utils._sympy and sympy expressions.
 _FUNCTIONS = frozenset(
     re.findall(
         r"\w+",
@@ -40,21 +40,21 @@ _NODES = (
 
 MOST_LETTERS, MOST_NODES, MOST_DEPTH = 10_000, 2_000, 100
 MOST_BITS = 1024
-"""Of any number on the way. Extents have 64, and products of a few of them."""
+"""Of any intermediate number. Sizes have 64, and their products a multiple of it."""
 
 MOST_POWER = 16
 SYMBOL_BITS = 64
 
 
 class NotPlainError(Exception):
-    """A text that is more than plain arithmetic."""
+    """An expression is not plain arithmetic."""
 
 
 def check_expression(text: Any) -> None:
     """Allow ``2*s0`` and ``Mul(Integer(2), Symbol('s0', positive=True, integer=True))``.
 
     Raises:
-        NotPlainError: it is something else, or its numbers would be huge.
+        NotPlainError: the text is of another form, or its numbers are too large.
     """
     tree = _parse(text)
     for node in ast.walk(tree):
@@ -78,7 +78,7 @@ def check_guard(text: Any) -> None:
     """Allow ``L['x'].size()[0] == 1 + L['ids'].size()[0]`` and the like.
 
     Raises:
-        NotPlainError: it is something else, or its numbers would be huge.
+        NotPlainError: the text is of another form, or its numbers are too large.
     """
     tree = _parse(text)
     for node in ast.walk(tree):
@@ -100,7 +100,7 @@ def check_guard(text: Any) -> None:
 
 
 def _parse(text: Any) -> ast.Expression:
-    # A comment or a line break would end the statement that the text is pasted into.
+    # A comment or a line break would end the statement in generated code.
     if not isinstance(text, str) or len(text) > MOST_LETTERS or any(mark in text for mark in "#\n\r"):
         raise NotPlainError
     try:
@@ -113,7 +113,7 @@ def _parse(text: Any) -> ast.Expression:
 
 
 def _bits(node: ast.AST, depth: int) -> int:
-    """An upper bound of the length of every number that arises, where symbols stand for 64 bits."""
+    """An upper bound of the bits of every intermediate number, with 64 bits for a symbol."""
     if depth > MOST_DEPTH:
         raise NotPlainError
     below = [_bits(child, depth + 1) for child in _operands(node)]
@@ -152,7 +152,7 @@ def _name(node: ast.Call) -> str:
 
 
 def _power(node: ast.AST) -> int:
-    """The exponent, at least 1, which has to be a small number as it stands."""
+    """The exponent, at least 1; it must be a small literal number."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
     if isinstance(node, ast.Call) and _name(node) in ("Integer", "Float", "ToFloat") and len(node.args) == 1:

@@ -1,8 +1,8 @@
-"""Tell a .pt2 archive that only holds tensors and a graph from one that runs code when it is loaded.
+"""Check that a .pt2 archive contains only tensors and a graph, so that loading it runs no code.
 
 ``torch.export.load`` trusts its file: it unpickles members, evaluates strings as Python (symbolic expressions,
-guards), pastes names into generated source, and looks operators up by dotted path below ``torch``. Each of these
-is held here against the few forms that ``torch.export.save`` writes for ordinary models; everything else is refused.
+guards), inserts names into generated source, and resolves operators by dotted paths in ``torch``. Only the forms that
+``torch.export.save`` writes for ordinary models are accepted.
 """
 
 import json
@@ -33,7 +33,7 @@ _PYTHON = (
 _CONTROL = re.compile(f"({_HIGHER_ORDER}|{_PYTHON})", re.ASCII)
 OPERATORS = Path(__file__).with_name("operators.txt")
 
-_BY_NAME = frozenset(
+_KEYED_BY_MODEL = frozenset(
     (
         "tensor_values",
         "sym_int_values",
@@ -54,16 +54,16 @@ _CONTAINERS = frozenset(("builtins.tuple", "builtins.list", "builtins.dict", "co
 
 
 MOST_INTEGER = 2**63
-"""Extents, offsets and sizes are 64-bit numbers in PyTorch."""
+"""Sizes and offsets are 64-bit integers in PyTorch."""
 
 
 class UnsafeError(Exception):
-    """Something in the archive that a plain exported program does not need. The text names it."""
+    """The archive contains an element that an ordinary exported program does not have. The message names it."""
 
 
 @cache
 def operators() -> frozenset[str]:
-    """The operators that a file may call, as it spells them: ``torch.ops.aten.add.Tensor``."""
+    """The operators that a file may call, in its spelling: ``torch.ops.aten.add.Tensor``."""
     lines = (line.split() for line in OPERATORS.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     return frozenset(f"torch.ops.{name}.{overload}" for name, *overloads in lines for overload in overloads)
 
@@ -111,25 +111,25 @@ def _check_entry(key: str, value: Any) -> None:
     elif key == "forward_arg_names":
         for name in value or ():
             _match(_IDENTIFIER, name, "an argument's name")
-    elif key in _BY_NAME:
+    elif key in _KEYED_BY_MODEL:
         for name in value:
             if key == "range_constraints":
                 _check_expression(name)
             else:
                 _match(_PATH if key == "config" else _IDENTIFIER, name, "a name")
         if key == "custom_obj_values" and value:
-            raise UnsafeError("it holds custom objects")
+            raise UnsafeError("it contains custom objects")
         if key == "treespec_namedtuple_fields" and value:
             raise UnsafeError("its inputs or outputs are named tuples")
     elif key in ("as_custom_obj", "custom_obj", "token"):
-        raise UnsafeError("it holds custom objects")
+        raise UnsafeError("it contains custom objects")
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
     """Every field with its non-null value, at any depth.
 
-    Dictionaries keyed by the model's own names are yielded whole; below them, the names are not taken for fields (an
-    argument may be called ``target``).
+    Dictionaries with the model's own names as keys are yielded once; their keys are not treated as fields, because an
+    argument may be called ``target``.
     """
     if isinstance(value, dict):
         for key, below in value.items():
@@ -137,7 +137,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
                 continue
             _check_number(below)
             yield key, below
-            yield from _items(list(below.values()) if key in _BY_NAME and isinstance(below, dict) else below)
+            yield from _items(list(below.values()) if key in _KEYED_BY_MODEL and isinstance(below, dict) else below)
     elif isinstance(value, list):
         for below in value:
             _check_number(below)
@@ -146,7 +146,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _check_number(value: Any) -> None:
     if isinstance(value, int) and not -MOST_INTEGER <= value < MOST_INTEGER:
-        raise UnsafeError("it holds a number of more than 64 bits")
+        raise UnsafeError("it contains a number of more than 64 bits")
 
 
 def _json(text: bytes) -> Any:
@@ -171,7 +171,7 @@ def _check_guard(text: Any) -> None:
 
 
 def _check_containers(text: str) -> None:
-    """A tree of containers as JSON; dictionary keys end up in generated source."""
+    """Check a container tree in JSON, because PyTorch inserts its keys into generated source."""
     for key, value in _items(json.loads(text)):
         if key == "type" and not _is_container(value):
             raise UnsafeError(f"its inputs or outputs are in containers of type {_short(value)}")
@@ -183,11 +183,11 @@ def _check_containers(text: str) -> None:
                 if isinstance(name, str):
                     _match(_PATH, name, "a key")
                 elif name is not None and not isinstance(name, int):
-                    raise UnsafeError("its inputs or outputs are in containers with keys other than words")
+                    raise UnsafeError("its inputs or outputs are in containers with keys that are not words")
 
 
 def _is_container(name: Any) -> bool:
-    """Whether containers of a type are read as plain ones."""
+    """Whether a container type is plain, or is read as a plain one."""
     return name in _CONTAINERS or (
         isinstance(name, str) and bool(_PATH.fullmatch(name)) and containers.is_foreign(name)
     )

@@ -1,4 +1,4 @@
-"""Which PyTorch wrote a ``.pt2`` file: what another version cannot load is told by it."""
+"""Determine the version of PyTorch that wrote a ``.pt2`` file, for errors about other versions."""
 
 import json
 import re
@@ -10,14 +10,14 @@ import torch
 _MOST_BYTES = 1 << 28
 
 
-def other_writer(source: Path) -> str | None:
-    """The version of PyTorch that wrote a file, if it is another than the one installed by its first two numbers.
+def foreign_torch_version(source: Path) -> str | None:
+    """The version of PyTorch that wrote a file, if its first two numbers differ from the installed version.
 
     Args:
-        source: an archive whose members are sound.
+        source: an archive without damage.
 
     Returns:
-        ``2.20.0``; None where it is this version, or nothing says which.
+        For example ``2.20.0``; None if the versions agree or the file has none.
     """
     with zipfile.ZipFile(source) as archive:
         program = next((name for name in archive.namelist() if name.endswith("models/model.json")), None)
@@ -32,8 +32,8 @@ def other_writer(source: Path) -> str | None:
     return None if _generation(version) == _generation(str(torch.__version__)) else version
 
 
-def export_again() -> str:
-    """What to do about a file of another version."""
+def export_again_remedy() -> str:
+    """The remedy for a file of another version."""
     release = str(torch.__version__).partition("+")[0]
     return f"export the model again with PyTorch {release}, torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 

@@ -1,1 +1,1 @@
-"""Complex numbers, of which TVM has no types."""
+"""Complex numbers, for which TVM has no types."""

@@ -1,7 +1,7 @@
-"""Complex values as pairs of real ones, and Fourier transforms of fixed length as matmuls: TVM has no complex types.
+"""Replace complex values by pairs of real ones, and Fourier transforms of fixed length by matmuls: TVM has no complex types.
 
-Every operator that gives or takes complex tensors is replaced in the program's graph. What depends on parameters alone (rotations of
-position embeddings, filters) is computed by PyTorch.
+All operators with complex operands or results are replaced. PyTorch computes values that depend on parameters only, as
+rotations of position embeddings and filters.
 """
 
 import math
@@ -20,7 +20,7 @@ from tvmake.frontend.lowering.complex_arithmetic import ComplexArithmetic, Pair
 from tvmake.frontend.lowering.fourier import MAX_LENGTH, FourierStep, Kind, fourier_steps
 from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.one_thread import one_thread
-from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
+from tvmake.frontend.torch.constants import add_constant, constant_values, evaluate, input_dependent_nodes
 from tvmake.frontend.torch.operators.complex import complex_functions
 
 aten = torch.ops.aten
@@ -33,7 +33,7 @@ REAL_OPERATORS = {
     "multiply": aten.mul.Tensor, "negate": aten.neg.default, "select": aten.where.self, "sqrt": aten.sqrt.default,
     "subtract": aten.sub.Tensor,
 }  # fmt: skip
-"""By their names in complex arithmetic; the second operand of ``less`` and ``max`` is a number."""
+"""Operators by their names in complex arithmetic. The second operand of ``less`` and ``max`` is a number."""
 
 PARTWISE = {
     "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "slice", "select", "expand", "clone", "alias",
@@ -41,7 +41,7 @@ PARTWISE = {
     "repeat", "unfold", "split", "split_with_sizes", "unbind", "getitem", "constant_pad_nd", "where", "diagonal", "tril", "triu",
     "slice_scatter", "select_scatter", "index_put", "copy",
 }  # fmt: skip
-"""Operators that treat the two parts alike, each by itself."""
+"""Operators that apply to the two parts separately."""
 
 
 def replace_complex_numbers(where: str, program: ExportedProgram) -> None:
@@ -53,41 +53,41 @@ def replace_complex_numbers(where: str, program: ExportedProgram) -> None:
     if not any(_is_complex(node) for node in program.graph.nodes):
         return
     writer = ComplexGraphWriter(program, where)
-    values, dependent = given_values(program), input_dependent(program)
+    values, dependent = constant_values(program), input_dependent_nodes(program)
     missing: Counter[str] = Counter()
     for node in list(program.graph.nodes):
         is_complex = _is_complex(node)
-        if node.op == "output" or not (is_complex or any(one in writer.pairs for one in node.all_input_nodes)):
+        if node.op == "output" or not (is_complex or any(operand in writer.pairs for operand in node.all_input_nodes)):
             continue
         if node not in dependent:
             if is_complex and isinstance(node.meta["val"], Tensor):
                 with torch.no_grad(), one_thread():
-                    value = computed(node, values)
+                    value = evaluate(node, values)
                 writer.pairs[node] = Pair(writer.constant(value.real), writer.constant(value.imag))
             elif isinstance(node.meta["val"], Tensor):
                 with torch.no_grad(), one_thread(), program.graph.inserting_before(node):
-                    value = computed(node, values)
-                    known = writer(aten.clone.default, writer.constant(value))
-                    values[known] = value  # which further constants may be computed of
-                    node.replace_all_uses_with(known)
+                    value = evaluate(node, values)
+                    folded = writer(aten.clone.default, writer.constant(value))
+                    values[folded] = value  # further constants may depend on it
+                    node.replace_all_uses_with(folded)
             continue
-        if any(_is_complex(one) and one not in writer.pairs for one in node.all_input_nodes):
-            continue  # what comes of a missing one
+        if any(_is_complex(operand) and operand not in writer.pairs for operand in node.all_input_nodes):
+            continue  # depends on an unsupported operator
         with program.graph.inserting_before(node):
-            found = writer.replaced(node)
-        if found is None:
+            replacement = writer.replacement(node)
+        if replacement is None:
             missing[str(node.target)] += 1
-        elif isinstance(found, tuple):
-            writer.pairs[node] = Pair(*found)
+        elif isinstance(replacement, tuple):
+            writer.pairs[node] = Pair(*replacement)
         else:
-            node.replace_all_uses_with(found)
+            node.replace_all_uses_with(replacement)
     if missing:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
         raise InputError(where, f"computes with complex numbers in {listing}", "write those parts with real numbers")
-    _erase(program, set(writer.pairs))
+    _erase_unused(program, set(writer.pairs))
 
 
-def _erase(program: ExportedProgram, replaced: set[fx.Node]) -> None:
+def _erase_unused(program: ExportedProgram, replaced: set[fx.Node]) -> None:
     unused = set()
     for node in reversed(program.graph.nodes):
         if node.users or node.op == "output":
@@ -100,7 +100,7 @@ def _erase(program: ExportedProgram, replaced: set[fx.Node]) -> None:
     specs = program.graph_signature.input_specs
     for spec in specs:
         if spec.arg.name in unused:
-            program.constants.pop(spec.target, None)  # TVM's importer takes one without a place for that before it
+            program.constants.pop(spec.target, None)  # TVM's importer mistakes an unused one for another
     specs[:] = [spec for spec in specs if spec.arg.name not in unused]
     program.graph_module.recompile()
 
@@ -111,7 +111,7 @@ def _is_complex(node: fx.Node) -> bool:
 
 
 class ComplexGraphWriter(ComplexArithmetic):
-    """Writes nodes where the graph is being changed, with the fake tensors that represent their values."""
+    """Adds nodes to the graph, with the fake tensors of their values."""
 
     def __init__(self, program: ExportedProgram, where: str):
         self.program = program
@@ -128,11 +128,11 @@ class ComplexGraphWriter(ComplexArithmetic):
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         node = self.program.graph.call_function(target, args, kwargs)
         with self.fake:
-            node.meta["val"] = target(*fx.node.map_arg(args, lambda one: one.meta["val"]), **kwargs)
+            node.meta["val"] = target(*fx.node.map_arg(args, lambda operand: operand.meta["val"]), **kwargs)
         return node
 
     def write(self, operator: str, *operands: Any) -> fx.Node:
-        """A node of an operator on real values."""
+        """Add a node of an operator on real values."""
         return self(REAL_OPERATORS[operator], *operands)
 
     def constant(self, value: Tensor) -> fx.Node:
@@ -144,8 +144,8 @@ class ComplexGraphWriter(ComplexArithmetic):
     def parts(self, operand: Any) -> Pair | None:
         return self.pairs.get(operand) if isinstance(operand, fx.Node) else None
 
-    def replaced(self, node: fx.Node) -> Value | None:
-        """What stands for a node's value; None where nothing does."""
+    def replacement(self, node: fx.Node) -> Value | None:
+        """The replacement of a node's value; None if the operator is not supported."""
         target = node.target
         name = getattr(getattr(target, "overloadpacket", target), "__name__", "").partition(".")[0]
         if name in RULES:
@@ -155,19 +155,19 @@ class ComplexGraphWriter(ComplexArithmetic):
         halves = []
         for half in (0, 1):
 
-            def part(one: fx.Node, half: int = half) -> fx.Node:
-                pair = self.parts(one)
+            def part(operand: fx.Node, half: int = half) -> fx.Node:
+                pair = self.parts(operand)
                 if pair is not None:
                     return pair[half]
-                is_value = isinstance(one.meta["val"], Tensor) and one.meta["val"].is_floating_point()
-                return self(aten.zeros_like.default, one) if is_value and half else one
+                is_value = isinstance(operand.meta["val"], Tensor) and operand.meta["val"].is_floating_point()
+                return self(aten.zeros_like.default, operand) if is_value and half else operand
 
             args, kwargs = fx.node.map_arg((node.args, node.kwargs), part)
             halves.append(self(target, *args, **kwargs))
         return halves[0], halves[1]
 
-    def times(self, left: Any, right: Any) -> Value:
-        """A product; of a pair and a real number by parts."""
+    def product(self, left: Any, right: Any) -> Value:
+        """The product of two values, each real or complex."""
         first, second = self._pair_or_real(left), self._pair_or_real(right)
         if not isinstance(first, tuple):
             first, second = second, first
@@ -181,8 +181,8 @@ class ComplexGraphWriter(ComplexArithmetic):
             return (operand.real, operand.imag)
         return self.parts(operand) or operand
 
-    def matrix_product(self, node: fx.Node) -> Value:
-        left, right = (self.parts(one) for one in node.args[:2])
+    def matmul(self, node: fx.Node) -> Value:
+        left, right = (self.parts(operand) for operand in node.args[:2])
         if left and right:
             return self.bilinear(lambda first, second: self(node.target, first, second), left, right)
         if left:
@@ -191,10 +191,10 @@ class ComplexGraphWriter(ComplexArithmetic):
         return self(node.target, node.args[0], right[0]), self(node.target, node.args[0], right[1])
 
     def sum(self, node: fx.Node) -> Value:
-        left, right = (self._pair_or_real(one) for one in node.args[:2])
+        left, right = (self._pair_or_real(operand) for operand in node.args[:2])
         alpha = node.kwargs.get("alpha", 1)
         if alpha != 1:
-            scaled = [self(aten.mul.Tensor, one, alpha) for one in (right if isinstance(right, tuple) else (right,))]
+            scaled = [self(aten.mul.Tensor, part, alpha) for part in (right if isinstance(right, tuple) else (right,))]
             right = (scaled[0], scaled[1]) if len(scaled) == 2 else scaled[0]
         if isinstance(left, tuple) and isinstance(right, tuple):
             return self(node.target, left[0], right[0]), self(node.target, left[1], right[1])
@@ -212,7 +212,7 @@ class ComplexGraphWriter(ComplexArithmetic):
         return Pair(self(aten.div.Tensor, pair[0], squared), imaginary)
 
     def quotient(self, node: fx.Node) -> Value:
-        left, right = (self._pair_or_real(one) for one in node.args[:2])
+        left, right = (self._pair_or_real(operand) for operand in node.args[:2])
         if not isinstance(right, tuple):
             return self(aten.div.Tensor, left[0], right), self(aten.div.Tensor, left[1], right)
         inverse = self.inverse(right)
@@ -221,7 +221,7 @@ class ComplexGraphWriter(ComplexArithmetic):
         return self.multiply(Pair(*left), inverse)
 
     def transform(self, value: Value, axes: Sequence[int], normalization: int, kind: Kind, size: int = 0) -> Value:
-        """A Fourier transform along axes; ``size`` is the length of a real result along the last one."""
+        """A Fourier transform along axes; ``size`` is the length of a real result along the last axis."""
         first = value[0] if isinstance(value, tuple) else value
         rank = first.meta["val"].dim()
         axes = [axis % rank for axis in axes]
@@ -229,10 +229,10 @@ class ComplexGraphWriter(ComplexArithmetic):
         lengths = [size if kind == "from_half" and axis == axes[-1] else extents[axis] for axis in axes]
         for length in lengths:
             if not isinstance(length, int):
-                raise InputError(self.where, "a Fourier transform of open length", "give the inputs fixed shapes")
+                raise InputError(self.where, "a Fourier transform of dynamic length", "give the inputs fixed shapes")
             if length > MAX_LENGTH:
-                problem = f"a Fourier transform of {length} elements; up to {MAX_LENGTH} are imported"
-                raise InputError(self.where, problem, "transform shorter frames, or leave it out of the network")
+                problem = f"a Fourier transform of {length} elements; up to {MAX_LENGTH} are supported"
+                raise InputError(self.where, problem, "transform shorter frames, or remove it from the network")
         count = math.prod(lengths)
         scale = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[normalization]
         for step in fourier_steps(kind, axes, lengths, lambda number, _: scale if number == 0 else 1.0):
@@ -244,10 +244,10 @@ class ComplexGraphWriter(ComplexArithmetic):
 
     def _matmul_along(self, data: fx.Node, axis: int, matrix: fx.Node) -> fx.Node:
         rank = data.meta["val"].dim()
-        order = [at for at in range(rank) if at != axis] + [axis]
-        moved = self(aten.permute.default, data, order) if axis != rank - 1 else data
-        found = self(aten.matmul.default, moved, matrix)
-        return self(aten.permute.default, found, [order.index(at) for at in range(rank)]) if axis != rank - 1 else found
+        order = [index for index in range(rank) if index != axis] + [axis]
+        is_last = axis == rank - 1
+        result = self(aten.matmul.default, data if is_last else self(aten.permute.default, data, order), matrix)
+        return result if is_last else self(aten.permute.default, result, [order.index(index) for index in range(rank)])
 
     def _transform_along(self, value: Value, step: FourierStep) -> Pair:
         first = value[0] if isinstance(value, tuple) else value
@@ -297,7 +297,7 @@ def _angle(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
 
 
 def _as_real(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
-    return write(aten.cat.default, [write(aten.unsqueeze.default, one, -1) for one in write.pairs[node.args[0]]], -1)
+    return write(aten.cat.default, [write(aten.unsqueeze.default, part, -1) for part in write.pairs[node.args[0]]], -1)
 
 
 def _as_complex(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
@@ -305,19 +305,19 @@ def _as_complex(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
 
 
 def _polar(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
-    size, angle = node.args
-    turned = write(aten.cos.default, angle), write(aten.sin.default, angle)
-    return write(aten.mul.Tensor, size, turned[0]), write(aten.mul.Tensor, size, turned[1])
+    magnitude, angle = node.args
+    unit = write(aten.cos.default, angle), write(aten.sin.default, angle)
+    return write(aten.mul.Tensor, magnitude, unit[0]), write(aten.mul.Tensor, magnitude, unit[1])
 
 
 def _exponential(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     real, imaginary = write.pairs[node.args[0]]
-    size = write(aten.exp.default, real)
-    turned = write(aten.cos.default, imaginary), write(aten.sin.default, imaginary)
-    return write(aten.mul.Tensor, size, turned[0]), write(aten.mul.Tensor, size, turned[1])
+    magnitude = write(aten.exp.default, real)
+    unit = write(aten.cos.default, imaginary), write(aten.sin.default, imaginary)
+    return write(aten.mul.Tensor, magnitude, unit[0]), write(aten.mul.Tensor, magnitude, unit[1])
 
 
-def _copied(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
+def _convert_dtype(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     pair = write.parts(node.args[0])
     if not _is_complex(node) or pair:
         return pair if _is_complex(node) else None
@@ -326,7 +326,7 @@ def _copied(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     return real, write(aten.zeros_like.default, real)
 
 
-def _filled(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
+def _fill(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
     like, number = node.args[:2]
     if not _is_complex(node):
         return write(node.target, write.pairs[like][0], number, **node.kwargs)
@@ -337,7 +337,7 @@ def _filled(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
 
 
 def _power(write: ComplexGraphWriter, node: fx.Node) -> Value | None:
-    return write.times(node.args[0], node.args[0]) if node.args[1] == 2 else None
+    return write.product(node.args[0], node.args[0]) if node.args[1] == 2 else None
 
 
 RULES: Mapping[str, Rule] = merge_tables(
@@ -358,17 +358,17 @@ RULES: Mapping[str, Rule] = merge_tables(
         "imag": lambda write, node: write.pairs[node.args[0]][1],
         "polar": _polar,
         "exp": _exponential,
-        "_to_copy": _copied,
-        "full_like": _filled,
+        "_to_copy": _convert_dtype,
+        "full_like": _fill,
         "pow": _power,
-        "mul": lambda write, node: write.times(*node.args[:2]),
+        "mul": lambda write, node: write.product(*node.args[:2]),
         "add": lambda write, node: write.sum(node),
         "sub": lambda write, node: write.sum(node),
         "reciprocal": lambda write, node: write.inverse(write.pairs[node.args[0]]),
         "div": lambda write, node: write.quotient(node),
-        "mm": lambda write, node: write.matrix_product(node),
-        "bmm": lambda write, node: write.matrix_product(node),
-        "matmul": lambda write, node: write.matrix_product(node),
+        "mm": lambda write, node: write.matmul(node),
+        "bmm": lambda write, node: write.matmul(node),
+        "matmul": lambda write, node: write.matmul(node),
     },
 )
-"""By the operator's name: what stands for its value."""
+"""Functions that return the replacement of an operator's value, by its name."""

@@ -1,1 +1,1 @@
-"""Indexing: reads and writes at positions that tensors hold."""
+"""Reads and writes at indices in tensors."""

@@ -1,1 +1,1 @@
-"""Elements that a mask selects: their number depends on the data, the results computed here do not."""
+"""Replace selections by masks, whose shapes depend on the data, by operators of fixed shape."""

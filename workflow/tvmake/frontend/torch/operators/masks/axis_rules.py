@@ -1,4 +1,4 @@
-"""How operators treat an axis of selected elements: element-wise, or with a reduction and its neutral element."""
+"""Rules for operators on an axis of selected elements: element-wise, or with a reduction and its neutral element."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ aten = torch.ops.aten
 
 VIEWS = frozenset({aten.view.default, aten.reshape.default, aten._unsafe_view.default})
 
-WITH_EXTENTS = VIEWS | {aten.expand.default, aten.full.default}
-"""They take extents as arguments."""
+WITH_SIZES = VIEWS | {aten.expand.default, aten.full.default}
+"""Operators with sizes as arguments."""
 
-_BY_ELEMENT = VIEWS | {
+_ELEMENTWISE = VIEWS | {
     aten.expand.default, aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.permute.default,
     aten.transpose.int, aten.t.default, aten.clone.default, aten.alias.default, aten.detach.default, aten._to_copy.default,
     aten.full_like.default, aten.zeros_like.default, aten.ones_like.default, aten.constant_pad_nd.default,
@@ -35,16 +35,16 @@ _AXES: dict[Any, tuple[int, Any]] = {
     aten.topk.default: (2, -1),
     aten.split_with_sizes.default: (2, 0),
 }  # fmt: skip
-"""Where an operator has the axes that it works along, and those that it has otherwise."""
+"""The position of an operator's axes among its arguments, and their default."""
 
-_OF_ALL_AXES = frozenset(
+_ALL_AXES = frozenset(
     {aten.sum.default, aten.mean.default, aten.max.default, aten.min.default, aten.any.default, aten.all.default, aten.prod.default}
 )  # fmt: skip
 
 MEANS = frozenset({aten.mean.dim, aten.mean.default})
 
-ALONG = frozenset({aten._softmax.default, aten._log_softmax.default, aten.cumsum.default})
-"""They keep the axis that they work along."""
+CUMULATIVE = frozenset({aten._softmax.default, aten._log_softmax.default, aten.cumsum.default})
+"""Operators that combine elements along an axis and keep it."""
 
 NEUTRAL: dict[Any, float] = {
     **dict.fromkeys(
@@ -59,9 +59,9 @@ NEUTRAL: dict[Any, float] = {
     ),
     **dict.fromkeys((aten.amin.default, aten.min.default, aten.min.dim), float("inf")),
 }  # fmt: skip
-"""What changes nothing where elements meet."""
+"""Neutral elements of reductions."""
 
-PRODUCTS = frozenset({aten.mm.default, aten.bmm.default, aten.addmm.default})
+MATMULS = frozenset({aten.mm.default, aten.bmm.default, aten.addmm.default})
 
 LOOKUPS = frozenset({aten.index.Tensor, aten.index_select.default, aten.gather.default, aten.embedding.default})
 
@@ -74,37 +74,37 @@ WRITES = frozenset(
 
 
 def axes_of(node: fx.Node, rank: int) -> tuple[int, ...] | None:
-    """The axes of its first argument along which an operator lets elements meet or takes some; None where that is unknown."""
+    """The axes of its first argument along which an operator combines or selects elements; None if unknown."""
     target = node.target
-    if target in _BY_ELEMENT:
+    if target in _ELEMENTWISE:
         if target is aten.constant_pad_nd.default:
             padded = node.args[1]
             return tuple(
-                rank - 1 - place for place in range(len(padded) // 2) if any(padded[2 * place : 2 * place + 2])
+                rank - 1 - index for index in range(len(padded) // 2) if any(padded[2 * index : 2 * index + 2])
             )
         return ()
-    if target in _OF_ALL_AXES:
+    if target in _ALL_AXES:
         return tuple(range(rank))
     if target is aten.native_layer_norm.default:
         return tuple(range(rank - len(node.args[1]), rank))
     if target not in _AXES:
         return None
     if target in (aten.max.dim, aten.min.dim) and any(user.args[1] != 0 for user in node.users):
-        return None  # places among those that are selected
-    place, usual = _AXES[target]
-    axes = node.args[place] if len(node.args) > place else usual
+        return None  # indices into the selected elements
+    position, default = _AXES[target]
+    axes = node.args[position] if len(node.args) > position else default
     if axes is None or axes == []:
         return tuple(range(rank))
     return tuple(axis % rank for axis in (axes if isinstance(axes, list | tuple) else [axes]))
 
 
-def places(node: fx.Node) -> list[fx.Node]:
-    """The arguments that say where an operator reads or writes."""
-    found: Any
+def index_arguments(node: fx.Node) -> list[fx.Node]:
+    """The indices of a lookup or write."""
+    arguments: Any
     if node.target in (aten.index.Tensor, aten.index_put.default):
-        found = node.args[1]
+        arguments = node.args[1]
     elif node.target is aten.embedding.default:
-        found = [node.args[1]]
+        arguments = [node.args[1]]
     else:
-        found = [node.args[2]]
-    return [one for one in found if isinstance(one, fx.Node)]
+        arguments = [node.args[2]]
+    return [index for index in arguments if isinstance(index, fx.Node)]

@@ -1,1 +1,1 @@
-"""Matrices: products, factors, singular values and groups of rows."""
+"""Matmuls, grouped matmuls and linear algebra."""

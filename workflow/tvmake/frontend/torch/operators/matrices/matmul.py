@@ -1,4 +1,4 @@
-"""Matmuls in their own dtype.
+"""Convert matmuls with their own result dtype.
 
 Repair: `torch-matmul-dtype`.
 """
@@ -14,33 +14,33 @@ from tvmake.frontend.torch.program import dtype_name
 from tvm import relax  # isort: skip
 
 
-def _product(node: fx.Node, importer: Any) -> Any:
+def _matmul(node: fx.Node, importer: Any) -> Any:
     if node.meta["val"].dtype is torch.float32:
         return importer.create_convert_map()[node.target.__name__](node)
     left, right = (importer.env[operand] for operand in node.args[:2])
     return importer.block_builder.emit(relax.op.matmul(left, right, out_dtype=dtype_name(node)))
 
 
-def _sum_with_product(node: fx.Node, importer: Any) -> Any:
+def _matmul_add(node: fx.Node, importer: Any) -> Any:
     if node.meta["val"].dtype is torch.float32:
         return importer.create_convert_map()[node.target.__name__](node)
     dtype, op = dtype_name(node), relax.op
     bias, left, right = (importer.env[operand] for operand in node.args[:3])
-    product = op.matmul(left, right, out_dtype=dtype)
+    matmul = op.matmul(left, right, out_dtype=dtype)
     factors = [node.kwargs.get(name, 1) for name in ("alpha", "beta")]
-    product, bias = (
+    matmul, bias = (
         term if factor == 1 else op.multiply(term, relax.const(factor, dtype))
-        for term, factor in zip((product, bias), factors, strict=True)
+        for term, factor in zip((matmul, bias), factors, strict=True)
     )
-    return importer.block_builder.emit(product if factors[1] == 0 else op.add(bias, product))
+    return importer.block_builder.emit(matmul if factors[1] == 0 else op.add(bias, matmul))
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
-    "mm.default": _product,
-    "_int_mm.default": _product,
-    "bmm.default": _product,
-    "matmul.default": _product,
-    "addmm.default": _sum_with_product,
-    "baddbmm.default": _sum_with_product,
+    "mm.default": _matmul,
+    "_int_mm.default": _matmul,
+    "bmm.default": _matmul,
+    "matmul.default": _matmul,
+    "addmm.default": _matmul_add,
+    "baddbmm.default": _matmul_add,
 }
-"""By the operator's name."""
+"""Converters by the operator's name."""

@@ -1,1 +1,1 @@
-"""Operators on spatial dimensions: pooling, resizing, sampling."""
+"""Pooling, resizing and grid sampling."""

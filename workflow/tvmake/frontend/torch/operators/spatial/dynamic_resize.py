@@ -1,4 +1,4 @@
-"""Resize of dynamic dimensions: coordinates are computed at run time, in float32 as by PyTorch's kernels for CPUs (``UpSample.h``)."""
+"""Convert resizes of dynamic dimensions. Coordinates are computed at run time in float32, as in PyTorch's CPU kernels (``UpSample.h``)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,12 +18,12 @@ CUBIC = resize.cubic(-0.75)
 
 
 def _stride(axis: ResizedAxis) -> Any:
-    """The distance between two outputs in elements, float32."""
+    """The distance between two outputs in input elements, float32."""
     return single(1 / axis.scale) if axis.scale else single(axis.extent) / single(axis.size)
 
 
 def is_dynamic_resize(node: fx.Node) -> bool:
-    """Whether what a node resizes, or its result, has a dynamic dimension beside batch and channels."""
+    """Whether a node's input or result has a dynamic dimension other than batch and channels."""
     shapes = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
     return any(isinstance(extent, torch.SymInt) for shape in shapes for extent in shape)
 
@@ -31,11 +31,11 @@ def is_dynamic_resize(node: fx.Node) -> bool:
 def _axes(node: fx.Node, importer: Any) -> Iterator[ResizedAxis]:
     shape = list(importer.env[node.args[0]].ty.shape)[2:]
     names = [argument.name for argument in node.target._schema.arguments]
-    given = dict(zip(names, node.args, strict=False)) | node.kwargs
-    scales = given.get("scale_factors") or [
-        given.get(name) for name in ("scales_d", "scales_h", "scales_w", "scales") if name in names
+    arguments = dict(zip(names, node.args, strict=False)) | node.kwargs
+    scales = arguments.get("scale_factors") or [
+        arguments.get(name) for name in ("scales_d", "scales_h", "scales_w", "scales") if name in names
     ]
-    sizes = importer._retrieve_args(given.get("output_size")) or [None] * len(shape)
+    sizes = importer._retrieve_args(arguments.get("output_size")) or [None] * len(shape)
     for axis, (extent, size, scale) in enumerate(zip(shape, sizes, scales or [None] * len(shape), strict=True), 2):
         extent = int(extent) if is_known(extent) else extent
         size = scale_extent(extent, scale, "float64") if size is None else simplify_extent(size)
@@ -94,10 +94,10 @@ NEAREST = (
 LINEAR = (aten.upsample_linear1d.vec, aten.upsample_trilinear3d.vec)
 
 DYNAMIC_RESIZES = frozenset({*NEAREST, *LINEAR, aten.upsample_bicubic2d.vec})
-"""Operators that PyTorch would decompose into lookups by dimensions in floating point."""
+"""Operators that PyTorch would decompose into lookups with floating-point arithmetic on dimensions."""
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **{operator.__name__: resize_to_nearest for operator in NEAREST},
     **{operator.__name__: interpolate for operator in LINEAR},
 }
-"""By the operator's name; they serve fixed dimensions too, in programs that have others."""
+"""Converters by the operator's name. They also support fixed dimensions, in programs with dynamic ones."""

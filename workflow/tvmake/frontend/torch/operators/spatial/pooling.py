@@ -1,4 +1,4 @@
-"""Pooling that TVM's importer gets wrong or lacks: averages over another number than that of their elements, adaptive maxima.
+"""Convert pooling that TVM's importer gets wrong or lacks: averages with another divisor, adaptive maxima.
 
 Repair: `torch-pooling`.
 """
@@ -16,43 +16,44 @@ from tvmake.frontend.torch.program import dtype_name
 from tvm import relax, topi  # isort: skip
 
 
-STRIDE = 2
-"""Its position among a pooling's arguments, after the window's extents."""
+STRIDE_POSITION = 2
+"""Position of the stride among a pooling's arguments, after the kernel size."""
 
 
-def _strided(name: str) -> Callable[[fx.Node, Any], Any]:
-    """TVM's pooling, with the strides spelt out that PyTorch leaves empty: those of the windows."""
+def _with_default_stride(name: str) -> Callable[[fx.Node, Any], Any]:
+    """Use TVM's converter, with the kernel size for an empty stride."""
 
     def convert(node: fx.Node, importer: Any) -> Any:
-        if len(node.args) > STRIDE and not node.args[STRIDE]:
-            node.update_arg(STRIDE, node.args[STRIDE - 1])
+        if len(node.args) > STRIDE_POSITION and not node.args[STRIDE_POSITION]:
+            node.update_arg(STRIDE_POSITION, node.args[STRIDE_POSITION - 1])
         return importer.create_convert_map()[name](node)
 
     return convert
 
 
 def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
-    """Sums divided by ``divisor_override``: the averages over all places, times how many are summed up."""
+    """Support ``divisor_override``: multiply averages over whole pooling windows by their size, and divide."""
 
     def convert(node: fx.Node, importer: Any) -> Any:
         names = [argument.name for argument in node.target._schema.arguments]
-        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        divisor = given.get("divisor_override")
+        arguments = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        divisor = arguments.get("divisor_override")
         if divisor is None:
-            return _strided(name)(node, importer)
-        kernel, padding = sizes_per_axis(given["kernel_size"], axes), sizes_per_axis(given.get("padding", 0), axes)
-        strides = sizes_per_axis(given["stride"], axes) if given.get("stride") else kernel
+            return _with_default_stride(name)(node, importer)
+        kernel = sizes_per_axis(arguments["kernel_size"], axes)
+        padding = sizes_per_axis(arguments.get("padding", 0), axes)
+        strides = sizes_per_axis(arguments["stride"], axes) if arguments.get("stride") else kernel
         results = node.meta["val"].shape[-axes:]
         sizes = node.args[0].meta["val"].shape[-axes:]
         if any(isinstance(size, torch.SymInt) for size in sizes):
-            if given.get("ceil_mode"):
+            if arguments.get("ceil_mode"):
                 raise NotImplementedError("pooling with ceil_mode and divisor_override needs fixed dimensions")
             ends = padding
         else:
-            # Zeros up to the end of the last window: every window is whole then.
+            # Zeros up to the end of the last pooling window, so that all windows are whole.
             ends = [
-                max(0, (int(result) - 1) * step + window - int(size) - before)
-                for result, step, window, size, before in zip(results, strides, kernel, sizes, padding, strict=True)
+                max(0, (int(result) - 1) * stride + width - int(size) - before)
+                for result, stride, width, size, before in zip(results, strides, kernel, sizes, padding, strict=True)
             ]
         data = importer.env[node.args[0]]
         missing = axes + 2 - len(data.ty.shape)
@@ -63,14 +64,14 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
         pool = relax.op.nn.avg_pool2d if axes == 2 else relax.op.nn.avg_pool3d
         averages = emit(pool(padded, kernel, strides, count_include_pad=True))
         dtype = dtype_name(node)
-        made = emit(relax.op.multiply(averages, relax.const(math.prod(kernel) / divisor, dtype)))
-        return emit(relax.op.squeeze(made, list(range(missing)))) if missing else made
+        scaled = emit(relax.op.multiply(averages, relax.const(math.prod(kernel) / divisor, dtype)))
+        return emit(relax.op.squeeze(scaled, list(range(missing)))) if missing else scaled
 
     return convert
 
 
 def _adaptive_maxima(node: fx.Node, importer: Any) -> Any:
-    """The maxima alone, axis by axis."""
+    """The maxima without indices, axis by axis."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
     rank = len(data.ty.shape)
     if any(isinstance(extent, torch.SymInt) for extent in node.args[0].meta["val"].shape[rank - len(node.args[1]) :]):
@@ -88,7 +89,7 @@ def _adaptive_maxima(node: fx.Node, importer: Any) -> Any:
 
 
 def _adaptive_average(node: fx.Node, importer: Any) -> Any:
-    """Means over axes of which one element is left; those that keep a dynamic length are none."""
+    """Means over axes that become one element. Axes that keep their dynamic size are unchanged."""
     sizes = node.args[0].meta["val"].shape[-len(node.args[1]) :]
     if not any(isinstance(size, fx.Node) for size in node.args[1]):
         return importer.create_convert_map()["adaptive_avg_pool2d.default"](node)
@@ -109,7 +110,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "adaptive_max_pool2d.default": _adaptive_maxima,
     "adaptive_max_pool3d.default": _adaptive_maxima,
     **{
-        name: _strided(name)
+        name: _with_default_stride(name)
         for name in (
             "avg_pool1d.default",
             "max_pool1d.default",
@@ -120,4 +121,4 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
         )
     },
 }
-"""By the operator's name."""
+"""Converters by the operator's name."""
