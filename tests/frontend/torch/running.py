@@ -1,4 +1,4 @@
-"""Networks of one function, and what was imported, run on the CPU."""
+"""Networks of one function, and runs of imported networks on the CPU."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -35,35 +35,35 @@ class Of(nn.Module):
 
 
 def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:
-    """The outputs of an imported network, whose parameters follow its inputs."""
+    """Run an imported network on inputs."""
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
     names = [str(parameter.name) for parameter in imported.module["main"].params[len(inputs) :]]
     arguments = [*map(tvm.runtime.tensor, inputs), *(imported.params[name] for name in names)]
     result: Any = machine["main"](*arguments)
-    return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
+    return [output.numpy() for output in ([result] if hasattr(result, "numpy") else result)]
 
 
-class _Together(nn.Module):
-    """Networks of the same inputs, as one network with the outputs of all."""
+class _Combined(nn.Module):
+    """Several networks as one network with the same inputs and all outputs."""
 
     def __init__(self, networks: Iterable[nn.Module]):
         super().__init__()
         self.networks = nn.ModuleList(networks)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        return tuple(one for network in self.networks for one in _flat(network(*inputs)))
+        return tuple(output for network in self.networks for output in _flat(network(*inputs)))
 
 
 class Cases:
-    """Networks of the same inputs that are imported and compiled together, when the first of them is asked for.
+    """Networks with the same inputs that are imported and compiled together, on the first request.
 
-    PyTorch goes through all its operators for each program that it decomposes, which takes longer than all else that a
-    network of one operator needs. Where the networks cannot be imported together, halves of them are, down to a single one,
-    which its own test then imports and which says why.
+    PyTorch iterates over all its operators for each program that it decomposes, which takes most of the time of a
+    network of one operator. If the networks cannot be imported together, halves of them are, down to a single one,
+    whose own test then imports it and reports the error.
 
     Args:
         networks: by name; functions or modules.
-        inputs: of each of them.
+        inputs: of each network.
     """
 
     def __init__(self, networks: Mapping[str, Callable[..., Any]], *inputs: Tensor):
@@ -74,30 +74,30 @@ class Cases:
         }
 
     def expected(self, name: str) -> list[np.ndarray]:
-        """What PyTorch computes."""
-        return [one.detach().numpy() for one in _flat(self.networks[name](*self.inputs))]
+        """PyTorch's outputs."""
+        return [output.detach().numpy() for output in _flat(self.networks[name](*self.inputs))]
 
     def outputs(self, name: str) -> list[np.ndarray]:
-        """What the imported network computes."""
-        if name in self._together:
-            return self._together[name]
-        return self._imported(self.networks[name])
+        """The imported network's outputs."""
+        if name in self._combined_outputs:
+            return self._combined_outputs[name]
+        return self._run(self.networks[name])
 
     @cached_property
-    def _together(self) -> dict[str, list[np.ndarray]]:
+    def _combined_outputs(self) -> dict[str, list[np.ndarray]]:
         return self._outputs_of([*self.networks])
 
     def _outputs_of(self, names: list[str]) -> dict[str, list[np.ndarray]]:
         try:
-            found = iter(self._imported(_Together(self.networks[name] for name in names)))
-        except Exception:  # noqa: BLE001  # whatever it is, the test of its network alone reports it
+            results = iter(self._run(_Combined(self.networks[name] for name in names)))
+        except Exception:  # noqa: BLE001  # the test of the single network reports the error
             middle = len(names) // 2
             return self._outputs_of(names[:middle]) | self._outputs_of(names[middle:]) if middle else {}
-        return {name: [next(found) for _ in self.expected(name)] for name in names}
+        return {name: [next(results) for _ in self.expected(name)] for name in names}
 
-    def _imported(self, network: nn.Module) -> list[np.ndarray]:
+    def _run(self, network: nn.Module) -> list[np.ndarray]:
         imported = read(torch.export.export(network, self.inputs), ImportOptions(source="net"))
-        return outputs(imported, *(one.numpy() for one in self.inputs))
+        return outputs(imported, *(value.numpy() for value in self.inputs))
 
 
 def _flat(results: Any) -> list[Tensor]:
@@ -105,7 +105,7 @@ def _flat(results: Any) -> list[Tensor]:
 
 
 def as_built(function: Callable[..., Any], values: Tensor) -> np.ndarray:
-    """What a network of one function gives when it is transformed, fused and scheduled as packages are."""
+    """Transform, fuse and schedule a network of one function as for a package, and run it."""
     imported = read(torch.export.export(Of(function), (values,)), ImportOptions(source="net", trusted=True))
     module, _ = transform(imported.module, imported.params, TransformRequest(precision=PrecisionConfig(base="float32")))
     config = TargetConfig(kind="llvm")
@@ -115,10 +115,10 @@ def as_built(function: Callable[..., Any], values: Tensor) -> np.ndarray:
     return result.numpy()
 
 
-def assert_as_pytorch_has_it(function: Callable[..., Any], matrix: Tensor) -> None:
-    """What is imported of a function of a matrix, by what PyTorch computes: a tensor, or several."""
+def assert_equals_pytorch(function: Callable[..., Any], matrix: Tensor) -> None:
+    """Compare an imported function of a matrix with PyTorch."""
     expected = function(matrix)
     imported = read(torch.export.export(Of(function), (matrix,)), ImportOptions(source="net"))
-    wanted = expected if isinstance(expected, tuple) else [expected]
-    for one, other in zip(outputs(imported, matrix.numpy()), wanted, strict=True):
-        np.testing.assert_allclose(one, other.numpy(), rtol=1e-3, atol=1e-4)
+    references = expected if isinstance(expected, tuple) else [expected]
+    for output, reference in zip(outputs(imported, matrix.numpy()), references, strict=True):
+        np.testing.assert_allclose(output, reference.numpy(), rtol=1e-3, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Programs that choose between branches compute what PyTorch does, whichever they take."""
+"""Programs with branches compute the same as PyTorch, for each branch."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ class Branching(nn.Module):
 
 
 @pytest.mark.parametrize("signs", [(1, 1), (-1, 1), (-1, -1)])
-def test_the_branch_that_the_data_chooses_is_returned(signs: tuple[int, int]):
+def test_the_branch_that_the_data_selects_is_returned(signs: tuple[int, int]):
     torch.manual_seed(0)
     network = Branching().eval()
     x, y = (sign * torch.rand(2, 3) for sign in signs)

@@ -1,4 +1,4 @@
-"""Weights that a library composes of several tensors, as torchao does its quantised ones, are the tensors that they are made of."""
+"""Weights in tensor subclasses, as torchao's quantised weights, are imported as their plain tensors."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ X = torch.arange(3 * 64).reshape(3, 64).sin()
 
 
 class Scaled(Tensor):
-    """Integers with a scale for each row, which a linear layer reads; ``rounds`` has it round what it multiplies them with, too."""
+    """Integers with a scale for each row, for a linear layer; with ``rounds``, its input is quantised too."""
 
     integers: Tensor
     scale: Tensor
@@ -67,7 +67,7 @@ def network(rounds: bool) -> nn.Module:
 
 
 @pytest.mark.parametrize("rounds", [False, True])
-def test_a_network_with_them_computes_the_same(rounds: bool):
+def test_a_network_with_subclasses_equals_pytorch(rounds: bool):
     net = network(rounds)
     imported = read(torch.export.export(net, (X,)), ImportOptions(source="net.pt2"))
     with torch.no_grad():
@@ -75,7 +75,7 @@ def test_a_network_with_them_computes_the_same(rounds: bool):
     np.testing.assert_allclose(outputs(imported, X.numpy())[0], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_their_digest_is_that_of_what_they_are_made_of():
+def test_the_digest_covers_the_plain_tensors():
     first, same, other = network(False), network(False), network(False)
     with torch.no_grad():
         other[0].weight.scale[3] *= 2

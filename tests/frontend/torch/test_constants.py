@@ -1,4 +1,4 @@
-"""What depends on parameters alone is computed before TVM sees the program; all else stays as it is."""
+"""Nodes that depend on parameters only are folded before TVM sees the program; others are unchanged."""
 
 from collections.abc import Callable
 
@@ -30,8 +30,8 @@ class Of(nn.Module):
         return self.function(x, *self.weights)
 
 
-def computed(net: nn.Module) -> tuple[list[str], list[tuple[int, ...]]]:
-    """The operators that are left, and the shapes of what was computed."""
+def fold(net: nn.Module) -> tuple[list[str], list[tuple[int, ...]]]:
+    """The remaining operators, and the shapes of the folded constants."""
     program = torch.export.export(net, (X,)).run_decompositions()
     compute_constants(program)
     left = [str(node.target).split(".")[1] for node in program.graph.nodes if node.op == "call_function"]
@@ -61,8 +61,10 @@ NETS = {
 
 
 @pytest.mark.parametrize(("net", "left", "shapes"), NETS.values(), ids=NETS)
-def test_what_depends_on_parameters_alone_is_a_constant(net: nn.Module, left: list[str], shapes: list[tuple[int, ...]]):
-    assert computed(net) == (left, shapes)
+def test_nodes_that_depend_on_parameters_only_are_folded(
+    net: nn.Module, left: list[str], shapes: list[tuple[int, ...]]
+):
+    assert fold(net) == (left, shapes)
     imported = read(torch.export.export(net, (X,)), ImportOptions(source="net"))
     np.testing.assert_allclose(outputs(imported, X.numpy())[0], net(X).detach().numpy(), rtol=1e-5, atol=1e-6)
 
@@ -76,35 +78,35 @@ def test_what_depends_on_parameters_alone_is_a_constant(net: nn.Module, left: li
     ],
     ids=["a transposed weight", "a weight in another shape", "a filled tensor"],
 )
-def test_what_is_only_arranged_or_filled_stays(net: nn.Module):
-    assert computed(net)[1] == []
+def test_views_and_filled_tensors_are_not_folded(net: nn.Module):
+    assert fold(net)[1] == []
 
 
-def test_what_would_grow_large_is_computed_in_each_call():
+def test_large_results_are_computed_in_each_call():
     rows = LARGEST // 4 // 6 + 1
     net = Of(lambda x, w: x[:, :1, :] + (w * 2).repeat(rows, 1), (1, 6))
-    assert computed(net)[1] == [(1, 6)]
+    assert fold(net)[1] == [(1, 6)]
 
 
 def test_random_numbers_are_drawn_in_each_call():
-    assert computed(Of(lambda x: x + torch.rand(4, 6)))[1] == []
+    assert fold(Of(lambda x: x + torch.rand(4, 6)))[1] == []
 
 
-def test_what_an_output_is_named_after_stays():
+def test_nodes_that_name_an_output_are_not_folded():
     net = Of(lambda x, w: (x + 1, w * 2), (3,))
-    assert computed(net)[1] == []
+    assert fold(net)[1] == []
     imported = read(torch.export.export(net, (X,)), ImportOptions(source="net"))
     np.testing.assert_allclose(outputs(imported, X.numpy())[1], net(X)[1].detach().numpy())
 
 
-def test_training_on_activations_is_refused_still():
+def test_training_on_activations_is_refused():
     net = Of(lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4), training=True))
     with pytest.raises(InputError, match=r"exported in training mode: batch_norm \(1×\)"):
         read(torch.export.export(net, (X,)), ImportOptions(source="net"))
 
 
-class Chosen(nn.Module):
-    """Indices whose extents parameters alone decide."""
+class ConstantIndices(nn.Module):
+    """Indices whose shapes depend on parameters only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,10 +122,10 @@ class Chosen(nn.Module):
         return chosen.sum(1), x[:, self.square] * 2, repeated, chosen.reshape(2, -1), written
 
 
-def test_places_that_constants_choose_are_computed():
-    program = torch.export.export(Chosen(), (torch.zeros_like(X),))
+def test_indices_that_depend_on_constants_are_computed():
+    program = torch.export.export(ConstantIndices(), (torch.zeros_like(X),))
     imported = read(program, ImportOptions(source="chosen"))
-    for found, expected in zip(outputs(imported, X.numpy()), Chosen()(X), strict=True):
+    for found, expected in zip(outputs(imported, X.numpy()), ConstantIndices()(X), strict=True):
         np.testing.assert_array_equal(found, expected.numpy())
 
 
@@ -134,12 +136,12 @@ def test_elements_that_a_constant_mask_selects_are_looked_up():
     values = torch.rand(3, 4, 2)
     program = torch.export.export(Of(function), (values,))
     found = outputs(read(program, ImportOptions(source="net")), values.numpy())
-    for one, expected in zip(found, function(values), strict=True):
-        np.testing.assert_array_equal(one, expected.numpy())
+    for output, expected in zip(found, function(values), strict=True):
+        np.testing.assert_array_equal(output, expected.numpy())
 
 
-def test_beside_them_a_shape_that_depends_on_the_data_is_still_refused():
-    class Both(Chosen):
+def test_a_shape_that_depends_on_the_data_is_refused_beside_constant_ones():
+    class Both(ConstantIndices):
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:
             return x[:, self.mask], x[x > 0]
 

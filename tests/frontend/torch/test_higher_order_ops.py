@@ -1,4 +1,4 @@
-"""Operators that are given functions come out as PyTorch has them."""
+"""Higher-order operators, against PyTorch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +19,12 @@ from tvmake.frontend.torch.importer import read
 HEADS, WORDS, WIDTH = 4, 6, 8
 
 
-def assert_right(network: nn.Module, given: Tensor) -> None:
+def assert_equals_pytorch(network: nn.Module, x: Tensor) -> None:
     with torch.no_grad():
-        wanted = pytree.tree_leaves(network(given))
-    imported = read(torch.export.export(network, (given,)), ImportOptions(source="net"))
-    for one, other in zip(outputs(imported, given.numpy()), wanted, strict=True):
-        np.testing.assert_allclose(one, other.numpy(), rtol=1e-4, atol=1e-5)
+        expected = pytree.tree_leaves(network(x))
+    imported = read(torch.export.export(network, (x,)), ImportOptions(source="net"))
+    for output, reference in zip(outputs(imported, x.numpy()), expected, strict=True):
+        np.testing.assert_allclose(output, reference.numpy(), rtol=1e-4, atol=1e-5)
 
 
 class Attention(nn.Module):
@@ -51,14 +51,14 @@ def _mask(is_seen: Callable[..., Tensor]) -> Any:
         Attention(block_mask=_mask(lambda sample, head, query, key: query >= key)),
         Attention(return_lse=True),
     ],
-    ids=["scores of places", "shared keys", "a mask", "sums beside it"],
+    ids=["scores by position", "shared keys", "a mask", "log-sum-exp"],
 )
-def test_attention_changes_its_scores_by_a_function(network):
-    assert_right(network, torch.rand(2, HEADS, WORDS, WIDTH))
+def test_attention_with_a_score_function(network):
+    assert_equals_pytorch(network, torch.rand(2, HEADS, WORDS, WIDTH))
 
 
-def test_a_query_that_sees_no_key_gets_zeros():
-    assert_right(
+def test_a_query_without_keys_gets_zeros():
+    assert_equals_pytorch(
         Attention(block_mask=_mask(lambda _, head, query, key: query > key)), torch.rand(1, HEADS, WORDS, WIDTH)
     )
 
@@ -76,15 +76,17 @@ class Recurrence(nn.Module):
         return torch._higher_order_ops.scan(step, torch.zeros(2, 5), x)
 
 
-def test_a_scan_makes_its_steps_one_after_the_other():
-    assert_right(Recurrence(), torch.rand(4, 2, 3))
+def test_a_scan_equals_pytorch():
+    assert_equals_pytorch(Recurrence(), torch.rand(4, 2, 3))
 
 
-def test_a_map_treats_each_row_by_itself():
-    assert_right(Of(lambda x: torch._higher_order_ops.map(lambda row: (row.cumsum(0), row.sum()), x)), torch.rand(3, 4))
+def test_a_map_equals_pytorch():
+    assert_equals_pytorch(
+        Of(lambda x: torch._higher_order_ops.map(lambda row: (row.cumsum(0), row.sum()), x)), torch.rand(3, 4)
+    )
 
 
-def test_a_loop_of_unknown_length_is_refused_with_what_to_write_instead():
+def test_a_loop_of_unknown_length_is_refused_with_an_alternative():
     def grown(x):
         return while_loop(lambda steps, y: y.sum() < 9, lambda steps, y: (steps + 1, y * 2), (torch.tensor(0), x))[1]
 

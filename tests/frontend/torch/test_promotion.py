@@ -1,4 +1,4 @@
-"""Operands of two types compute what PyTorch computes of them."""
+"""Operators with operands of two types, against PyTorch."""
 
 from collections.abc import Callable
 
@@ -69,7 +69,7 @@ def test_a_tensor_and_a_number_of_another_type(name: str):
 
 
 def check(cases: Cases, name: str) -> None:
-    """An import computes what torch does, in the same type."""
+    """Compare values and dtype with PyTorch."""
     (got,), (expected,) = cases.outputs(name), cases.expected(name)
     assert got.dtype == expected.dtype
     np.testing.assert_allclose(got, expected, rtol=1e-6)

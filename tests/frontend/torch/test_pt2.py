@@ -55,13 +55,13 @@ def load(path, **settings):
     return pt2.load(path, ImportOptions(source=str(path), **settings))
 
 
-def test_a_saved_program_comes_back_as_it_was(saved):
+def test_a_saved_program_is_loaded_unchanged(saved):
     ids = torch.tensor([[1, 2, 3, 9]])
     restricted, trusted = load(saved), load(saved, trusted=True)
     assert torch.equal(torch_program.run(restricted, [ids])[0], torch_program.run(trusted, [ids])[0])
 
 
-def test_a_first_look_tells_names_shapes_dtypes_and_ranges(saved):
+def test_inspect_returns_names_shapes_dtypes_and_ranges(saved):
     signature = pt2.inspect(saved)
     (ids,) = signature.inputs
     assert (ids.name, ids.dtype, ids.range) == ("ids", "int64", (0, 9))
@@ -80,7 +80,7 @@ def test_a_first_look_tells_names_shapes_dtypes_and_ranges(saved):
     ],
     ids=["training", "recurrent training", "half", "rand", "nonzero"],
 )
-def test_a_first_look_refuses_what_no_import_takes(tmp_path, network, problem):
+def test_inspect_refuses_programs_that_cannot_be_imported(tmp_path, network, problem):
     x = torch.ones(2, 4, dtype=next((weight.dtype for weight in network.parameters()), torch.float32))
     save(export(network, (x,)), tmp_path / "net.pt2")
     with pytest.raises(InputError, match=problem):
@@ -88,18 +88,18 @@ def test_a_first_look_refuses_what_no_import_takes(tmp_path, network, problem):
 
 
 @pytest.mark.parametrize("layer", [nn.GRU(4, 4), nn.LSTM(4, 4), nn.RNN(4, 4), nn.RNN(4, 4, nonlinearity="relu")])
-def test_a_first_look_takes_recurrent_layers(tmp_path, layer):
-    """PyTorch says of them all that they draw, as for the dropout between layers they do in training."""
+def test_inspect_accepts_recurrent_layers(tmp_path, layer):
+    """PyTorch tags them as random, because of the dropout between layers in training."""
     save(export(layer, (torch.ones(2, 3, 4),)), tmp_path / "net.pt2")
     assert len(pt2.inspect(tmp_path / "net.pt2").outputs) > 1
 
 
-def test_derived_extents_survive_the_file(saved):
+def test_derived_dimensions_are_loaded(saved):
     model = torch_export.read(load(saved), ImportOptions(source=str(saved), inputs={"ids": {"shape": [3, 8]}}))
     assert model.signature.inputs[0].shape == (3, 8)
 
 
-def test_none_among_the_outputs_is_left_out(tmp_path):
+def test_none_among_the_outputs_is_dropped(tmp_path):
     class Attention(nn.Module):
         def __init__(self):
             super().__init__()
@@ -177,7 +177,7 @@ def test_containers_of_a_library_are_read_without_it(trusted, tmp_path):
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_example_inputs_of_a_library_are_refused_with_what_leaves_them_out(trusted, tmp_path):
+def test_example_inputs_of_a_library_are_refused_with_a_remedy(trusted, tmp_path):
     with pytest.raises(InputError, match=r"example inputs in objects of '__main__\.State'") as refused:
         load(of_library(tmp_path), trusted=trusted)
     assert "program.example_inputs = None" in refused.value.remedy
@@ -210,7 +210,7 @@ def test_bad_files_are_refused_in_one_line(tmp_path, saved):
         load(tmp_path)
 
 
-def test_other_archives_are_told_by_name(tmp_path):
+def test_other_archives_are_named(tmp_path):
     script, weights, plain = tmp_path / "script.pt2", tmp_path / "weights.pt2", tmp_path / "plain.pt2"
     module = nn.Linear(2, 2).eval()
     torch.jit.save(torch.jit.trace(module, torch.zeros(1, 2)), script)
@@ -240,7 +240,7 @@ class Touch:
 
 
 def rewritten(source: Path, target: Path, change) -> Path:
-    """A copy of the archive whose members went through ``change(members)``, a dict by name below the root."""
+    """Copy an archive after ``change(members)``, with its members in a dict by their names below the root."""
     with zipfile.ZipFile(source) as archive:
         root = archive.namelist()[0].partition("/")[0]
         members = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
@@ -302,7 +302,7 @@ def in_a_shape_expression(members, marker):
 
 
 def in_a_shape_expression_below_a_name(members, marker):
-    """The name is one that other places of the file give a meaning to."""
+    """The name is a field in other parts of the file."""
     in_a_shape_expression(members, marker)
     program = json.loads(members["models/model.json"])
     graph = program["graph_module"]["graph"]
@@ -359,7 +359,7 @@ def test_code_in_a_file_does_not_run(attack, saved, tmp_path):
         "#custom:op",
     ],
 )
-def test_a_call_of_anything_but_a_known_operator_needs_trust(operator, saved, tmp_path):
+def test_unknown_operators_need_trust(operator, saved, tmp_path):
     def change(members):
         program = json.loads(members["models/model.json"])
         program["graph_module"]["graph"]["nodes"][0]["target"] = operator
@@ -379,7 +379,7 @@ def test_compiled_code_in_the_archive_needs_trust(saved, tmp_path):
     assert "trusted: true" in caught.value.remedy
 
 
-def test_the_old_format_which_unpickles_freely_needs_trust(tmp_path):
+def test_the_old_pickled_format_needs_trust(tmp_path):
     path = tmp_path / "old.pt2"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("version", "8.14")
@@ -391,7 +391,7 @@ def test_the_old_format_which_unpickles_freely_needs_trust(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{}, {"trusted": True}])
-def test_a_file_of_another_version_is_told_by_it(settings, saved, tmp_path):
+def test_the_error_names_the_version_that_wrote_the_file(settings, saved, tmp_path):
     def change(members, schema=(99, 0), version="3.1.0+cu999"):
         program = json.loads(members["models/model.json"])
         program["schema_version"] = dict(zip(("major", "minor"), schema, strict=True))
@@ -408,15 +408,15 @@ def test_a_file_of_another_version_is_told_by_it(settings, saved, tmp_path):
         load(rewritten(saved, tmp_path / "2.pt2", lambda members: change(members, version=same)), **settings)
 
 
-def test_loading_leaves_the_environment_as_it_was(saved, monkeypatch):
+def test_loading_restores_the_environment(saved, monkeypatch):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     load(saved)
     assert os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "1"
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
-def test_a_quantised_program_is_read_by_a_process_that_knows_nothing_of_quantisation(tmp_path):
-    """The operators of PT2E are not PyTorch's own: a module that nobody else imports registers them."""
+def test_a_quantised_program_is_loaded_in_a_new_process(tmp_path):
+    """PT2E's operators are registered by a module that nothing else imports."""
     import torch.ao.quantization.fx._decomposed
 
     class Rounded(nn.Module):

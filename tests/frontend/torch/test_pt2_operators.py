@@ -22,12 +22,12 @@ PLAIN = {
     "MemoryFormat",
     "Generator",
 }
-"""Types of values; among the others are storages, streams, objects and files' names are text like others."""
+"""Types of plain values, unlike storages, streams, objects and names of files."""
 
 TAKES_TEXT = re.compile(
     r"mode|reduce|approximate|norm|interpolation|driver|padding|ord|^p$|UPLO|indexing|equation|rounding|side|msg|dtype"
 )
-"""What texts may say: how something is computed, or a message."""
+"""Names of text arguments that are options or messages."""
 
 
 def spelled(name: str) -> torch._ops.OpOverload:
@@ -38,7 +38,7 @@ def spelled(name: str) -> torch._ops.OpOverload:
 LISTED = sorted(name for name in operators() if not name.startswith("torch.ops.torchvision"))
 
 
-def test_every_listed_operator_is_one_of_the_dispatchers_and_takes_plain_values():
+def test_listed_operators_exist_and_take_plain_values():
     wrong = []
     for name in LISTED:
         schema = spelled(name)._schema
@@ -54,7 +54,7 @@ def test_every_listed_operator_is_one_of_the_dispatchers_and_takes_plain_values(
     assert not wrong
 
 
-def test_what_tvm_converts_is_listed():
+def test_operators_that_tvm_converts_are_listed():
     names = {f"torch.ops.aten.{name}" for name in ExportedProgramImporter().create_convert_map() if "." in name}
     there = {name for name in names if hasattr(torch.ops.aten, name.split(".")[3])}
     unlisted = {

@@ -1,4 +1,4 @@
-"""Numbers that forward takes out of tensors, and computes with."""
+"""Python arithmetic on elements of tensors."""
 
 from collections.abc import Callable
 

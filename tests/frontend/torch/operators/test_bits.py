@@ -1,4 +1,4 @@
-"""Numbers by their bits are what PyTorch finds in them."""
+"""Views of floats as integers, against PyTorch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +21,10 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_is_in_the_bits_is_what_pytorch_finds(name: str):
+def test_bits_equal_those_of_pytorch(name: str):
     imported = read(torch.export.export(Of(FUNCTIONS[name]), (EDGES,)), ImportOptions(source="net"))
-    for found, wanted in zip(outputs(imported, EDGES.numpy()), FUNCTIONS[name](EDGES), strict=True):
-        np.testing.assert_array_equal(found, wanted.numpy())
+    for actual, expected in zip(outputs(imported, EDGES.numpy()), FUNCTIONS[name](EDGES), strict=True):
+        np.testing.assert_array_equal(actual, expected.numpy())
 
 
 def test_a_view_of_another_width_is_refused():

@@ -1,4 +1,4 @@
-"""Operators that tvmake converts itself compute what torch does."""
+"""Operators with converters of this package, against PyTorch."""
 
 import numpy as np
 import pytest
@@ -33,15 +33,15 @@ NETS = {
     "a bound that is a tensor": Of(lambda x: torch.clamp(x, max=torch.full((4,), 1.0))),
     "bounds that are numbers": Of(lambda x: x.clamp(-0.3, 0.4) + x.clamp(max=0.2) + torch.clamp_min(x, 0.1)),
     "bounds of integers": Of(lambda x: torch.stack([bound((x * 9).long()) for bound in BOUNDS_OF_INTEGERS]).float()),
-    "a bound of integers that is none": Of(lambda x: (x * 9).long().clamp(min=1.5) + (x * 9).int().clamp(-0.5, 2)),
+    "floating-point bounds of integers": Of(lambda x: (x * 9).long().clamp(min=1.5) + (x * 9).int().clamp(-0.5, 2)),
     "a bound of bytes": Of(lambda x: (x.sigmoid() * 200).to(torch.uint8).clamp(min=3).float()),
-    "products of doubles": Of(
+    "matmuls of doubles": Of(
         lambda x: (
             torch.addmm(x[0, :, :3].double(), x[0].double(), x[1].double().mT, alpha=2, beta=0.5)
             + (x.double() @ x.double().mT).sum(0)
         ).float()
     ),
-    "products of integers": Of(lambda x: (((x * 9000).long() @ (x * 9000).long().mT) % 1001).float()),
+    "matmuls of integers": Of(lambda x: (((x * 9000).long() @ (x * 9000).long().mT) % 1001).float()),
     "group norm without weights": Of(lambda x: torch.nn.functional.group_norm(x, 3)),
     "logsumexp": Of(lambda x: x.logsumexp(1)),
     "maximum along an axis": Of(lambda x: x.max(1)[0] + x.max(1)[1]),
@@ -74,16 +74,16 @@ NETS = {
             ]
         ).float()
     ),
-    "places of equal values in order": Of(
+    "indices of a stable sort": Of(
         lambda x: torch.stack(
             [(x * 2).round().argsort(stable=True, dim=1, descending=down) for down in (False, True)]
         ).float()
     ),
-    "booleans in order": Of(lambda x: torch.stack([(x > 0).sort(1)[0], (x > 0).sort(0, descending=True)[0]]).float()),
-    "sums of booleans so far": Of(lambda x: ((x > 0).cumsum(1) + (x > 0).cumprod(1)).float()),
+    "sorted booleans": Of(lambda x: torch.stack([(x > 0).sort(1)[0], (x > 0).sort(0, descending=True)[0]]).float()),
+    "cumulative sums of booleans": Of(lambda x: ((x > 0).cumsum(1) + (x > 0).cumprod(1)).float()),
     "signs of others": Of(lambda x: torch.copysign(x, -x + 1)),
-    "two types beside each other": Of(lambda x: torch.cat([x, (x * 10).to(torch.int32)], 1)),
-    "an empty vector beside a tensor": Of(
+    "concatenation of two types": Of(lambda x: torch.cat([x, (x * 10).to(torch.int32)], 1)),
+    "concatenation with an empty vector": Of(
         lambda x: torch.cat([torch.zeros(0), x], -1) + torch.cat([x, torch.zeros(0)])
     ),
     "shifted integers": Of(lambda x: (((x * 10).to(torch.int64) << 2) >> 1).float()),
@@ -95,7 +95,7 @@ NETS = {
             + torch.bitwise_left_shift(i, 2)
         ).float()
     ),
-    "truth of numbers": Of(
+    "any and all of numbers": Of(
         lambda x: torch.stack(
             [
                 x.relu().any(1, keepdim=True).expand_as(x),
@@ -115,8 +115,10 @@ INDEXED = {
     "a column and a row": Of(lambda x: x[:, :, ROWS[:, None], COLUMNS]),
     "several axes": Of(lambda x: x[:, ROWS.reshape(2, 2, 1), COLUMNS.reshape(1, 2, 2)]),
     "all axes": Of(lambda x: x[ROWS % 2, ROWS % 3, COLUMNS, ROWS]),
-    "windows that slide": Of(lambda x: x.unfold(2, 3, 2)),
-    "windows of a transposed tensor": Of(lambda x: x.permute(0, 3, 1, 2)[:, 1:].unfold(1, 4, 3).unfold(3, 2, 1)),
+    "sliding windows": Of(lambda x: x.unfold(2, 3, 2)),
+    "sliding windows of a transposed tensor": Of(
+        lambda x: x.permute(0, 3, 1, 2)[:, 1:].unfold(1, 4, 3).unfold(3, 2, 1)
+    ),
     "trilinear": Of(lambda x: F.interpolate(x[None], size=(4, 5, 6), mode="trilinear")),
 }
 
@@ -142,7 +144,7 @@ SAMPLED = Cases(
 
 
 @pytest.mark.parametrize("name", SAMPLED.networks)
-def test_pictures_are_sampled_where_the_grid_says(name: str):
+def test_images_are_sampled_as_by_pytorch(name: str):
     np.testing.assert_allclose(SAMPLED.outputs(name), SAMPLED.expected(name), rtol=1e-4, atol=1e-5)
 
 
@@ -156,7 +158,7 @@ def test_pictures_are_sampled_where_the_grid_says(name: str):
     ],
     ids=str,
 )
-def test_volumes_are_enlarged_by_transposed_convolutions(options):
+def test_transposed_convolutions_of_volumes(options):
     torch.manual_seed(0)
     net, volume = nn.ConvTranspose3d(3, 6, 3, **options).eval(), torch.randn(2, 3, 3, 4, 2)
     imported = read(torch.export.export(net, (volume,)), ImportOptions(source="net"))
@@ -167,7 +169,7 @@ OF_INDICES = Cases(INDEXED, IMAGE)
 
 
 @pytest.mark.parametrize("name", INDEXED)
-def test_indices_select_what_torch_does(name: str):
+def test_indexing_equals_pytorch(name: str):
     np.testing.assert_allclose(OF_INDICES.outputs(name), OF_INDICES.expected(name), rtol=1e-5, atol=1e-6)
 
 
@@ -187,9 +189,9 @@ IMAGES = {
     "bicubic": Of(lambda x: F.interpolate(x, size=(5, 13), mode="bicubic")),
     "bicubic, by a ratio": Of(lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode="bicubic")),
     "bicubic, corners aligned": Of(lambda x: F.interpolate(x, size=(11, 4), mode="bicubic", align_corners=True)),
-    "average over another number": Of(lambda x: F.avg_pool2d(x, (3, 2), 2, (1, 0), True, True, 5)),
-    "average over another number, by one": Of(lambda x: F.avg_pool2d(x, 3, divisor_override=2)),
-    "average of volumes over another number": Of(lambda x: F.avg_pool3d(x, 2, 2, 1, False, False, 3)),
+    "average with another divisor": Of(lambda x: F.avg_pool2d(x, (3, 2), 2, (1, 0), True, True, 5)),
+    "average with another divisor, without a stride": Of(lambda x: F.avg_pool2d(x, 3, divisor_override=2)),
+    "average of volumes with another divisor": Of(lambda x: F.avg_pool3d(x, 2, 2, 1, False, False, 3)),
     "adaptive maxima": Of(lambda x: F.adaptive_max_pool2d(x, (3, 2))),
     "linear": Of(lambda x: F.interpolate(x[0], size=(5,), mode="linear")),
 }
@@ -199,7 +201,7 @@ OF_IMAGES = Cases(IMAGES, IMAGE)
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_images_are_resized_and_pooled_as_torch_does(name: str):
+def test_resizes_and_pooling_equal_pytorch(name: str):
     np.testing.assert_allclose(OF_IMAGES.outputs(name), OF_IMAGES.expected(name), rtol=1e-5, atol=1e-5)
 
 
@@ -208,17 +210,17 @@ CASES = Cases(NETS, X)
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_a_network_computes_what_torch_does(name: str):
+def test_a_network_equals_pytorch(name: str):
     np.testing.assert_allclose(CASES.outputs(name), CASES.expected(name), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("net", [nn.SELU(), NETS["amax of all"], NETS["product"]], ids=["selu", "amax", "product"])
-def test_a_program_whose_operators_pytorch_has_decomposed_already_computes_the_same(net: nn.Module):
+def test_a_decomposed_program_equals_pytorch(net: nn.Module):
     imported = read(torch.export.export(net, (X,)).run_decompositions(), ImportOptions(source="net"))
     np.testing.assert_allclose(outputs(imported, X.numpy())[0], net(X).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_indices_into_an_open_extent_count_from_its_end():
+def test_negative_indices_count_from_the_end_of_a_dynamic_dimension():
     net = Of(lambda x: x[:, ROWS, -1 - COLUMNS.abs()])
     program = torch.export.export(net, (IMAGE,), dynamic_shapes={"x": {3: torch.export.Dim("width", min=4)}})
     imported = read(program, ImportOptions(source="net"))
@@ -227,8 +229,8 @@ def test_indices_into_an_open_extent_count_from_its_end():
 
 
 @pytest.mark.parametrize("draw", [torch.rand_like, torch.randn_like])
-def test_random_numbers_are_refused_as_such(draw):
-    """TVM's importer makes a constant of the second one."""
+def test_random_numbers_are_refused(draw):
+    """TVM's importer would make the second one a constant."""
     program = torch.export.export(Of(lambda x: x + draw(x)), (X,))
     with pytest.raises(InputError, match=rf"draws random numbers: aten\.{draw.__name__}\.default"):
         read(program, ImportOptions(source="net"))

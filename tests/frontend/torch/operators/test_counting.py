@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.frontend.torch.running import assert_as_pytorch_has_it
+from tests.frontend.torch.running import assert_equals_pytorch
 
 VALUES = torch.tensor([[0.5, -1.5, 0.0], [2.0, 0.0, -0.25], [1.0, 3.0, -3.0], [0.75, 0.0, 9.0]])
 
@@ -14,7 +14,7 @@ VALUES = torch.tensor([[0.5, -1.5, 0.0], [2.0, 0.0, -0.25], [1.0, 3.0, -3.0], [0
         lambda x: (torch.nonzero_static(x, size=10), torch.nonzero_static(x > 0, size=3, fill_value=7)),
         lambda x: x.clone().put_(torch.tensor([1, -3]), torch.tensor([9.0, 10.0]), accumulate=True),
     ],
-    ids=["places", "puts"],
+    ids=["nonzero", "put"],
 )
-def test_it_is_as_pytorch_has_it(function):
-    assert_as_pytorch_has_it(function, VALUES)
+def test_it_equals_pytorch(function):
+    assert_equals_pytorch(function, VALUES)

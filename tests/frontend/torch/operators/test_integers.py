@@ -1,4 +1,4 @@
-"""Arithmetic of integers as PyTorch has it, with what leaves the type wrapped."""
+"""Integer arithmetic with wrapping overflows, against PyTorch."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ EXPONENTS = torch.tensor([0, 1, 2, 3, 5, 63, 64, 17])
         (lambda x: x.sort(descending=True)[0], SMALL),
         (lambda x: x.to(torch.int16).sort()[1], WIDE.flip(0)),
     ],
-    ids=["powers", "powers of a number", "unsigned powers", "cubes", "negated", "signs", "sorted", "places"],
+    ids=["powers", "powers of a number", "unsigned powers", "cubes", "negated", "signs", "sorted", "indices"],
 )
-def test_integers_are_as_pytorch_has_them(function, values):
+def test_integer_operators_equal_pytorch(function, values):
     assert as_built(function, values).tolist() == function(values).tolist()

@@ -1,8 +1,8 @@
-"""Norms hand out the means and deviations that they normalise by."""
+"""Norms return their means and standard deviations."""
 
 import torch
 
-from tests.frontend.torch.running import assert_as_pytorch_has_it
+from tests.frontend.torch.running import assert_equals_pytorch
 
 
 def test_statistics_of_norms_are_returned():
@@ -11,4 +11,4 @@ def test_statistics_of_norms_are_returned():
         group = torch.native_group_norm(x, torch.arange(4.0), torch.ones(4), 2, 4, 5, 2, 1e-3)
         return layer[1] * 2, layer[2], *group[1:]
 
-    assert_as_pytorch_has_it(function, torch.randn(2, 4, 5) * 3 + 1)
+    assert_equals_pytorch(function, torch.randn(2, 4, 5) * 3 + 1)

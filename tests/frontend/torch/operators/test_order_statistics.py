@@ -1,11 +1,11 @@
-"""Values in their order, with NaN as the largest, against PyTorch."""
+"""Sorts and order statistics, with NaN as the largest value, against PyTorch."""
 
 import math
 
 import pytest
 import torch
 
-from tests.frontend.torch.running import assert_as_pytorch_has_it
+from tests.frontend.torch.running import assert_equals_pytorch
 
 GAPS = torch.tensor([[1.0, math.nan, 3.0, -2.0], [2.0, 5.0, math.inf, 0.0], [math.nan, 7.0, math.nan, 1.0]])
 
@@ -21,5 +21,5 @@ GAPS = torch.tensor([[1.0, math.nan, 3.0, -2.0], [2.0, 5.0, math.inf, 0.0], [mat
     ],
     ids=["ascending", "descending", "medians", "medians of numbers", "quantiles of numbers"],
 )
-def test_it_is_as_pytorch_has_it(function):
-    assert_as_pytorch_has_it(function, GAPS)
+def test_it_equals_pytorch(function):
+    assert_equals_pytorch(function, GAPS)

@@ -1,9 +1,9 @@
-"""Networks that PT2E quantised are computed as PyTorch does, in integers, and their weights stay as small as they came."""
+"""PT2E's quantised networks compute in integers, equal PyTorch, and keep the size of their weights."""
 
 import numpy as np
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # registers what PT2E writes
+import torch.ao.quantization.fx._decomposed  # registers the operators of PT2E
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ X = torch.from_numpy(np.random.default_rng(0).uniform(-1, 2, (2, 3, 8, 8)).astyp
 
 
 class Net(nn.Module):
-    """A convolution with a border, and a product of matrices, as PT2E leaves them."""
+    """A padded convolution and a matmul, as PT2E writes them."""
 
     def __init__(self, rounds_weights: bool = False, is_dynamic: bool = False):
         super().__init__()
@@ -38,36 +38,36 @@ class Net(nn.Module):
             value = ops.quantize_per_channel(value, scale, zero, 0, -127, 127, torch.int8)
         return ops.dequantize_per_channel(value, scale, zero, 0, -127, 127, torch.int8)
 
-    def rounded(self, x: Tensor, scale: float, zero: int) -> Tensor:
+    def quantise(self, x: Tensor, scale: float, zero: int) -> Tensor:
         if self.is_dynamic:
             bounds = (-128, 127, torch.int8)
             found = ops.choose_qparams(x, -128, 127, 2.0**-20, torch.int8)
             return ops.dequantize_per_tensor(ops.quantize_per_tensor(x, *found, *bounds), *found, *bounds)
-        grid = (scale, zero, 0, 127, torch.uint8)  # half of a byte's values, as `reduce_range` has it
+        grid = (scale, zero, 0, 127, torch.uint8)  # half of a byte's values, as with `reduce_range`
         return ops.dequantize_per_tensor(ops.quantize_per_tensor(x, *grid), *grid)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(F.conv2d(self.rounded(x, 3 / 127, 42), self.weight("kernel"), padding=1))
-        return F.linear(self.rounded(x.mean((2, 3)), 0.02, 0), self.weight("matrix"))
+        x = F.relu(F.conv2d(self.quantise(x, 3 / 127, 42), self.weight("kernel"), padding=1))
+        return F.linear(self.quantise(x.mean((2, 3)), 0.02, 0), self.weight("matrix"))
 
 
-def made(net: nn.Module) -> Transformed:
+def transform_network(net: nn.Module) -> Transformed:
     program = torch.export.export(net.eval(), (X,))
     return transformed(read(program, ImportOptions(source="net.pt2")))
 
 
-@pytest.mark.parametrize("rounds_weights", [False, True], ids=["weights of integers", "weights that are rounded"])
+@pytest.mark.parametrize("rounds_weights", [False, True], ids=["weights of integers", "rounded weights"])
 @pytest.mark.parametrize("is_dynamic", [False, True], ids=["fixed ranges", "ranges of each input"])
-def test_products_are_those_of_integers_with_pytorchs_numbers(rounds_weights, is_dynamic):
+def test_integer_matmuls_equal_pytorch(rounds_weights, is_dynamic):
     net = Net(rounds_weights, is_dynamic)
-    found = made(net)
+    found = transform_network(net)
     products = [*calls(found[0], "nn.conv2d"), *calls(found[0], "matmul")]
     assert [set(input_dtypes(call)) <= {"int8", "uint8"} for call in products] == [True, True]
     expected = net(X).numpy()
     np.testing.assert_allclose(run(found, X.numpy()), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
-def test_a_bias_in_32_bits_that_the_network_rounds_is_added():
+def test_a_quantised_bias_in_32_bits_is_added():
     class Biased(Net):
         def __init__(self) -> None:
             super().__init__()
@@ -80,11 +80,13 @@ def test_a_bias_in_32_bits_that_the_network_rounds_is_added():
 
     net = Biased()
     expected = net(X).numpy()
-    np.testing.assert_allclose(run(made(net), X.numpy()), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        run(transform_network(net), X.numpy()), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max()
+    )
 
 
 class Table(nn.Module):
-    """Rows with a scale and a zero point each, the latter no whole number, as PT2E's quantiser of embeddings leaves them."""
+    """Rows with a scale and a zero point each that is not an integer, as PT2E's quantiser writes embeddings."""
 
     def __init__(self):
         super().__init__()
@@ -98,6 +100,6 @@ class Table(nn.Module):
         return x[0, 0, :4, :5] @ table
 
 
-def test_zero_points_that_are_no_whole_numbers_stay_what_they_are():
+def test_zero_points_that_are_not_integers_are_kept():
     net = Table()
-    np.testing.assert_allclose(run(made(net), X.numpy()), net(X).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(transform_network(net), X.numpy()), net(X).numpy(), rtol=1e-5, atol=1e-6)

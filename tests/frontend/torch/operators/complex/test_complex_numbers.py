@@ -1,4 +1,4 @@
-"""Fourier transforms and complex numbers inside of networks compute what torch does."""
+"""Fourier transforms and complex numbers inside of networks, against PyTorch."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tvmake.frontend.torch.importer import read
 
 WINDOW = torch.hann_window(32)
 SIGNAL = torch.arange(2 * 200).reshape(2, 200).mul(0.37).sin() + torch.arange(400).reshape(2, 200).mul(0.05).cos()
-PICTURE = torch.arange(3 * 9 * 10).reshape(3, 9, 10).sin() * 2
+IMAGE = torch.arange(3 * 9 * 10).reshape(3, 9, 10).sin() * 2
 
 
 def spectrum(x, **settings):
@@ -21,7 +21,7 @@ def spectrum(x, **settings):
 
 
 class Filters(nn.Module):
-    """A filter for each frequency, as global filter networks have."""
+    """A filter for each frequency, as in global filter networks."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ class Filters(nn.Module):
 
 
 def low_frequencies(x):
-    """The lowest frequencies alone, written into an empty spectrum, as Fourier neural operators do."""
+    """The lowest frequencies, written into an empty spectrum, as in Fourier neural operators."""
     found = torch.fft.rfft2(x)
     kept = torch.zeros_like(found)
     kept[:, :4, :3] = found[:, :4, :3] * (0.5 + 2j)
@@ -55,14 +55,14 @@ class Rotations(nn.Module):
 
 
 NETS = {
-    "rfft": (PICTURE, lambda x: torch.view_as_real(torch.fft.rfft(x, dim=1))),
-    "rfft, padded": (PICTURE, lambda x: torch.fft.rfft(x, n=16).abs()),
-    "fft of real numbers": (PICTURE, lambda x: torch.fft.fft(x).real + torch.fft.fft(x, norm="forward").imag),
-    "fft2 and back": (PICTURE, lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 2j).imag),
-    "irfft of odd length": (PICTURE, lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1), n=9, dim=1)),
-    "fftn, shifted": (PICTURE, lambda x: torch.fft.fftshift(torch.fft.fftn(x), dim=(1, 2)).abs()),
-    "low frequencies": (PICTURE, low_frequencies),
-    "hfft": (PICTURE, lambda x: torch.fft.hfft(torch.complex(x, x * 0.5), n=12)),
+    "rfft": (IMAGE, lambda x: torch.view_as_real(torch.fft.rfft(x, dim=1))),
+    "rfft, padded": (IMAGE, lambda x: torch.fft.rfft(x, n=16).abs()),
+    "fft of real numbers": (IMAGE, lambda x: torch.fft.fft(x).real + torch.fft.fft(x, norm="forward").imag),
+    "fft2 and back": (IMAGE, lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 2j).imag),
+    "irfft of odd length": (IMAGE, lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1), n=9, dim=1)),
+    "fftn, shifted": (IMAGE, lambda x: torch.fft.fftshift(torch.fft.fftn(x), dim=(1, 2)).abs()),
+    "low frequencies": (IMAGE, low_frequencies),
+    "hfft": (IMAGE, lambda x: torch.fft.hfft(torch.complex(x, x * 0.5), n=12)),
     "autocorrelation": (SIGNAL, lambda x: torch.fft.irfft(torch.fft.rfft(x).abs() ** 2)),
     "a spectrogram": (SIGNAL, lambda x: torch.log1p(spectrum(x).abs() ** 2)),
     "a spectrogram of both sides": (SIGNAL, lambda x: spectrum(x, onesided=False, center=False, normalized=True).real),
@@ -70,23 +70,23 @@ NETS = {
         SIGNAL,
         lambda x: torch.istft(spectrum(x) * torch.sigmoid(spectrum(x).abs()), 32, 8, window=WINDOW, length=200),
     ),
-    "filters": (PICTURE, Filters()),
-    "rotations": (PICTURE, Rotations()),
-    "quotients": (PICTURE, lambda x: torch.view_as_real(1.5 / torch.complex(x.abs() + 1, x) + torch.complex(x, x) / (x.abs() + 1))),
-    "powers": (PICTURE, lambda x: torch.exp(torch.complex(x * 0.1, x)).abs() + (torch.complex(x, x * 2) ** 2).real + torch.complex(x + 3, x).angle()),
-    "products of matrices": (
-        PICTURE,
+    "filters": (IMAGE, Filters()),
+    "rotations": (IMAGE, Rotations()),
+    "quotients": (IMAGE, lambda x: torch.view_as_real(1.5 / torch.complex(x.abs() + 1, x) + torch.complex(x, x) / (x.abs() + 1))),
+    "powers": (IMAGE, lambda x: torch.exp(torch.complex(x * 0.1, x)).abs() + (torch.complex(x, x * 2) ** 2).real + torch.complex(x + 3, x).angle()),
+    "matmuls": (
+        IMAGE,
         lambda x: torch.view_as_real(torch.fft.fft(x) @ torch.complex(x, x * 0.3).transpose(1, 2) - x[:, :, :9] * 1j),
     ),
-    "logarithms and roots": (PICTURE, lambda x: torch.cat([torch.view_as_real(torch.complex(x, x.flip(2)).log()), torch.view_as_real(torch.complex(x, x.flip(1) - 0.5).sqrt())])),
-    "angles": (PICTURE, lambda x: torch.view_as_real(torch.complex(x, x.flip(2)) * torch.complex(x, x).sgn())),
-    "sums and products": (PICTURE, lambda x: torch.view_as_real(torch.addmm(torch.complex(x[0], x[1])[:, :6], torch.complex(x[0], x[2 % len(x)]), torch.complex(x[1], x[0]).T[:, :6]))),
-    "parts side by side": (PICTURE, lambda x: torch.cat([torch.fft.fft(x), torch.complex(x, x)[:, :4]], 1).flip(1).imag),
+    "logarithms and roots": (IMAGE, lambda x: torch.cat([torch.view_as_real(torch.complex(x, x.flip(2)).log()), torch.view_as_real(torch.complex(x, x.flip(1) - 0.5).sqrt())])),
+    "angles": (IMAGE, lambda x: torch.view_as_real(torch.complex(x, x.flip(2)) * torch.complex(x, x).sgn())),
+    "sums and products": (IMAGE, lambda x: torch.view_as_real(torch.addmm(torch.complex(x[0], x[1])[:, :6], torch.complex(x[0], x[2 % len(x)]), torch.complex(x[1], x[0]).T[:, :6]))),
+    "parts side by side": (IMAGE, lambda x: torch.cat([torch.fft.fft(x), torch.complex(x, x)[:, :4]], 1).flip(1).imag),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_it_computes_what_torch_does(name):
+def test_it_equals_pytorch(name):
     inputs, function = NETS[name]
     network = (function if isinstance(function, nn.Module) else Of(function)).eval()
     program = torch.export.export(network, (inputs,))
@@ -105,8 +105,8 @@ def test_it_computes_what_torch_does(name):
         (lambda x: torch.fft.fft(x).sin().real, "complex numbers in aten.sin"),
     ],
 )
-def test_what_has_no_form_in_real_numbers_is_refused(function, problem):
-    program = torch.export.export(Of(function).eval(), (PICTURE,))
+def test_unsupported_operators_are_refused(function, problem):
+    program = torch.export.export(Of(function).eval(), (IMAGE,))
     with pytest.raises(InputError, match=problem):
         read(program, ImportOptions(source="networks:one", trusted=True))
 
@@ -119,7 +119,7 @@ def test_an_output_may_be_a_real_part_of_complex_parameters():
 
 
 def test_a_kernel_of_complex_parameters_may_have_a_spectrum():
-    """As state spaces have it: numbers become real ones, and then complex again, all of them known."""
+    """As in state space models: constants become real, and then complex again."""
     turns = torch.polar(torch.rand(4) + 0.5, torch.rand(4))
     function = Of(lambda x: x[:, :1, :1] * torch.fft.rfft(torch.cumprod(turns, 0).real * 2).abs())
     x = torch.randn(2, 3, 4)
@@ -127,8 +127,8 @@ def test_a_kernel_of_complex_parameters_may_have_a_spectrum():
     np.testing.assert_allclose(found, function(x), rtol=1e-4, atol=1e-5)
 
 
-def test_imaginary_parts_of_a_real_spectrum_are_zero_where_they_have_to_be():
-    """The angle of a number below zero is what is right, or a whole circle off."""
+def test_imaginary_parts_of_the_first_and_last_frequency_are_zero():
+    """Otherwise the angle of a negative number may differ by a full turn."""
     program = torch.export.export(Of(lambda x: torch.fft.rfft(x).angle()[:, [0, -1]]), (SIGNAL,))
     (found,) = outputs(read(program, ImportOptions(source="net")), SIGNAL.numpy())
     np.testing.assert_allclose(found, torch.fft.rfft(SIGNAL).angle()[:, [0, -1]], atol=1e-6)

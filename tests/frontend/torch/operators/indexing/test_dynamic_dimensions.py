@@ -25,7 +25,7 @@ CAUSAL = torch.ones(64, 64, dtype=torch.bool).tril()
 
 
 class Positions(nn.Module):
-    """What decoders compute from the lengths of a part ``x`` and of its past."""
+    """Operators of decoders on the lengths of ``x`` and of the past."""
 
     def forward(self, x: Tensor, past: Tensor) -> dict[str, Tensor]:
         n, p = x.shape[0], past.shape[0]
@@ -52,7 +52,7 @@ class Positions(nn.Module):
 
 
 def as_function(network: nn.Module, inputs: tuple[Tensor, ...], dimensions: dict[str, Any]) -> Callable[..., list[Any]]:
-    """What is imported of a network, fused as packages are."""
+    """Import and compile a network, with the fusion of packages."""
     program = torch.export.export(network, inputs, dynamic_shapes=dimensions)
     imported = read(program, ImportOptions(source="net", trusted=True))
     target = tvm_target(TargetConfig(kind="llvm"), "targets.t")
@@ -68,7 +68,7 @@ def as_function(network: nn.Module, inputs: tuple[Tensor, ...], dimensions: dict
     return run
 
 
-def test_what_decoders_compute_from_dimensions_is_that_of_pytorch():
+def test_arithmetic_of_decoders_on_dimensions_equals_pytorch():
     network = Positions()
     dims = {"x": {0: torch.export.Dim("n", min=1, max=32)}, "past": {0: torch.export.Dim("p", min=0, max=32)}}
     run = as_function(network, (torch.randn(3, 4), torch.randn(5, 4)), dims)
@@ -92,13 +92,13 @@ def test_squeezing_keeps_a_dynamic_axis():
         np.testing.assert_array_equal(run(x)[0], 2 * x.numpy())
 
 
-class Windows(nn.Module):
+class SlidingWindows(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return x.unfold(1, 3, 2) + 0, x.unfold(0, 2, 1) + 0, nn.functional.instance_norm(torch.stack([x, x * 2], 1))
 
 
-def test_sliding_windows_and_norms_of_samples_with_dynamic_dimensions_are_those_of_pytorch():
-    network = Windows()
+def test_sliding_windows_and_instance_norms_of_dynamic_dimensions_equal_pytorch():
+    network = SlidingWindows()
     dims = {"x": {0: torch.export.Dim("n", min=3, max=32), 1: torch.export.Dim("m", min=5, max=32)}}
     run = as_function(network, (torch.randn(4, 7),), dims)
     for n, m in ((3, 5), (5, 6), (7, 32)):
@@ -114,7 +114,7 @@ class Second(nn.Module):
 
 @pytest.mark.parametrize("least", [1, 2, 5])
 def test_a_slice_up_to_a_number_needs_as_many_rows(least: int):
-    """PyTorch exports it with one row, whatever the dimension's lower bound is."""
+    """PyTorch exports the slice with one row for any lower bound of the dimension."""
     dims = {"x": {0: torch.export.Dim("n", min=least, max=32)}}
     program = torch.export.export(Second(), (torch.randn(6, 4),), dynamic_shapes=dims)
     main = read(program, ImportOptions(source="net.pt2")).module["main"]

@@ -1,4 +1,4 @@
-"""Writing at given places does what torch does."""
+"""Writes at indices, against PyTorch."""
 
 import numpy as np
 import pytest
@@ -18,34 +18,34 @@ MATRIX = torch.arange(36).reshape(6, 6).cos()
 F = nn.functional
 
 
-def put(*places, values=1.5):
+def put(*index, values=1.5):
     def write(x):
-        made = x * 2
-        made[places] = values if isinstance(values, float) else values(x)
-        return made
+        result = x * 2
+        result[index] = values if isinstance(values, float) else values(x)
+        return result
 
     return write
 
 
-def places(x, count=4):
+def indices(x, count=4):
     return (x.abs() * 97).long() % count
 
 
 def put_slices(*slices):
     def write(x):
-        made = x * 2
-        for one in slices:
-            made[one] = x[one] - 3
-        return made
+        result = x * 2
+        for index in slices:
+            result[index] = x[index] - 3
+        return result
 
     return write
 
 
 def into_diagonals(*axes, change=lambda view: view.mul_(-3)):
     def write(x):
-        made = x * 2
-        change(made.diagonal(*axes))
-        return made
+        result = x * 2
+        change(result.diagonal(*axes))
+        return result
 
     return write
 
@@ -72,14 +72,14 @@ WRITES = {
     "index_copy": lambda x: x.index_copy(3, torch.tensor([5, 0]), x[..., 2:4] * 9),
     "a mask": lambda x: x.index_put((x > 0.3,), torch.tensor(7.0)),
     "a mask over axes": lambda x: x.index_put((x[:, :, 0, 0] > 0,), torch.tensor(7.0)),
-    "a slice of values where a mask holds": lambda x: x.index_put((x[:, :, 0, 0] > 0,), x[0, 0] * 2),
+    "a slice of values by a mask": lambda x: x.index_put((x[:, :, 0, 0] > 0,), x[0, 0] * 2),
     "a row of values, broadcast": lambda x: x.index_put((x[:, :, 0, 0] > 0,), x[:1, 0, 0] * 2),
     "a mask behind an axis": lambda x: put(slice(None), x[0, :, 0, 0] > 0, values=lambda _: torch.tensor(7.0))(x),
-    "a slice of values where a mask behind an axis holds": lambda x: put(
+    "a slice of values by a mask behind an axis": lambda x: put(
         slice(None), x[0, :, :, 0] > 0, values=lambda x: x[0, 0, 0] * 2
     )(x),
-    "what a mask selects, changed": lambda x: put(x > 0, values=lambda y: y[x > 0].exp() * 2 - 1)(x),
-    "what a mask selects elsewhere": lambda x: put(x > 0, values=lambda _: x.flip(0)[x > 0])(x),
+    "masked values, changed": lambda x: put(x > 0, values=lambda y: y[x > 0].exp() * 2 - 1)(x),
+    "masked values of another tensor": lambda x: put(x > 0, values=lambda _: x.flip(0)[x > 0])(x),
     "rows that a mask selects, through a layer": lambda x: put(
         x[..., 0] > 0, values=lambda y: torch.relu(F.linear(x[x[..., 0] > 0], MATRIX, MATRIX[0]))
     )(x),
@@ -90,25 +90,25 @@ WRITES = {
     "scatter": lambda x: torch.zeros(2, 7, 5, 6).scatter(
         1, torch.arange(4).reshape(1, 4, 1, 1).expand(2, 4, 5, 6) * 2 % 7, x
     ),
-    "scatter, fewer places": lambda x: x.scatter(
+    "scatter, fewer indices": lambda x: x.scatter(
         1, torch.tensor([[3, 1]]).reshape(1, 2, 1, 1).expand(1, 2, 3, 6), x * 3
     ),
-    "scatter of a value": lambda x: x.scatter(3, places(x[..., :2], 6), 4.0),
-    "scatter_add": lambda x: torch.ones(2, 4, 5, 6).scatter_add(1, places(x), x),
-    "scatter_reduce, sum": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "sum"),
-    "scatter_reduce, amax": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "amax"),
-    "scatter_reduce, mean": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "mean"),
-    "scatter_reduce, mean of what is written": lambda x: x.scatter_reduce(
-        2, places(x, 3), x * x, "mean", include_self=False
+    "scatter of a value": lambda x: x.scatter(3, indices(x[..., :2], 6), 4.0),
+    "scatter_add": lambda x: torch.ones(2, 4, 5, 6).scatter_add(1, indices(x), x),
+    "scatter_reduce, sum": lambda x: x.scatter_reduce(2, indices(x, 5), x * x, "sum"),
+    "scatter_reduce, amax": lambda x: x.scatter_reduce(2, indices(x, 5), x * x, "amax"),
+    "scatter_reduce, mean": lambda x: x.scatter_reduce(2, indices(x, 5), x * x, "mean"),
+    "scatter_reduce, mean without the previous values": lambda x: x.scatter_reduce(
+        2, indices(x, 3), x * x, "mean", include_self=False
     ),
-    "scatter_reduce, amin of what is written": lambda x: x.scatter_reduce(
-        1, places(x, 2), x * x, "amin", include_self=False
+    "scatter_reduce, amin without the previous values": lambda x: x.scatter_reduce(
+        1, indices(x, 2), x * x, "amin", include_self=False
     ),
     "scatter_reduce, mean of integers": lambda x: (
-        (x * 9).long().scatter_reduce(2, places(x, 3), (x * 70).long(), "mean", include_self=False).float()
+        (x * 9).long().scatter_reduce(2, indices(x, 3), (x * 70).long(), "mean", include_self=False).float()
     ),
     "scatter_reduce, amax of integers": lambda x: (
-        (x * 9).long().scatter_reduce(2, places(x, 3), (x * 70).long(), "amax", include_self=False).float()
+        (x * 9).long().scatter_reduce(2, indices(x, 3), (x * 70).long(), "amax", include_self=False).float()
     ),
     "folded": lambda x: nn.functional.fold(
         nn.functional.unfold(x, 3, padding=1, stride=2), (5, 6), 3, padding=1, stride=2
@@ -124,27 +124,27 @@ CASES = Cases(WRITES, IMAGE)
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_what_is_written_is_what_torch_writes(name: str):
+def test_a_write_equals_pytorch(name: str):
     np.testing.assert_allclose(CASES.outputs(name), CASES.expected(name), rtol=1e-5, atol=1e-5)
 
 
 DYNAMIC = {
-    "scatter, fewer places": WRITES["scatter, fewer places"],
+    "scatter, fewer indices": WRITES["scatter, fewer indices"],
     "scatter of a value": WRITES["scatter of a value"],
-    "scatter_add": lambda x: torch.ones(x.shape[0], 4, 5, 6).scatter_add(1, places(x), x),
-    "scatter_add over the batch": lambda x: torch.zeros(7, 4, 5, 6).scatter_add(0, places(x, 7), x),
+    "scatter_add": lambda x: torch.ones(x.shape[0], 4, 5, 6).scatter_add(1, indices(x), x),
+    "scatter_add over the batch": lambda x: torch.zeros(7, 4, 5, 6).scatter_add(0, indices(x, 7), x),
     "scatter_add beside the batch": lambda x: torch.zeros(4, x.shape[0], 5, 6).scatter_add(
-        0, places(x.transpose(0, 1)), x.transpose(0, 1)
+        0, indices(x.transpose(0, 1)), x.transpose(0, 1)
     ),
     "scatter_reduce, mean": WRITES["scatter_reduce, mean"],
     "pairs after an axis": WRITES["pairs after an axis"],
-    "pairs with an axis between": lambda x: put(torch.arange(x.shape[0]), slice(None), places(x[:, 0, 0, 0], 5))(x),
+    "pairs with an axis between": lambda x: put(torch.arange(x.shape[0]), slice(None), indices(x[:, 0, 0, 0], 5))(x),
     "index_add": lambda x: torch.zeros(3, x.shape[0]).index_add(0, torch.tensor([0, 2, 2, 1]), x[:, :, 0, 0].T),
 }
 
 
 @pytest.mark.parametrize("write", DYNAMIC.values(), ids=DYNAMIC)
-def test_what_is_written_is_what_torch_writes_for_a_batch_of_any_size(write):
+def test_a_write_with_a_dynamic_batch_equals_pytorch(write):
     shapes = ({0: torch.export.Dim("n", min=2, max=64)},)
     imported = read(torch.export.export(Of(write).eval(), (IMAGE,), dynamic_shapes=shapes), ImportOptions(source="p"))
     for batch in (IMAGE, torch.cat([IMAGE.cos(), IMAGE, IMAGE.flip(1)])[:5]):
@@ -153,7 +153,7 @@ def test_what_is_written_is_what_torch_writes_for_a_batch_of_any_size(write):
 
 
 @pytest.mark.parametrize("values", [lambda x: x[x < 0][:3], lambda x: x.flip(0)[x.flip(0) > 0]])
-def test_what_another_mask_selects_is_refused(values):
+def test_values_of_another_mask_are_refused(values):
     program = torch.export.export(
         Of(lambda x: put(x > 0, values=values)(x)).eval(), (torch.tensor([1.0, -1, 1, 1, -2, -3]),)
     )

@@ -1,4 +1,4 @@
-"""Products of rows with the matrix of their group, by an operator that a library defines."""
+"""Grouped matmuls by an operator that a library defines."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ EXPERTS = torch.arange(3 * 4 * 5).reshape(3, 4, 5).sin()
 
 @pytest.fixture(scope="module")
 def multiply():
-    """The operator as transformers defines it, where that is not installed."""
+    """The operator as transformers defines it, which is not installed."""
 
-    def products(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:
+    def grouped_matmul(input: Tensor, weight: Tensor, offs: Tensor) -> Tensor:
         found, begin = torch.zeros(input.shape[0], weight.shape[2]), 0
         for matrix, end in zip(weight, offs.tolist(), strict=True):
             found[begin:end] = input[begin:end] @ matrix
@@ -25,7 +25,7 @@ def multiply():
 
     library = torch.library.Library("transformers", "FRAGMENT")
     library.define("grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor")
-    library.impl("grouped_mm_fallback", products, "CPU")
+    library.impl("grouped_mm_fallback", grouped_matmul, "CPU")
     torch.library.register_fake(
         "transformers::grouped_mm_fallback",
         lambda input, weight, offs: input.new_empty(input.shape[0], weight.shape[2]),
@@ -43,5 +43,5 @@ def test_each_row_is_multiplied_by_its_groups_matrix(multiply, rows, ends):
 
     inputs = torch.arange(rows * 4.0).reshape(rows, 4).cos(), torch.tensor(ends)
     imported = read(torch.export.export(Experts(), inputs), ImportOptions(source="net"))
-    found = outputs(imported, *(one.numpy() for one in inputs))[0]
+    found = outputs(imported, *(value.numpy() for value in inputs))[0]
     np.testing.assert_allclose(found, Experts()(*inputs).numpy(), rtol=1e-5, atol=1e-6)

@@ -1,10 +1,10 @@
-"""Equations, inverses, determinants and factors of small matrices, against PyTorch."""
+"""Linear solves, inverses, determinants and factorisations of small matrices, against PyTorch."""
 
 import pytest
 import torch
 from torch import linalg
 
-from tests.frontend.torch.running import Of, assert_as_pytorch_has_it
+from tests.frontend.torch.running import Of, assert_equals_pytorch
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
@@ -57,8 +57,8 @@ def triangles(x):
         "33 columns",
     ],
 )
-def test_it_is_as_pytorch_has_it(function, matrix):
-    assert_as_pytorch_has_it(function, matrix)
+def test_it_equals_pytorch(function, matrix):
+    assert_equals_pytorch(function, matrix)
 
 
 def test_a_matrix_of_many_columns_is_refused():

@@ -1,4 +1,4 @@
-"""Resizes, poolings and paddings of dynamic height and width give what PyTorch gives, at every size."""
+"""Resizes, poolings and paddings of dynamic height and width, at several sizes, against PyTorch."""
 
 from collections.abc import Callable
 
@@ -18,28 +18,27 @@ MODES = ["nearest", "nearest-exact", "bilinear", "bicubic"]
 
 
 class Network(nn.Module):
-    """Several results of an image, some of them by the size of another."""
+    """Several results of an image, some with the size of another image."""
 
     def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]]):
         super().__init__()
         self.function = function
 
     def forward(self, x: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The function's."""
         return self.function(x, like)
 
 
-def assert_as_pytorch_has_it(function: Callable[..., tuple[torch.Tensor, ...]]) -> None:
+def assert_equals_pytorch(function: Callable[..., tuple[torch.Tensor, ...]]) -> None:
     network, dynamic = Network(function), torch.export.Dim.DYNAMIC
     axes = {0: dynamic, 2: dynamic, 3: dynamic}
     images = torch.randn(2, 4, 8, 10), torch.randn(3, 4, 9, 19)
     program = torch.export.export(network, images, dynamic_shapes={"x": axes, "like": axes})
     imported = read(program, ImportOptions(source="net"))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
-    weights = [imported.params[str(one.name)] for one in imported.module["main"].params[2:]]
+    weights = [imported.params[str(parameter.name)] for parameter in imported.module["main"].params[2:]]
     for height, width in SIZES:
         inputs = torch.randn(2, 4, height, width), torch.randn(3, 4, height + 1, 2 * width - 1)
-        results = machine["main"](*(tvm.runtime.tensor(one.numpy()) for one in inputs), *weights)
+        results = machine["main"](*(tvm.runtime.tensor(value.numpy()) for value in inputs), *weights)
         for result, expected in zip(results, network(*inputs), strict=True):
             assert result.shape == tuple(expected.shape)
             np.testing.assert_allclose(result.numpy(), expected.numpy(), atol=1e-5)
@@ -62,11 +61,11 @@ def test_images_are_resized_by_factors_and_to_sizes(mode: str, is_aligned: bool)
             F.interpolate(x, size=(6, 1), **options),
         )
 
-    assert_as_pytorch_has_it(resize)
+    assert_equals_pytorch(resize)
 
 
 def test_sequences_and_volumes_are_resized():
-    assert_as_pytorch_has_it(
+    assert_equals_pytorch(
         lambda x, like: (
             F.interpolate(x.flatten(2), scale_factor=2, mode="linear"),
             F.interpolate(like.flatten(2), scale_factor=1.5, mode="nearest"),
@@ -77,7 +76,7 @@ def test_sequences_and_volumes_are_resized():
 
 
 def test_adaptive_poolings_take_the_size_of_the_input():
-    assert_as_pytorch_has_it(
+    assert_equals_pytorch(
         lambda x, like: (
             F.adaptive_max_pool2d(x, 2),
             F.adaptive_avg_pool2d(like, (2, 4)),
@@ -88,7 +87,7 @@ def test_adaptive_poolings_take_the_size_of_the_input():
 
 
 def test_an_average_may_have_a_divisor_of_its_own():
-    assert_as_pytorch_has_it(
+    assert_equals_pytorch(
         lambda x, like: (
             F.avg_pool2d(x, 2, 2, divisor_override=3),
             F.avg_pool2d(like, 3, 2, padding=1, divisor_override=5),
@@ -97,7 +96,7 @@ def test_an_average_may_have_a_divisor_of_its_own():
 
 
 def test_images_are_padded_in_every_mode():
-    assert_as_pytorch_has_it(
+    assert_equals_pytorch(
         lambda x, like: tuple(
             F.pad(image, (1, 0, 1, 1), mode=mode)
             for mode in ("constant", "replicate", "reflect", "circular")
