@@ -58,7 +58,6 @@ NETS = {
     "product of integers": Of(lambda x: (x * 3).to(torch.int32).prod(2) + (x > 0).prod(1, dtype=torch.int32).sum()),
     "hypotenuse": Of(lambda x: torch.hypot(x, x.abs() + 1)),
     "the largest in any order": Of(lambda x: torch.topk(x, 2, sorted=False)[0].sum(-1)),
-    "counts of intervals": Of(lambda x: torch.histc(x, 4, -0.5, 1.5)),
     "arithmetic of booleans": Of(
         lambda x: torch.stack(
             [
