@@ -123,7 +123,7 @@ def zipped(*names: str) -> bytes:
             "rename it to .pt2, or set `format: pt2`",
         ),
         (zipped("config.json", "model.weights.h5"), "is a Keras model", "rename it to .keras"),
-        (zipped("readme.txt"), "is a zip archive, and of no kind that is known", "unpack it"),
+        (zipped("readme.txt"), "is a zip archive of an unknown kind", "unpack it"),
     ],
     ids=["TorchScript", "weights", "pt2", "Keras", "any"],
 )

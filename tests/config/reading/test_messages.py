@@ -99,7 +99,7 @@ def test_a_cosine_is_no_percentage():
         ({"models": {"net": {"source": "net.pkl"}}}, "pickles are not read"),
         (
             {"models": {"net": {"source": "microsoft/resnet-50"}}},
-            "of a model of a hub, name a function that returns it",
+            "for a model of a hub, name a function that returns it",
         ),
         ({"models": {"net": {"source": "net.onnx", "dataset": "None"}}}, "write dataset: null"),
         ({"models": {"net": {"source": "net.onnx", "dataset": "x.npz"}}}, "write dataset: {path: x.npz}"),

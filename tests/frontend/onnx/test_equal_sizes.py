@@ -191,7 +191,7 @@ def test_sizes_that_are_equal_for_no_input_are_refused(tmp_path):
     constants = {"w": random(2, 2, 2), "two": np.array([0, 0, 0, 0, 0, 2])}
     made = model(nodes, {"x": (FLOAT, [1, 2, "n"])}, ["y"], constants)
     assert (
-        "Add 'never' needs n + 2 and n // 2 * 2 to be equal, which they are for no n"
+        "Add 'never' needs n + 2 and n // 2 * 2 to be equal, and no size of n makes them equal"
         in refusal(save(tmp_path / "m.onnx", made)).problem
     )
 

@@ -18,7 +18,7 @@ from tvmake.config.text.names import REPEATING
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for
 from tvmake.config.variants import LEAVE_OUT, VariantFilter
-from tvmake.frontend.file_kinds import how_to_name
+from tvmake.frontend.file_kinds import format_remedy
 from tvmake.frontend.options import ImportOptions
 from tvmake.options import Strict
 from tvmake.quantize.precision import BasePrecision, PrecisionConfig
@@ -160,7 +160,7 @@ class Config(Strict):
             if name.lower() in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name.lower()}; choose another one")
             if model.source_format() is None:
-                remedy = how_to_name(model.source)
+                remedy = format_remedy(model.source)
                 problems.append(f"models.{name}.source: cannot tell the format of '{model.source}': {remedy}")
             if model.arguments and (kind := model.source_format()) not in (None, "factory", "relax", "zoo"):
                 problem = f"are for functions and networks of the zoo, and the source is {kind}; leave them out"

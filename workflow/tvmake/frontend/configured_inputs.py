@@ -1,4 +1,4 @@
-"""The `inputs:` of a config, checked against the model's own and applied to its signature."""
+"""Check the `inputs:` of a config against the model's own and apply them to its signature."""
 
 import difflib
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ def describe(spec: TensorSpec) -> str:
 
 
 def check_inputs(where: str, signature: Signature, entries: Mapping[str, InputSpec]) -> None:
-    """Refuse a ``inputs:`` entry that the model contradicts.
+    """Refuse an ``inputs:`` entry that the model contradicts.
 
     A fixed extent can only be repeated; a dynamic one may be fixed or (re)named.
 
     Raises:
-        InputError: an unknown input, another dtype, another rank, another extent where the model's is fixed. The
-            remedy lists the model's inputs.
+        InputError: an unknown input, another dtype, another rank, or another size of a fixed dimension. The remedy lists
+            the model's inputs.
     """
     inputs = {spec.name: spec for spec in signature.inputs}
     listing = "the model's inputs are " + "; ".join(describe(spec) for spec in signature.inputs)
@@ -37,40 +37,40 @@ def check_inputs(where: str, signature: Signature, entries: Mapping[str, InputSp
             continue
         if len(entry.shape) != len(spec.shape):
             raise InputError(where, f"input '{name}' has {len(spec.shape)} axes, not {len(entry.shape)}", listing)
-        for axis, (extent, has) in enumerate(zip(entry.shape, spec.shape, strict=True)):
-            if isinstance(has, int) and extent != has:
-                problem = f"axis {axis} of input '{name}' is fixed to {has} in the model, it cannot be {extent}"
+        for axis, (extent, declared) in enumerate(zip(entry.shape, spec.shape, strict=True)):
+            if isinstance(declared, int) and extent != declared:
+                problem = f"axis {axis} of input '{name}' is fixed to {declared} in the model, it cannot be {extent}"
                 raise InputError(where, problem, f"{listing}; export the model again for another shape")
 
 
 def with_extents(signature: Signature, entries: Mapping[str, InputSpec]) -> Signature:
-    """The signature with the extents that the config gives its inputs, which :func:`check_inputs` passed."""
+    """The signature with the config's shapes, which :func:`check_inputs` accepted."""
     shapes = {name: entry.shape for name, entry in entries.items() if entry.shape is not None}
     inputs = tuple(
         spec.model_copy(update={"shape": tuple(shapes[spec.name])}) if spec.name in shapes else spec
         for spec in signature.inputs
     )
     names = {
-        has: extent
+        declared: extent
         for before, spec in zip(signature.inputs, inputs, strict=True)
-        for has, extent in zip(before.shape, spec.shape, strict=True)
-        if isinstance(has, str)
+        for declared, extent in zip(before.shape, spec.shape, strict=True)
+        if isinstance(declared, str)
     }
-    return signature.model_copy(update={"inputs": inputs, "bounds": renamed_bounds(signature.bounds, names)})
+    return signature.model_copy(update={"inputs": inputs, "bounds": rename_bounds(signature.bounds, names)})
 
 
-def renamed_bounds(bounds: Mapping[str, Bounds], extents: Mapping[str, Any]) -> dict[str, Bounds]:
+def rename_bounds(bounds: Mapping[str, Bounds], extents: Mapping[str, Any]) -> dict[str, Bounds]:
     """Bounds by the dimensions' new names.
 
     Args:
-        extents: by the names that they had: a new name, or a size where a dimension is fixed.
+        extents: from a dimension's old name to its new name, or to its size if it is fixed.
     """
-    named = ((extents.get(name, name), ends) for name, ends in bounds.items())
-    return {name: ends for name, ends in named if isinstance(name, str)}
+    items = ((extents.get(name, name), limits) for name, limits in bounds.items())
+    return {name: limits for name, limits in items if isinstance(name, str)}
 
 
 def with_ranges(signature: Signature, entries: Mapping[str, InputSpec]) -> Signature:
-    """The signature with the ranges of values that the config states."""
+    """The signature with the value ranges of the config."""
     inputs = tuple(
         spec.model_copy(update={"range": entries[spec.name].range})
         if spec.name in entries and entries[spec.name].range is not None

@@ -1,7 +1,7 @@
-"""Dynamic dimensions that an operator needs to be equal: taken for equal while a network is imported, and noted to be checked.
+"""Assume that dynamic dimensions are equal where an operator needs it, and record the assumption.
 
-TVM has no shape for a concatenation of ``height // 8 * 2`` and ``height // 4`` rows, and reads beyond a buffer where the sizes that
-a reshape or a matmul takes for equal are not. ``tvmake.frontend.size_conditions`` makes checks of what is noted here.
+TVM has no shape for a concatenation of ``height // 8 * 2`` and ``height // 4`` rows. A reshape or a matmul of sizes that differ reads
+beyond a buffer. ``tvmake.frontend.size_conditions`` turns the recorded assumptions into checks.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -34,21 +34,21 @@ class EqualSizes:
     size: Any
     wanted: Any
     operator: str
-    """As messages name it."""
+    """The operator's name in messages."""
 
 
 class EqualSizesBuilder(relax.BlockBuilder):
-    """A block builder that takes operands' sizes for equal where an operator needs them to be."""
+    """A block builder that casts operands to equal sizes where an operator needs them."""
 
     operator = ""
-    """The source's operator that is being imported; the name of Relax's counts where there is none."""
+    """The source's operator that is being imported; if empty, messages name Relax's operator."""
 
     dimensions: Collection[str] | None = None
-    """Names of the inputs' dimensions; None where all sizes follow from these."""
+    """Names of the inputs' dimensions; None if all sizes follow from them."""
 
     @property
     def equal_sizes(self) -> list[EqualSizes]:
-        """What was taken for equal so far."""
+        """The sizes assumed equal so far."""
         return self.__dict__.setdefault("_equal_sizes", [])
 
     def emit(self, expr: Any, name_hint: str = "") -> Any:
@@ -60,7 +60,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
         return super().normalize(self._equalize(expr))
 
     def _equalize(self, expression: Any) -> Any:
-        """The expression, its operands cast to equal sizes; what has fixed shapes alone stays unchanged."""
+        """The expression with its operands cast to equal sizes; unchanged if all shapes are fixed."""
         if not isinstance(expression, relax.Call) or not any(map(_is_dynamic, variables(expression))):
             return expression
         call = with_operands(expression, [self._operand(operand) for operand in operands_of(expression)])
@@ -75,13 +75,13 @@ class EqualSizesBuilder(relax.BlockBuilder):
         return with_operands(call, list(map(self._cast, operands, shapes, wanted)))
 
     def _operand(self, operand: Any) -> Any:
-        """An operand as a variable, which is the same one for all that use it: TVM's builder remembers what it has bound."""
+        """An operand as a variable; TVM's builder returns the same variable for the same expression."""
         if not isinstance(operand, relax.Call):
             return operand
         return super().normalize(relax.Tuple([self._equalize(operand)])).fields[0]
 
     def _unify(self, positions: Sequence[Position], shapes: list[list[Any]], call: Any) -> None:
-        """Give axes the simplest of their sizes, unless two of them are different numbers, which TVM reports."""
+        """Give axes the simplest of their sizes; TVM reports two different constants."""
         sizes = [shapes[operand][axis] for operand, axis in positions]
         if len({int(size) for size in sizes if isinstance(size, tirx.IntImm)}) > 1:
             return
@@ -97,7 +97,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
         return self.match_cast(operand, relax.TensorType(wanted, operand.ty.dtype))
 
     def _note_shape(self, call: Any) -> None:
-        """Note what a reshape or a broadcast needs of the shape that it is given, and a sampler of its image."""
+        """Record the sizes that a reshape, a broadcast or a ``grid_sample`` needs to be equal."""
         if is_call(call, "image.grid_sample"):
             self._note_reflection(call)
         if not is_call(call, "reshape", "broadcast_to"):
@@ -116,7 +116,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
                 self._note(size, target, call)
 
     def _note_reflection(self, call: Any) -> None:
-        """Note that TVM's ``grid_sample`` divides by the distance of the outermost pixels, where it reflects positions at them."""
+        """Require at least two pixels an axis: with reflection, ``grid_sample`` divides by the distance of the outermost ones."""
         shape = _shape(call.args[0])
         if shape is None or call.attrs.padding_mode != "reflection" or not call.attrs.align_corners:
             return
@@ -129,7 +129,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
         self.require_equal(EqualSizes(size, wanted, self.operator or operator_name(call)))
 
     def require_equal(self, sizes: EqualSizes) -> None:
-        """Note sizes to be checked when the network begins to run, or check them where one of them is computed by then."""
+        """Record sizes to be checked when the network starts; sizes that the network computes itself are checked at this point."""
         pair = [
             size if isinstance(size, tvm.ir.Expr) else tirx.IntImm("int64", size) for size in (sizes.size, sizes.wanted)
         ]
@@ -143,7 +143,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
 
 
 def operands_of(call: Any) -> list[Any]:
-    """The operands of a call, those in a tuple included."""
+    """The operands of a call, including those in a tuple."""
     first = call.args[0] if call.args else None
     return [*first.fields, *call.args[1:]] if isinstance(first, relax.Tuple) else list(call.args)
 
@@ -160,7 +160,7 @@ def with_operands(call: Any, operands: Sequence[Any]) -> Any:
 
 
 def _equal_positions(call: Any, shapes: Sequence[Sequence[Any]]) -> Iterator[list[Position]]:
-    """Axes that need one size, those of size 1 that are broadcast left out."""
+    """Groups of axes that need equal sizes, without broadcast axes of size 1."""
     match operator_name(call):
         case "concat" if len({len(shape) for shape in shapes}) == 1:
             rank = len(shapes[0])
@@ -174,9 +174,9 @@ def _equal_positions(call: Any, shapes: Sequence[Sequence[Any]]) -> Iterator[lis
 
 
 def _broadcast_positions(shapes: Sequence[Sequence[Any]]) -> Iterator[list[Position]]:
-    for place in range(1, max(map(len, shapes)) + 1):
-        long = [(operand, len(shape) - place) for operand, shape in enumerate(shapes) if len(shape) >= place]
-        yield [(operand, axis) for operand, axis in long if not _is_one(shapes[operand][axis])]
+    for offset in range(1, max(map(len, shapes)) + 1):
+        positions = [(operand, len(shape) - offset) for operand, shape in enumerate(shapes) if len(shape) >= offset]
+        yield [(operand, axis) for operand, axis in positions if not _is_one(shapes[operand][axis])]
 
 
 def _shape(value: Any) -> list[Any] | None:
@@ -193,12 +193,12 @@ def _is_one(size: Any) -> bool:
     return isinstance(size, tirx.IntImm) and int(size) == 1
 
 
-def _is_same(size: Any, other: Any) -> bool:
-    return bool(size is other or size.same_as(other))
+def _is_same(first: Any, second: Any) -> bool:
+    return bool(first is second or first.same_as(second))
 
 
-def _is_equal(size: Any, other: Any) -> bool:
-    return _is_same(size, other) or tvm.sym.Analyzer().can_prove_equal(size, other)
+def _is_equal(first: Any, second: Any) -> bool:
+    return _is_same(first, second) or tvm.sym.Analyzer().can_prove_equal(first, second)
 
 
 def _count(shape: Sequence[Any]) -> Any:
@@ -209,7 +209,7 @@ def _count(shape: Sequence[Any]) -> Any:
 
 
 def _coarseness(size: Any) -> tuple[bool, int, bool]:
-    """How simple a size makes those that follow: a number, then the largest divisor, then what is not a dimension itself.
+    """Order of preference among sizes: a constant, then the largest divisor, then an expression over a dimension.
 
     A cast to a dimension itself is not possible. Repair: `recursion-at-casts`.
     """

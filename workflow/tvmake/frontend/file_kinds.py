@@ -1,4 +1,4 @@
-"""What a model that tvmake does not read, or not under its name, is, and what to do about it."""
+"""Recognise model files that tvmake does not read, or whose name has the wrong suffix, and suggest a remedy."""
 
 import difflib
 import os
@@ -22,26 +22,26 @@ ARCHIVES: Mapping[Archive | None, tuple[str, str]] = {
     "torchscript": ("a TorchScript archive", f"TorchScript is not read; {EXPORT}"),
     "checkpoint": ("a file of torch.save, with weights and without the network's code", EXPORT),
     "pt2": ("a program that PyTorch exported", "rename it to .pt2, or set `format: pt2`"),
-    None: ("a zip archive, and of no kind that is known", "unpack it, and name the model's file"),
+    None: ("a zip archive of an unknown kind", "unpack it, and name the model's file"),
 }
-"""Zip archives of models: what they are, and what to do where another kind is expected."""
+"""Kinds of zip archives: a description, and the remedy if another kind is expected."""
 
 ZIP = b"PK\x03\x04"
 
-SIGNS: tuple[tuple[bytes, tuple[str, ...], str, str], ...] = (
+FILE_HEADS: tuple[tuple[bytes, tuple[str, ...], str, str], ...] = (
     (rb"....TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
-    # The version of its format, then who wrote it, the graph, or its opsets.
+    # The format's version, then the producer, the graph, or the opsets.
     (rb"\x08[\x03-\x1f][\x12\x3a\x42]", (".onnx",), "an ONNX model", "rename it to .onnx, or set `format: onnx`"),
     (re.escape(ZIP), (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
     (rb"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "rename it to .h5"),
-    *((sign, (), what, remedy) for sign, what, remedy in PLACEHOLDERS),
+    *((pattern, (), kind, remedy) for pattern, kind, remedy in PLACEHOLDERS),
 )
-"""How files begin, as a regular expression; the suffixes of such files, what it is, and what to do where another kind is expected."""
+"""Regular expressions of files' first bytes, with suffixes, a description, and the remedy if another kind is expected."""
 
-LONGEST_SIGN = 32
+HEAD_BYTES = 32
 
 DAMAGES = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
-"""What reading a damaged archive raises."""
+"""Exceptions that reading a damaged archive raises."""
 
 SAVED_MODEL = "a SavedModel of TensorFlow is not read; make it ONNX: python -m tf2onnx.convert --saved-model {} --output model.onnx"
 
@@ -53,43 +53,43 @@ TRANSFORMERS = (
 
 
 def archive_kind(source: Path) -> Archive | None:
-    """What a zip archive holds, by the names of its members; None for anything else.
+    """The kind of a zip archive, by the names of its members; None if unknown.
 
     Raises:
         zipfile.BadZipFile, …: it is damaged, or cannot be read (see ``DAMAGES``).
     """
     with zipfile.ZipFile(source) as archive:
         names = archive.namelist()
-    within = {name.partition("/")[2] for name in names}
+    relative = {name.partition("/")[2] for name in names}
     if {"config.json", "model.weights.h5"} <= set(names):
         return "keras"
-    if "constants.pkl" in within or any(name.startswith("code/") for name in within):
+    if "constants.pkl" in relative or any(name.startswith("code/") for name in relative):
         return "torchscript"
-    if "data.pkl" in within:
+    if "data.pkl" in relative:
         return "checkpoint"
-    return "pt2" if any(name.startswith("models/") for name in within) else None
+    return "pt2" if any(name.startswith("models/") for name in relative) else None
 
 
-def sign_of(source: Path, head: bytes, suffix: str = "") -> tuple[str, str] | None:
-    """What a file that does not begin as its kind is, and what to do about it; None where nothing tells.
+def recognise_file(source: Path, head: bytes, suffix: str = "") -> tuple[str, str] | None:
+    """The kind of a file that is not of the expected kind, and a remedy; None if it is of that kind or unknown.
 
     Args:
-        head: its first ``LONGEST_SIGN`` bytes.
-        suffix: of the files of the expected kind.
+        head: its first ``HEAD_BYTES`` bytes.
+        suffix: of files of the expected kind.
     """
-    for sign, suffixes, what, remedy in SIGNS:
-        if suffix not in suffixes and re.match(sign, head, re.DOTALL):
+    for pattern, suffixes, kind, remedy in FILE_HEADS:
+        if suffix not in suffixes and re.match(pattern, head, re.DOTALL):
             if head.startswith(ZIP):
                 with suppress(*DAMAGES):
                     return ARCHIVES[archive_kind(source)]
-            return what, remedy
+            return kind, remedy
     return None
 
 
-def how_to_name(source: str) -> str:
-    """What to do about a source whose name tells no format."""
+def format_remedy(source: str) -> str:
+    """The remedy for a source whose name implies no format."""
     path = Path(source)
-    if remedy := how_to_write(source):
+    if remedy := path_remedy(source):
         return remedy
     of_suffix = OTHER_FORMATS.get(path.suffix.lower())
     if problem := broken_link(path):
@@ -97,32 +97,32 @@ def how_to_name(source: str) -> str:
     if path.suffix == ".py":
         return f"it is Python code; name a function in it that returns the model, as in {path.stem}:FUNCTION"
     if path.is_dir():
-        return how_to_name_within(source) or of_suffix or "it is a directory; name the model's file"
+        return directory_remedy(source) or of_suffix or "it is a directory; name the model's file"
     if not path.exists() and (
-        named := next(
+        candidate := next(
             (path.with_name(path.name + end) for end in FORMATS if path.with_name(path.name + end).is_file()), None
         )
     ):
-        return f"there is no such file; did you mean '{named}'?"
+        return f"there is no such file; did you mean '{candidate}'?"
     if path.is_file():
         with suppress(OSError):
             with path.open("rb") as file:
-                head = file.read(LONGEST_SIGN)
+                head = file.read(HEAD_BYTES)
             if not head:
                 return "it is empty; copy or download the file again"
-            if sign := sign_of(path, head):
-                return f"it is {'; '.join(sign)}"
+            if recognised := recognise_file(path, head):
+                return f"it is {'; '.join(recognised)}"
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not path.parent.exists() and not path.suffix[1:].isalpha():
-        return "there is no such file; of a model of a hub, name a function that returns it (package.module:function)"
+        return "there is no such file; for a model of a hub, name a function that returns it (package.module:function)"
     expected = (
         f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config);"
-        " of a file that was made for another program, give the model that it was made from"
+        " if the file was converted for another program, give the model that it was converted from"
     )
     return of_suffix or expected
 
 
-def how_to_name_within(directory: str) -> str | None:
-    """What to do about a directory whose files make a model together; None where there is none that is known."""
+def directory_remedy(directory: str) -> str | None:
+    """The remedy for a directory that is a model of another tool; None if it is not recognised."""
     path = Path(directory)
     if (path / "saved_model.pb").is_file():
         return SAVED_MODEL.format(directory)
@@ -132,38 +132,38 @@ def how_to_name_within(directory: str) -> str | None:
     return None
 
 
-def how_to_name_file(file: str, root: Path | None = None) -> str | None:
-    """What to do about a file that is not there; None where nothing shows what was meant.
+def missing_file_remedy(file: str, root: Path | None = None) -> str | None:
+    """The remedy for a file that does not exist; None if no similar name exists.
 
     Args:
-        root: where relative paths begin, if not here.
+        root: the directory that relative paths start at; by default the working directory.
     """
-    if remedy := how_to_write(file):
+    if remedy := path_remedy(file):
         return remedy
-    place = Path(file).parent
-    directory = root / place if root else place
+    parent = Path(file).parent
+    directory = root / parent if root else parent
     if Path(file).name == "py.py" and directory.with_suffix(".py").is_file():
-        return f"a function of {place}.py is named without .py: {'.'.join(place.parts)}:FUNCTION"
+        return f"a function of {parent}.py is named without .py: {'.'.join(parent.parts)}:FUNCTION"
     if not file.isascii() and sys.getfilesystemencoding() != "utf-8":
         return f"names of files are read as {sys.getfilesystemencoding()} here: set LC_ALL=C.UTF-8"
-    near = [str(place / name) for name in os.listdir(directory)] if directory.is_dir() else []  # noqa: PTH208
-    for name in near:
+    siblings = [str(parent / name) for name in os.listdir(directory)] if directory.is_dir() else []  # noqa: PTH208
+    for name in siblings:
         if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
             return f'its name there has other Unicode characters that look the same; write "{ascii(name)[1:-1]}"'
-    meant = str(Path(file))
-    same = [name for name in near if name.casefold() == meant.casefold()]
-    close = same or difflib.get_close_matches(meant, near, n=1, cutoff=0.8)
+    path = str(Path(file))
+    same = [name for name in siblings if name.casefold() == path.casefold()]
+    close = same or difflib.get_close_matches(path, siblings, n=1, cutoff=0.8)
     return f"did you mean '{close[0]}'?" if close else None
 
 
-def how_to_write(path: str) -> str | None:
-    """What to write instead of what only a shell or a download replaces; None where there is nothing of it."""
+def path_remedy(path: str) -> str | None:
+    """The remedy for a path that only a shell or a download would resolve; None for a plain path."""
     if path.startswith("~"):
         return "~ is a shell's word for a home directory; write the whole path"
     if "$" in path:
         return "variables of the environment are not replaced; write the whole path"
     if re.match(r"\w[\w+.-]+:/", path):
         return "only files are read; download it and name the file"
-    if any(sign in path for sign in "*?["):
+    if any(character in path for character in "*?["):
         return "patterns are not expanded; name one file, and each further model under a name of its own"
     return None

@@ -1,4 +1,4 @@
-"""Work on a model's file: within limits of time and memory, and with one clear line for whatever it leads to."""
+"""Read a model's file within limits of time and memory, and report any exception in one line."""
 
 import traceback
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from tvmake.frontend.options import ImportOptions
 from tvmake.process.limits import Limits, limited
 
 FILES = frozenset({"onnx", "pt2", "tflite", "stablehlo"})
-"""Formats that are files from elsewhere; the others are code that the user runs."""
+"""Formats that are files; sources of the others are code that the user runs."""
 
 
 @contextmanager
 def foreign(options: ImportOptions) -> Iterator[None]:
-    """A block that reads a model. Where its author is trusted, and where there is no file, it may take what it takes.
+    """Limit a block that reads a model's file. A trusted source and one without a file have no limits.
 
     Raises:
-        InputError: the file leads to an exception that no check foresaw; the text says which, and where.
+        InputError: the block raised an exception that no check foresaw; the message has its type, text and origin.
     """
     if options.source_format() not in FILES or options.trusted:
         yield
@@ -31,17 +31,17 @@ def foreign(options: ImportOptions) -> Iterator[None]:
         except (TvmakeError, MemoryError, ImportError):
             raise
         except Exception as error:
-            raise unforeseen(options.source, error) from error
+            raise unforeseen_error(options.source, error) from error
 
 
-def unforeseen(where: str, error: Exception) -> InputError:
-    """What to say of an exception from a library that was given a file: its type, its first line, and who called."""
-    ours = [
+def unforeseen_error(where: str, error: Exception) -> InputError:
+    """The error for an exception that a library raised on a file: its type, its text, and the caller."""
+    frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if f"{Path(__file__).parent.parent}/" in frame.filename
     ]
-    place = f" (at {Path(ours[-1].filename).stem}.{ours[-1].name})" if ours else ""
+    caller = f" (at {Path(frames[-1].filename).stem}.{frames[-1].name})" if frames else ""
     line = " ".join(str(error).split()).encode("ascii", "backslashreplace").decode()[:200]
-    problem = f"cannot be read{place}: {type(error).__name__}{': ' if line else ''}{line}"
+    problem = f"cannot be read{caller}: {type(error).__name__}{': ' if line else ''}{line}"
     return InputError(where, problem, "export the model again; if other programs read it, please report this line")

@@ -1,7 +1,7 @@
-"""Which modules read each source format, which run it as the reference, and which as the baseline of latency.
+"""The modules of each source format: its importer, its reference runtime, and its latency baseline.
 
-Named rather than imported: reading an ONNX file loads no torch, and a change in one format's modules reruns no other
-format's models.
+Modules are named here and imported on use: reading an ONNX file does not load torch, and a change in one format's
+modules does not rerun models of other formats.
 """
 
 import sys
@@ -20,7 +20,7 @@ FRONTENDS: dict[str, tuple[str, ...]] = {
     "stablehlo": ("tvmake.frontend.stablehlo.importer",),
     "relax": ("tvmake.frontend.relax.importer",),
 }
-"""The first has ``read(source, options)``; for PyTorch it takes the program that the second's ``load_program`` gives."""
+"""The first module has ``read(source, options)``; for PyTorch, ``source`` is the program from the second's ``load_program``."""
 
 RUNTIMES: dict[str, str] = {
     "onnx": "tvmake.validate.reference.onnx_model",
@@ -32,7 +32,7 @@ RUNTIMES: dict[str, str] = {
     "stablehlo": "tvmake.validate.reference.jax_program",
     "relax": "tvmake.validate.reference.relax_module",
 }
-"""Each has ``open_model(source, options, signature) -> Runtime``."""
+"""Every module has ``open_model(source, options, signature) -> Runtime``."""
 
 BASELINES: dict[str, str] = {
     "onnx": "tvmake.benchmark.baseline.onnx_model",
@@ -44,23 +44,23 @@ BASELINES: dict[str, str] = {
     "stablehlo": "tvmake.benchmark.baseline.jax_model",
     "relax": "tvmake.benchmark.baseline.relax_model",
 }
-"""Each has ``prepare(source, options, signature, inputs, threads) -> Prepared``."""
+"""Every module has ``prepare(source, options, signature, inputs, threads) -> Prepared``."""
 
 _LIBRARIES = {"pt2": "torch", "tflite": "tflite", "stablehlo": "jax"}
-"""What reads a format."""
+"""The library that reads a format."""
 
 
 def unloaded_library(source: str, kind: str, error: ImportError | OSError) -> MachineError:
-    """What to say where a format's modules cannot be loaded: a library is missing, or is there without what it needs itself.
+    """The error for a format whose modules cannot be loaded: a library is missing, or one of its own dependencies is.
 
     Raises:
-        ImportError: it is one of tvmake's own modules.
+        ImportError: one of tvmake's own modules is missing.
     """
     name = getattr(error, "name", None) or ""
     if name.partition(".")[0] == "tvmake":
         raise error
     library = _LIBRARIES.get(kind) or name or "torch"
-    if isinstance(error, ModuleNotFoundError):  # what is missing first may only come along with the format's library
+    if isinstance(error, ModuleNotFoundError):  # the missing module may be a dependency of the format's library
         return MachineError(source, f"reading it needs the library '{library}'", install(kind))
     line = " ".join(str(error).split())[:200]
     remedy = f"`{sys.executable} -c 'import {library}'` has to work; install it again: pip install --force-reinstall {library}"
@@ -68,5 +68,5 @@ def unloaded_library(source: str, kind: str, error: ImportError | OSError) -> Ma
 
 
 def install(kind: str) -> str:
-    """The command that installs what reads a format."""
+    """The command that installs the library that reads a format."""
     return f"install it: pip install 'tvmake[{kind if kind in ('tflite', 'stablehlo', 'keras') else 'torch'}]'"

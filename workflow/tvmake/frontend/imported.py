@@ -1,4 +1,4 @@
-"""What every frontend returns."""
+"""The result of every frontend."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A network as Relax, with its parameters apart.
+    """A network in Relax, with its parameters stored separately.
 
     ``module`` has one entry function ``main`` whose leading arguments are the model's inputs (in the order of
     ``signature.inputs``) and whose trailing arguments are the parameters, in the order of ``params``. Parameter
     keys are the Relax argument names; values are numpy arrays or TVM tensors of exactly the annotated shape and
     dtype. ``main`` returns a tensor, or a flat tuple in the order of ``signature.outputs``.
-    ``notes`` holds facts for source.json (format, opset, producer, what preparation changed).
-    ``framework_rounds`` says that the original framework rounds activations to integers where ``module`` does not.
+    ``notes`` has facts for source.json (format, opset, producer, changes by preparation).
+    ``framework_rounds``: the original framework rounds activations to integers where ``module`` does not.
     """
 
     module: "tvm.IRModule"

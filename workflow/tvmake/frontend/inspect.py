@@ -1,4 +1,4 @@
-"""What a source declares of itself, without running any of it: for a starter config."""
+"""Read a source's declared inputs and outputs without running its code; a starter config is written from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Any
 from tvmake.artifact.signature import Bounds, Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
-from tvmake.frontend.file_kinds import how_to_name
+from tvmake.frontend.file_kinds import format_remedy
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import unloaded_library
 from tvmake.frontend.model_files import python_file
@@ -21,24 +21,24 @@ from tvmake.process.user_code import check_function
 
 @dataclass(frozen=True)
 class Declared:
-    """A source as it describes itself."""
+    """A source's declared inputs and outputs."""
 
     format: str
     inputs: Sequence[TensorSpec] = ()
-    """Empty for a factory, which would have to be called, and for a Keras model, which would have to be loaded."""
+    """Empty for a factory and for a Keras model: both would have to run."""
     outputs: Sequence[TensorSpec] = ()
-    """Empty too for a network of the zoo."""
+    """Also empty for a network of the zoo."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """A zoo network's arguments, with their defaults."""
     bounds: dict[str, Bounds] = field(default_factory=dict)
-    """Of dynamic dimensions, as far as the source states them."""
+    """Bounds of dynamic dimensions that the source states."""
 
 
 def configured(declared: Declared, options: ImportOptions) -> Signature | None:
-    """What a model takes and gives, as far as it declares that.
+    """The declared signature of a model with the config's shapes.
 
     Returns:
-        Inputs with the extents that the config gives them, and outputs; None for a source that would have to be run.
+        None for a source that would have to be run.
 
     Raises:
         InputError: the config's `inputs:` contradict the model's.
@@ -54,29 +54,29 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
     """The format and inputs of a model file, ``zoo:<name>`` or ``package.module:function``.
 
     Args:
-        options: as the config has them.
-        lists_files: whether further files that the model reads must be among them.
+        options: from the config.
+        lists_files: whether ``options.files`` must list the further files that the model reads.
 
     Raises:
-        InputError: the source is missing, damaged, or of no format that tvmake reads.
+        InputError: the source is missing, damaged, or in a format that tvmake does not read.
         MachineError: a library that reads the format is not installed.
     """
     source, kind = options.source, options.source_format()
     if kind is None:
-        raise InputError(source, "tvmake cannot tell its format", how_to_name(source))
+        raise InputError(source, "tvmake cannot tell its format", format_remedy(source))
     if kind == "zoo":
-        return _zoo(options)
+        return _inspect_zoo(options)
     if kind in ("factory", "relax"):
         _check_module(source)
         return Declared(kind)
     path = Path(source)
     if not path.is_file():
         raise InputError(source, "is a directory" if path.is_dir() else "no such file", "name the model's file")
-    if kind == "keras":  # only Keras can tell what it takes, and running it takes trust
+    if kind == "keras":  # only Keras can read its inputs, and loading it needs trust
         with open_source(path, path.suffix.lower(), COPY):
             return Declared(kind)
     try:
-        signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options, lists_files), source))
+        signature = Signature.model_validate_json(isolated(lambda: _inspect_file(kind, options, lists_files), source))
     except InputError as error:
         implied = options.implied_format()
         if implied in (None, kind):
@@ -86,7 +86,7 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
     return Declared(kind, signature.inputs, signature.outputs, bounds=signature.bounds)
 
 
-def _inspected(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
+def _inspect_file(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
     inspect: Callable[[Path], Signature]
     try:
         if kind == "onnx":
@@ -105,7 +105,7 @@ def _inspected(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
         return inspect(Path(options.source)).model_dump_json().encode()
 
 
-def _zoo(options: ImportOptions) -> Declared:
+def _inspect_zoo(options: ImportOptions) -> Declared:
     try:
         from tvmake.frontend.zoo.models import INPUT_RANGE, checked_arguments
     except (ImportError, OSError) as error:

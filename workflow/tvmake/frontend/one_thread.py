@@ -1,4 +1,4 @@
-"""The same bits from PyTorch whatever the machine's number of cores."""
+"""Get the same bits from PyTorch on machines with any number of cores."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Sums split over threads round differently; one thread gives the same bits on any number of cores."""
+    """Run PyTorch on one thread: sums that are split over threads round differently."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Where a model comes from, and what its inputs are."""
+"""Options of the import: a model's source and its inputs."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -11,14 +11,14 @@ from tvmake.options import Positive, Strict
 SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
 
 
-def _no_truth_value(value: Any) -> Any:
+def _refuse_boolean(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError(f"expected a whole number or a text (got {value})")
     return value
 
 
 Dim = (
-    Annotated[int, Field(ge=1), BeforeValidator(_no_truth_value)]
+    Annotated[int, Field(ge=1), BeforeValidator(_refuse_boolean)]
     | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 )
 
@@ -27,7 +27,7 @@ FORMATS: Mapping[str, SourceFormat] = {
     ".onnx": "onnx", ".pt2": "pt2", ".tflite": "tflite", ".keras": "keras", ".h5": "keras",
     ".mlir": "stablehlo", ".mlirbc": "stablehlo", ".stablehlo": "stablehlo",
 }  # fmt: skip
-"""Of model files, by the end of their names."""
+"""Formats of model files, by suffix."""
 
 EXPORT = "export it in PyTorch: torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 
@@ -48,7 +48,7 @@ OTHER_FORMATS: Mapping[str, str] = {
     ),
     ".pb": "convert it to ONNX with tf2onnx, or to TFLite",
 }
-"""What to do with formats that tvmake does not read, by the end of the file's name."""
+"""Remedies for formats that tvmake does not read, by suffix."""
 
 
 class InputSpec(Strict):
@@ -118,9 +118,9 @@ class ImportOptions(Strict):
         """The format that the source's spelling implies; None when it implies none."""
         if self.source.startswith(ZOO):
             return "zoo"
-        for suffix, of_suffix in FORMATS.items():
+        for suffix, suffix_format in FORMATS.items():
             if self.source.lower().endswith(suffix):
-                return of_suffix
+                return suffix_format
         module, _, function = self.source.partition(":")
         if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
             return "factory"

@@ -1,4 +1,4 @@
-"""What every importer's Relax needs before it can be trusted and stored: safe indices, precise functions, parameters as arguments."""
+"""Corrections of every importer's Relax: safe indices, precise functions, parameters as arguments."""
 
 import hashlib
 from typing import Any
@@ -14,7 +14,7 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 LIFT_FROM_BYTES = 256
-"""Constants below this stay in the module: scalars and shapes, which lowering may want to see."""
+"""Smaller constants stay in the module: scalars and shapes, which lowering may read."""
 
 
 @mutator
@@ -24,13 +24,13 @@ class _OperatorCorrector(PyExprMutator):
         if is_call(call, "take") and call.attrs.mode == "fast":
             return relax.op.take(*call.args, axis=call.attrs.axis, mode="wrap")
         if is_call(call, "scatter_elements"):
-            return self._scattered(call)
+            return self._correct_scatter(call)
         if is_call(call, "argmax", "argmin"):
             return relax.op.maximum(self.builder_.emit(call), relax.const(0, str(call.ty.dtype)))
         return atanh(call.args[0]) if is_call(call, "atanh") else call
 
-    def _scattered(self, call: relax.Call) -> relax.Expr:
-        """Scatter into what the indices cover beside the axis, and put the rest back behind it."""
+    def _correct_scatter(self, call: relax.Call) -> relax.Expr:
+        """Scatter into the part of the data that the indices cover, and append the rest."""
         data, indices, updates = call.args
         shapes = (data.ty.shape, indices.ty.shape)
         if not all(isinstance(shape, relax.ShapeExpr) for shape in shapes):
@@ -39,21 +39,21 @@ class _OperatorCorrector(PyExprMutator):
         axis = call.attrs.axis % len(extents)
         is_equal = tvm.sym.Analyzer().can_prove_equal
         emit, rests = self.builder_.emit, []
-        for each in range(len(extents)):
-            if each != axis and not is_equal(extents[each], covered[each]):
-                bounds = ([covered[each]], [extents[each]])
-                rests.append((each, emit(relax.op.strided_slice(data, [each], *bounds, assume_inbound=True))))
-                data = emit(relax.op.strided_slice(data, [each], [0], [covered[each]], assume_inbound=True))
+        for number in range(len(extents)):
+            if number != axis and not is_equal(extents[number], covered[number]):
+                bounds = ([covered[number]], [extents[number]])
+                rests.append((number, emit(relax.op.strided_slice(data, [number], *bounds, assume_inbound=True))))
+                data = emit(relax.op.strided_slice(data, [number], [0], [covered[number]], assume_inbound=True))
         if not rests:
             return call
-        written = emit(relax.op.scatter_elements(data, indices, updates, axis, call.attrs.reduction))
-        for each, rest in reversed(rests):
-            written = emit(relax.op.concat([written, rest], each))
-        return written
+        result = emit(relax.op.scatter_elements(data, indices, updates, axis, call.attrs.reduction))
+        for number, rest in reversed(rests):
+            result = emit(relax.op.concat([result, rest], number))
+        return result
 
 
 def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Make takes count negative indices from the end, ``atanh`` keep the digits near zero, places be some, scattering reach the right ones.
+    """Correct ``take`` of negative indices, ``atanh`` near zero, ``argmax`` of infinities, and scatters of fewer indices than rows.
 
     Mode "wrap" takes the index modulo the dimension. Repairs: `take-of-negative-indices`, `digits-of-atanh`, `argmax-of-infinities`,
     `scattering-of-fewer-indices`.
@@ -63,10 +63,10 @@ def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
 
 @mutator
 class _ConstantLifter(PyExprMutator):
-    def __init__(self, module: "tvm.IRModule", min_bytes: int, taken: set[str]):
+    def __init__(self, module: "tvm.IRModule", min_bytes: int, names: set[str]):
         super().__init__(module)
         self.min_bytes = min_bytes
-        self.taken = taken
+        self.names = names
         self.lifted: dict[Any, tuple[relax.Var, Any]] = {}
 
     def visit_generic_const_(self, op: Any) -> relax.Expr:
@@ -83,9 +83,9 @@ class _ConstantLifter(PyExprMutator):
         )
         if key not in self.lifted:
             index = len(self.lifted)
-            while (name := f"param_{index}") in self.taken:
+            while (name := f"param_{index}") in self.names:
                 index += 1
-            self.taken.add(name)
+            self.names.add(name)
             self.lifted[key] = (relax.Var(name, op.ty), value)
         return self.lifted[key][0]
 
@@ -93,9 +93,8 @@ class _ConstantLifter(PyExprMutator):
 def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Turn constants of at least ``min_bytes`` bytes into trailing arguments of ``main``.
 
-    A module with its weights apart is small to store and byte-stable. Arguments follow the constants' order of
-    appearance and are called ``param_0``, ``param_1`` …; the module's existing arguments are kept before them.
-    Equal constants are one argument.
+    A module without its weights is small and byte-stable. Arguments follow the module's own, in the constants' order of
+    appearance, and are called ``param_0``, ``param_1`` …. Equal constants share one argument.
 
     Returns:
         The module, and the lifted values (TVM tensors) by argument name in argument order.
@@ -111,11 +110,11 @@ def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> 
 
 
 def drop_unused_params(module: "tvm.IRModule", params: dict[str, Any]) -> tuple["tvm.IRModule", dict[str, Any]]:
-    """Drop trailing parameters that nothing reads (those that an importer used as constants)."""
+    """Drop trailing parameters that nothing reads, such as those that an importer used as constants."""
     main = module["main"]
     first = len(main.params) - len(params)
     used = {var.name for var in relax.analysis.free_vars(main.body)}
-    # Only parameters, which are looked up by name: an unused input stays part of the signature.
+    # An unused input stays part of the signature.
     kept = [var for index, var in enumerate(main.params) if index < first or var.name in used]
     if len(kept) == len(main.params):
         return module, params
@@ -127,7 +126,7 @@ def drop_unused_params(module: "tvm.IRModule", params: dict[str, Any]) -> tuple[
 def with_main(
     module: "tvm.IRModule", parameters: list[relax.Var], body: relax.Expr, result: Any = None
 ) -> "tvm.IRModule":
-    """The module with another argument list and body of ``main``; a body that is not normalised needs its type."""
+    """The module with another argument list and body of ``main``; a body that is not normalised needs ``result``, its type."""
     main = module["main"]
     function = relax.Function(parameters, body, result, is_pure=main.is_pure, attrs=main.attrs)
     return with_functions(module, {"main": function})

@@ -1,8 +1,8 @@
-"""What has to be true of the inputs' sizes for those to be equal that operators need to be, as shapes of inputs and checks at run time.
+"""Turn assumptions about equal sizes into shapes of inputs and checks at run time.
 
-A condition that gives a dimension by others (``total`` is ``past + length``) becomes the input's shape. Conditions that only the
-multiples of a number meet make the dimension that number times another size: all sizes of the network are simple then, and known to be
-equal. Others are checked when the network begins to run, and operands stay cast to the size that was taken for both.
+A condition that defines a dimension by others (``total`` is ``past + length``) becomes the input's shape. If only multiples of a number
+meet the conditions, the dimension becomes that number times a new size, so that TVM can prove the sizes equal. Other conditions are
+checked when the network starts; the operands stay cast to the assumed size.
 """
 
 import random
@@ -25,24 +25,24 @@ from tvmake.ir.size_expressions import divisors, evaluate_size, has_choice, size
 from tvm import relax, tirx  # isort: skip
 
 MOST_REMAINDERS = 4096
-"""The largest divisor whose multiples are looked for."""
+"""The largest divisor for which all remainders are tried."""
 
-TIMES = (1, 2, 3, 7)
+FACTORS = (1, 2, 3, 7)
 
 SAMPLES = 256
-"""Sizes of several dimensions for which conditions are tried."""
+"""Number of random sizes on which a condition is tried."""
 
 LARGEST_SAMPLE = 500
 
 BEYOND = (1, 2, 3, 10, 100, 1000)
-"""How much more than a limit is tried, all of which has to be too much."""
+"""Distances beyond a limit; conditions must fail at all of them."""
 
 
 def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], where: str) -> "tvm.IRModule":
-    """A module in which dimensions meet the conditions: by the shapes of ``main``'s parameters, or by checks when it begins to run.
+    """A module whose dimensions meet the conditions: by the shapes of ``main``'s parameters, or by checks when it starts.
 
     Args:
-        equal_sizes: what was taken for equal, in sizes of ``main``'s dimensions.
+        equal_sizes: sizes that were assumed equal, over ``main``'s dimensions.
         where: the source, for messages.
 
     Raises:
@@ -51,47 +51,55 @@ def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], wher
     conditions = _conditions(module, equal_sizes)
     for condition in conditions:
         if not _names(condition):
-            raise InputError(where, f"{_needs(condition)}, which they are not", "give the inputs other shapes")
+            raise InputError(where, f"{_requirement(condition)}, which they are not", "give the inputs other shapes")
     if not conditions:
         return module
-    while (found := _defined_dimension(module, conditions)) is not None:
-        module = relax.transform.BindSymbolicVars(found, "main")(module)
-        conditions = _conditions(module, bind_sizes(conditions, found))
+    while (definition := _defined_dimension(module, conditions)) is not None:
+        module = relax.transform.BindSymbolicVars(definition, "main")(module)
+        conditions = _conditions(module, bind_sizes(conditions, definition))
     multiples: dict[str, tuple[int, EqualSizes]] = {}
     rest: list[EqualSizes] = []
     implied: dict[str, Bounds] = {}
-    for name, of_dimension in _by_dimension(conditions).items():
-        multiple = _multiple(name, of_dimension, where) if name else None
-        if name and (least := _smallest_size(name, of_dimension)) is not None:
-            implied[name] = least, _largest_size(name, of_dimension, least)
+    for name, group in _by_dimension(conditions).items():
+        multiple = _multiple(name, group, where) if name else None
+        if name and (least := _smallest_size(name, group)) is not None:
+            implied[name] = least, _largest_size(name, group, least)
         if multiple is None:
-            rest += of_dimension
+            rest += group
         elif multiple > 1:
-            multiples[name] = multiple, of_dimension[0]
+            multiples[name] = multiple, group[0]
     if multiples or rest:
         module = with_bounds(module, _narrow(bounds_of(module), implied, conditions, where))
-        analyzer = _analyzer(module)  # bounds are checked before a network runs
+        analyzer = _analyzer(module)  # may use the bounds: they are checked before a network runs
         rest = [
             replace(condition, size=analyzer.simplify(condition.size), wanted=analyzer.simplify(condition.wanted))
             for condition in rest
             if not analyzer.can_prove_equal(condition.size, condition.wanted)
         ]
-        rest.sort(key=lambda condition: len(_needs(condition)))  # the first that fails is reported
-        module = with_functions(module, {"main": _checked(module["main"], multiples, rest)})
-    return relax.transform.CanonicalizeBindings()(module)  # without the casts that change nothing
+        rest.sort(key=lambda condition: len(_requirement(condition)))  # the first that fails is reported
+        module = with_functions(module, {"main": _with_checks(module["main"], multiples, rest)})
+    return relax.transform.CanonicalizeBindings()(module)  # drops casts that change nothing
 
 
 def bind_sizes(equal_sizes: Iterable[EqualSizes], dims: Mapping[str, Any]) -> list[EqualSizes]:
-    """Conditions with sizes for some of the dimensions, by their names."""
+    """Conditions with dimensions replaced by sizes.
+
+    Args:
+        equal_sizes: the conditions.
+        dims: sizes by the dimensions' names.
+    """
     return [
-        replace(each, size=with_sizes(each.size, dims), wanted=with_sizes(each.wanted, dims)) for each in equal_sizes
+        replace(condition, size=with_sizes(condition.size, dims), wanted=with_sizes(condition.wanted, dims))
+        for condition in equal_sizes
     ]
 
 
 def _conditions(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes]) -> list[EqualSizes]:
-    """The conditions on inputs alone, each once, without those that are met by all sizes."""
+    """The distinct conditions on dimensions of inputs, without those that all sizes meet."""
     known, analyzer = _dimensions(module["main"]), _analyzer(module)
-    conditions = {(size_text(each.size), size_text(each.wanted)): each for each in reversed(equal_sizes)}
+    conditions = {
+        (size_text(condition.size), size_text(condition.wanted)): condition for condition in reversed(equal_sizes)
+    }
     return [
         condition
         for condition in reversed(conditions.values())
@@ -102,7 +110,7 @@ def _conditions(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes]) -> li
 
 
 def _analyzer(module: "tvm.IRModule") -> Any:
-    """What knows the bounds of the dimensions of ``main``'s parameters."""
+    """An analyzer with the bounds of the dimensions of ``main``'s parameters."""
     analyzer, bounds = tvm.sym.Analyzer(), bounds_of(module)
     for name, dimension in _dimensions(module["main"]).items():
         _bind(analyzer, dimension, *bounds.get(name, (0, None)))
@@ -116,12 +124,12 @@ def _bind(analyzer: Any, dimension: Any, least: int, most: int | None) -> None:
 
 def _dimensions(main: "relax.Function") -> dict[str, Any]:
     """The dimensions of ``main``'s parameters by name, in order."""
-    found: dict[str, Any] = {}
+    dimensions: dict[str, Any] = {}
     for parameter in main.params:
         for size in getattr(parameter.ty, "shape", None) or ():
             if isinstance(size, tirx.Var):
-                found.setdefault(str(size.name), size)
-    return found
+                dimensions.setdefault(str(size.name), size)
+    return dimensions
 
 
 def _names(condition: EqualSizes) -> set[str]:
@@ -142,30 +150,37 @@ def _is_always_met(condition: EqualSizes, names: Sequence[str]) -> bool:
 
 
 def _period(conditions: Sequence[EqualSizes]) -> int:
-    """The smallest common multiple of what sizes are divided by."""
-    return lcm(*(divisor for each in conditions for size in (each.size, each.wanted) for divisor in divisors(size)))
+    """The least common multiple of the sizes' divisors."""
+    return lcm(
+        *(
+            divisor
+            for condition in conditions
+            for size in (condition.size, condition.wanted)
+            for divisor in divisors(size)
+        )
+    )
 
 
 def _defined_dimension(module: "tvm.IRModule", conditions: Sequence[EqualSizes]) -> dict[str, Any] | None:
-    """A dimension that a condition gives by the others, with its size; of two dimensions the later one."""
+    """A dimension that a condition defines by others, with its size; the later one if there are two."""
     order = list(_dimensions(module["main"]))
     for condition in conditions:
         pairs = [(condition.size, condition.wanted), (condition.wanted, condition.size)]
-        found = {
+        definitions = {
             str(dimension.name): size
             for dimension, size in pairs
             if isinstance(dimension, tirx.Var)
             and str(dimension.name) not in _dimension_names(size)
             and not has_choice(size)
         }
-        if found:
-            name = max(found, key=order.index)
-            return {name: found[name]}
+        if definitions:
+            name = max(definitions, key=order.index)
+            return {name: definitions[name]}
     return None
 
 
 def _by_dimension(conditions: Sequence[EqualSizes]) -> dict[str, list[EqualSizes]]:
-    """Conditions by the only dimension that each is about; by ``""`` those about several."""
+    """Group conditions by their dimension; conditions on several dimensions are under ``""``."""
     groups: dict[str, list[EqualSizes]] = {}
     for condition in conditions:
         names = _names(condition)
@@ -174,13 +189,13 @@ def _by_dimension(conditions: Sequence[EqualSizes]) -> dict[str, list[EqualSizes
 
 
 def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | None:
-    """The number whose multiples alone meet the conditions; None where it is not so simple.
+    """The number whose multiples are exactly the sizes that meet the conditions; None if there is no such number.
 
-    Sizes with divisors are linear in how many times the divisors' multiple is in a dimension, whatever remains: where their difference is the
-    same for several times, it is so for all.
+    For a fixed remainder, sizes with divisors are linear in the quotient by the period. A difference that is the same for several
+    quotients is the same for all.
 
     Raises:
-        InputError: no size meets them.
+        InputError: no size meets the conditions.
     """
     period = _period(conditions)
     if period > MOST_REMAINDERS or any(map(_has_choice, conditions)):
@@ -188,44 +203,46 @@ def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | 
     remainders = []
     for remainder in range(period):
         differences = [
-            {_difference(condition, {name: times * period + remainder}) for times in TIMES} for condition in conditions
+            {_difference(condition, {name: factor * period + remainder}) for factor in FACTORS}
+            for condition in conditions
         ]
-        if any(len(of_condition) > 1 or None in of_condition for of_condition in differences):
+        if any(len(values) > 1 or None in values for values in differences):
             return None
-        if all(of_condition == {0} for of_condition in differences):
+        if all(values == {0} for values in differences):
             remainders.append(remainder)
     if not remainders:
-        problem = f"{_needs(conditions[0])}, which they are for no {name}"
+        problem = f"{_requirement(conditions[0])}, and no size of {name} makes them equal"
         raise InputError(where, problem, "export the network another way")
     multiple = remainders[1] if len(remainders) > 1 else period
     return multiple if remainders == list(range(0, period, multiple)) else None
 
 
 def _smallest_size(name: str, conditions: Sequence[EqualSizes]) -> int | None:
-    """The smallest size of a dimension that meets the conditions, and makes none of the sizes zero that follow from it alone."""
+    """The smallest size of a dimension that meets the conditions and makes no derived size zero; None if none is found."""
     for size in range(LARGEST_SAMPLE):
         dims = {name: size}
         if all(
-            _difference(each, dims) == 0 and (_has_choice(each) or evaluate_size(each.size, dims) > 0)
-            for each in conditions
+            _difference(condition, dims) == 0 and (_has_choice(condition) or evaluate_size(condition.size, dims) > 0)
+            for condition in conditions
         ):
             return size
     return None
 
 
 def _largest_size(name: str, conditions: Sequence[EqualSizes], least: int) -> int | None:
-    """The largest size of a dimension that meets the conditions, as in ``min(length, 512) == length``; None where they do not limit it."""
-    limits = [each for each in conditions if _has_choice(each)]
+    """The largest size of a dimension that meets the conditions, as in ``min(length, 512) == length``; None if they do not limit it."""
+    limits = [condition for condition in conditions if _has_choice(condition)]
     if not limits:
         return None
     numbers: list[int] = []
-    sizes = [size for each in limits for size in (each.size, each.wanted)]
+    sizes = [size for limit in limits for size in (limit.size, limit.wanted)]
     tvm_ffi.structural_walk(sizes, (tirx.IntImm, lambda number: numbers.append(int(number))))
-    (dimension,) = {str(found.name): found for size in sizes for found in tirx.analysis.undefined_vars(size)}.values()
-    for most in sorted({number - other for number in numbers for other in (0, *numbers)}, reverse=True):
+    variables = {str(variable.name): variable for size in sizes for variable in tirx.analysis.undefined_vars(size)}
+    (dimension,) = variables.values()
+    for most in sorted({first - second for first in numbers for second in (0, *numbers)}, reverse=True):
         analyzer = tvm.sym.Analyzer()
         _bind(analyzer, dimension, least, max(least, most))
-        is_met = all(analyzer.can_prove_equal(each.size, each.wanted) for each in limits)
+        is_met = all(analyzer.can_prove_equal(limit.size, limit.wanted) for limit in limits)
         if most >= least and is_met and all(_is_violated(limits, {name: most + more}) for more in BEYOND):
             return most
     return None
@@ -236,7 +253,7 @@ def _has_choice(condition: EqualSizes) -> bool:
 
 
 def _is_violated(conditions: Sequence[EqualSizes], dims: Mapping[str, int]) -> bool:
-    return any(_difference(each, dims) != 0 for each in conditions)
+    return any(_difference(condition, dims) != 0 for condition in conditions)
 
 
 def _difference(condition: EqualSizes, dims: Mapping[str, int]) -> int | None:
@@ -246,34 +263,34 @@ def _difference(condition: EqualSizes, dims: Mapping[str, int]) -> int | None:
         return None
 
 
-def _needs(condition: EqualSizes) -> str:
+def _requirement(condition: EqualSizes) -> str:
     return f"{condition.operator} needs {size_text(condition.size)} and {size_text(condition.wanted)} to be equal"
 
 
 def _narrow(
     bounds: Mapping[str, Bounds], implied: Mapping[str, Bounds], conditions: Sequence[EqualSizes], where: str
 ) -> dict[str, Bounds]:
-    """Bounds of dimensions, by name, that both have.
+    """The intersection of two sets of bounds, by the dimensions' names.
 
     Raises:
-        InputError: they have none.
+        InputError: it is empty.
     """
     narrowed = dict(bounds)
     for name, (least, most) in implied.items():
         known_least, known_most = bounds.get(name, (0, None))
-        ends = [end for end in (most, known_most) if end is not None]
-        narrowed[name] = max(least, known_least), min(ends, default=None)
-        if ends and min(ends) < max(least, known_least):
-            condition = next(each for each in conditions if name in _names(each))
-            problem = f"{_needs(condition)}, which they are for no {name} that the file allows"
+        limits = [limit for limit in (most, known_most) if limit is not None]
+        narrowed[name] = max(least, known_least), min(limits, default=None)
+        if limits and min(limits) < max(least, known_least):
+            condition = next(condition for condition in conditions if name in _names(condition))
+            problem = f"{_requirement(condition)}, and no size of {name} that the file allows makes them equal"
             raise InputError(where, problem, "export the network another way")
     return narrowed
 
 
-def _checked(
+def _with_checks(
     main: "relax.Function", multiples: Mapping[str, tuple[int, EqualSizes]], conditions: Sequence[EqualSizes]
 ) -> "relax.Function":
-    """The function with checks, and with inputs whose dimensions are known to be multiples."""
+    """The function with checks, and with inputs whose dimensions are multiples."""
     if not multiples and not conditions:
         return main
     sizes = {name: tirx.Var(name, "int64") for name in multiples}

@@ -1,4 +1,4 @@
-"""Open a model's file, with one clear line when it cannot be."""
+"""Open a model's file; report in one line why it cannot be opened."""
 
 import os
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tvmake.errors import InputError
-from tvmake.frontend.file_kinds import LONGEST_SIGN, sign_of
+from tvmake.frontend.file_kinds import HEAD_BYTES, recognise_file
 from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 COPY = "copy or download the file again"
-"""What to do about most damages."""
+"""The remedy for most damaged files."""
 
 
 @contextmanager
@@ -20,8 +20,8 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
     """The file, open for reading.
 
     Args:
-        suffix: of the files of this format, for messages.
-        empty_remedy: what to do about an empty file.
+        suffix: of files of this format, for messages.
+        empty_remedy: the remedy for an empty file.
 
     Raises:
         InputError: it is missing, a directory, empty, of another kind, or cannot be read.
@@ -33,10 +33,11 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
         with open_plain(source) as file:
             if not os.fstat(file.fileno()).st_size:
                 raise InputError(where, "is empty", empty_remedy)
-            head = file.read(LONGEST_SIGN)
+            head = file.read(HEAD_BYTES)
             file.seek(0)
-            if sign := sign_of(source, head, suffix):
-                raise InputError(where, f"is {sign[0]}", sign[1])
+            if recognised := recognise_file(source, head, suffix):
+                kind, remedy = recognised
+                raise InputError(where, f"is {kind}", remedy)
             yield file
     except FileNotFoundError as error:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Sources whose loading runs code that they bring along."""
+"""Refuse untrusted sources whose loading runs code."""
 
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
@@ -8,14 +8,14 @@ RUNS_CODE = {
     "relax": "a function that builds a Relax module is Python code that the import would run",
     "keras": "loading a Keras model can run code that it brings along",
 }
-"""Formats that always can."""
+"""Formats whose loading can run code, and why."""
 
 
 def check_trusted(options: ImportOptions) -> None:
     """Refuse a source that would run code, unless the config trusts it.
 
     Raises:
-        InputError: it does not.
+        InputError: the source is not trusted.
     """
     problem = RUNS_CODE.get(str(options.source_format()))
     if problem and not options.trusted:

@@ -1,9 +1,9 @@
-"""The networks of the zoo, by name; ``frontend.zoo`` builds them."""
+"""Names of the zoo's networks; ``frontend.zoo`` builds them."""
 
 import difflib
 
 ZOO = "zoo:"
-"""Stands before their names in a source."""
+"""Prefix of their names in a source."""
 
 NETWORK_NAMES = (
     "inception_v3", "mobilenet_v1", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "squeezenet1_1", "vgg16",

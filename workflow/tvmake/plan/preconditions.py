@@ -20,7 +20,7 @@ from tvmake.config.reading.load import one_or_many
 from tvmake.config.validation import goals_for
 from tvmake.device.architecture import check_triple
 from tvmake.errors import InputError, TvmakeError
-from tvmake.frontend.file_kinds import how_to_name_file
+from tvmake.frontend.file_kinds import missing_file_remedy
 from tvmake.frontend.model_files import python_file
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
@@ -75,7 +75,7 @@ def _missing(file: str) -> tuple[str, str]:
     if os.path.lexists(file):
         kind = KINDS.get(stat.S_IFMT(os.stat(file).st_mode), "something else")  # noqa: PTH116
         return f"is {kind}, and no file: {file}", "name a file"
-    return f"no such file: {file}", how_to_name_file(file) or f"relative paths begin at {Path.cwd()}"
+    return f"no such file: {file}", missing_file_remedy(file) or f"relative paths begin at {Path.cwd()}"
 
 
 def _key_of(plan: Plan, model: str, file: str) -> str:
@@ -161,7 +161,7 @@ def check_device_files(plan: Plan) -> None:
         for key in DEVICE_FILES:
             file = getattr(plan.config.devices.get(name), key, None)
             if file is not None and not Path(file).expanduser().exists():
-                remedy = how_to_name_file(file) or f"relative paths begin at {Path.cwd()}"
+                remedy = missing_file_remedy(file) or f"relative paths begin at {Path.cwd()}"
                 errors.append(InputError(f"devices.{name}.{key}", f"there is no {file}", remedy))
     targets = dict.fromkeys(variant.target for variant in plan.runnable if plan.context(variant).device_name == LOCAL)
     if targets and getattr(plan.config.devices.get(LOCAL), "threads", None) is None:

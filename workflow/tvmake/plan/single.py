@@ -96,9 +96,9 @@ class SingleRun:
 
         file = self.root / self.source
         if file.is_dir() and self.source:
-            from tvmake.frontend.file_kinds import how_to_name_within
+            from tvmake.frontend.file_kinds import directory_remedy
 
-            remedy = how_to_name_within(str(file)) or "name the model's file in it"
+            remedy = directory_remedy(str(file)) or "name the model's file in it"
             raise InputError(self.source, "is a directory, not a model", remedy)
         if file.suffix in (".yaml", ".yml"):
             raise InputError(
@@ -109,7 +109,7 @@ class SingleRun:
         if file.suffix == ".tar" and is_package(file):
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
         if not file.is_file():
-            from tvmake.frontend.file_kinds import how_to_name_file
+            from tvmake.frontend.file_kinds import missing_file_remedy
             from tvmake.storage.plain_files import broken_link
 
             if problem := broken_link(file):
@@ -120,7 +120,7 @@ class SingleRun:
                     self.source, "is a Python function, whose code runs only where a config trusts it", remedy
                 )
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
-            raise InputError(self.source, "no such file", how_to_name_file(self.source, self.root) or remedy)
+            raise InputError(self.source, "no such file", missing_file_remedy(self.source, self.root) or remedy)
 
     def _check_target(self) -> None:
         from tvmake.config.target import written_target

@@ -1,1 +1,1 @@
-"""What frontends share: operators and arithmetic in Relax, whatever the source format."""
+"""Operators and arithmetic in Relax that several frontends share."""

@@ -1,4 +1,4 @@
-"""Values by their bits, as another type of the same width."""
+"""Reinterpret the bits of values as another type of the same width."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from tvm import te, tirx  # isort: skip
 
 
 def bitcast(builder: Any, values: Any, dtype: str, kernel: str = "bit_cast") -> Any:
-    """A tensor whose elements have the bits of another's.
+    """A tensor with the same bits and another dtype.
 
     Args:
         builder: emits the kernel.
         values: a tensor of any shape.
-        dtype: of the result, as wide as that of the values.
+        dtype: of the result, of the same width.
         kernel: the kernel's name.
     """
 

@@ -1,4 +1,4 @@
-"""Complex arithmetic on pairs of real values, by the operators of whichever graph a frontend writes."""
+"""Complex arithmetic on pairs of real values, written with the operators of a frontend's graph."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -9,7 +9,7 @@ Value = Any
 
 
 class Pair(NamedTuple):
-    """The two parts of a complex value."""
+    """A complex value."""
 
     real: Value
     imaginary: Value
@@ -20,21 +20,21 @@ class ComplexArithmetic(ABC):
 
     @abstractmethod
     def write(self, operator: str, *operands: Value) -> Value:
-        """The value of an operator on real operands, of which the later ones may be numbers.
+        """Write an operator on real operands.
 
         Args:
             operator: ``add``, ``atan2``, ``less``, ``log``, ``max``, ``multiply``, ``negate``, ``select``, ``sqrt`` or
                 ``subtract``.
-            operands: as many as the operator takes.
+            operands: values; all but the first may be numbers.
         """
 
     def bilinear(self, product: Callable[[Value, Value], Value], left: Pair, right: Pair) -> Pair:
-        """An operation that is linear in both operands, by what it is on real ones."""
+        """Apply an operation that is linear in both operands, given the operation on real values."""
         real = self.write("subtract", product(left[0], right[0]), product(left[1], right[1]))
         return Pair(real, self.write("add", product(left[0], right[1]), product(left[1], right[0])))
 
     def multiply(self, left: Pair, right: Pair) -> Pair:
-        """The product of each two elements."""
+        """The element-wise product."""
         return self.bilinear(lambda first, second: self.write("multiply", first, second), left, right)
 
     def squared_magnitude(self, pair: Pair) -> Value:

@@ -6,14 +6,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 MAX_LENGTH = 4096
-"""Elements of the longest transform; its matrix has their square."""
+"""Elements of the longest transform; the matrix has the square of this."""
 
 Kind = Literal["forward", "inverse", "to_half", "from_half"]
-"""The direction. A real signal has a spectrum of two equal halves: ``to_half`` gives one of them, ``from_half`` takes it."""
+"""The direction. The spectrum of a real signal has two equal halves: ``to_half`` returns one half, ``from_half`` takes one."""
 
 
 class FourierStep(NamedTuple):
-    """A transform along one axis, by its matrix."""
+    """The matrix of a transform along one axis."""
 
     axis: int
     cosine: np.ndarray
@@ -31,7 +31,7 @@ def fourier_steps(
         kind: the direction.
         axes: counted from the front.
         lengths: of the signal along these axes.
-        scale: the factor of a step, by its number and its length.
+        scale: the factor of a step, from its number and its length.
     """
     order = list(zip(axes, lengths, strict=True))
     if kind != "from_half":
@@ -49,8 +49,8 @@ def fourier_steps(
 def fourier_matrix(length: int, bins: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines, [length, bins], times ``scale``, in float64.
 
-    Those that are zero are exactly zero: the imaginary parts of the first and the middle bin of a real signal are zero, and
-    the angle of a negative number turns by a whole circle if its imaginary part is slightly below zero.
+    Zeros are exact: the first and the middle bin of a real signal have an imaginary part of zero, and the angle of a negative
+    number jumps by a full turn if its imaginary part is slightly below zero.
     """
     turns = (np.arange(length)[:, None] * np.arange(bins)[None, :]) % length
     angle = 2 * np.pi * turns / length
@@ -63,7 +63,7 @@ def half_spectrum_matrix(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines from the stored half of a spectrum to its real signal, [bins, length].
 
-    The other half is the mirror image: bins count twice, but for the first and the middle one.
+    The other half mirrors it: all bins but the first and the middle one count twice.
     """
     bins = length // 2 + 1
     twice = np.full(bins, 2, dtype)

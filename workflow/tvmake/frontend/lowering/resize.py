@@ -1,7 +1,7 @@
 """Resize of dynamic dimensions, for any mapping of output coordinates to input coordinates.
 
-A small kernel computes for each axis the indices and weights of the elements that an output is made of; the elements are then
-looked up. TVM's operator, which takes ratios of sizes alone, needs no such kernels and is used where the ratios are those.
+For each axis, a small kernel computes the indices and weights of the input elements; a ``take`` reads the elements. TVM's own
+operator needs no such kernels and is used if the scale is the ratio of the sizes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,37 +18,37 @@ from tvmake.ir.dimensions import Extent, is_known, whole_factor
 from tvm import relax, te, tirx  # isort: skip
 
 Position = Callable[[Any], Any]
-"""The input coordinate of an output, in elements of an axis, float32, by the output's index in float32."""
+"""From an output's index to its input coordinate, both float32, in elements of an axis."""
 
 MAX_DENOMINATOR = 64
-"""Scales that are fractions of a power of two up to this one resize by integer arithmetic."""
+"""Scales whose denominator is a power of two up to this one use integer arithmetic."""
 
 
 @dataclass(frozen=True)
 class ResizedAxis:
-    """An axis that is resized."""
+    """A resized axis: its number, its old and its new length, and the scale."""
 
     number: int
     extent: Extent
     size: Extent
     scale: float | None
-    """As given; None if it follows from the sizes."""
+    """The source's scale; None if it follows from the sizes."""
 
     @property
     def factor(self) -> int | None:
-        """The integer that its length is multiplied by, if there is one."""
+        """The integer factor of the length; None for other scales."""
         if self.scale is not None:
             return int(self.scale) if self.scale == int(self.scale) else None
         return whole_factor(self.extent, self.size)
 
     @property
     def is_by_sizes(self) -> bool:
-        """Whether the ratio of sizes is the scale that was given."""
+        """Whether the scale is the ratio of the sizes."""
         return self.scale is None or bool(self.factor)
 
 
 def scale_extent(extent: Extent, scale: float, dtype: str) -> Extent:
-    """The length ``extent · scale`` rounded down, as computed in a type of floating-point values."""
+    """The length ``extent · scale``, computed in the floating-point type ``dtype`` and rounded down."""
     if is_known(extent):
         return int(np.floor(np.dtype(dtype).type(int(extent)) * np.dtype(dtype).type(scale)))
     fraction = Fraction(scale)
@@ -58,15 +58,12 @@ def scale_extent(extent: Extent, scale: float, dtype: str) -> Extent:
 
 
 def simplify_extent(extent: Extent) -> Extent:
-    """A length in the form that kernels have it in: FuseTIR fails where one has ``height * 4`` and its caller ``height * 2 * 2``."""
+    """A length in the form that kernels use: FuseTIR fails if a kernel has ``height * 4`` and its caller ``height * 2 * 2``."""
     return extent if is_known(extent) else tvm.sym.Analyzer().simplify(extent)
 
 
 def single(value: Any) -> Any:
-    """A length, an index or a number as a float32 value of a kernel.
-
-    It is rounded, because TVM has no bounds for rounded values. Repair: `float-quotient-bounds`.
-    """
+    """A length, an index or a number as a float32 value of a kernel, rounded down. Repair: `float-quotient-bounds`."""
     if not isinstance(value, tvm.ir.Expr):
         return tirx.const(float(value), "float32")
     return tirx.floor(tirx.Cast("float32", value))
@@ -85,11 +82,11 @@ def clamp(index: Any, extent: Extent) -> Any:
 def resize_feature_map(
     data: Any, axes: Sequence[ResizedAxis], method: str, coordinates: str, rounding: str = ""
 ) -> Any:
-    """Resize [n, c, height, width] by TVM's operator, which layouts and fusion know.
+    """Resize [n, c, height, width] by TVM's operator, which layout and fusion passes support.
 
     Args:
         data: the feature map.
-        axes: of height and width, those that are resized.
+        axes: the resized ones of height and width.
         method: ``nearest_neighbor`` or ``linear``.
         coordinates: the operator's ``coordinate_transformation_mode``.
         rounding: the operator's ``rounding_method``.
@@ -101,21 +98,21 @@ def resize_feature_map(
 
 
 def repeat_elements(data: Any, axes: Sequence[ResizedAxis]) -> Any:
-    """Resize [n, c, height, width] by integer factors: each element is repeated."""
+    """Resize [n, c, height, width] by integer factors: repeat every element."""
     return resize_feature_map(data, axes, "nearest_neighbor", "asymmetric", "floor")
 
 
 def look_up(
     builder: Any, data: Any, axis: ResizedAxis, index: Callable[[Any], Any], extents: Sequence[Extent] | None = None
 ) -> Any:
-    """The elements of an axis that outputs take.
+    """Take one element along an axis for every output.
 
     Args:
         builder: emits the bindings.
         data: a tensor.
-        axis: the axis of it that is resized.
-        index: the element that an output takes, by the output's index, int64.
-        extents: the lengths that occur in ``index``, if not those of the axis alone.
+        axis: the resized axis of ``data``.
+        index: from an output's index to its element's index, int64.
+        extents: the lengths that occur in ``index``; by default those of the axis.
     """
     lengths = (axis.extent, axis.size) if extents is None else extents
     indices = compute_along(builder, (axis.size,), index, "resize_indices", lengths)
@@ -124,14 +121,14 @@ def look_up(
 
 @dataclass(frozen=True)
 class Filter:
-    """The weights of the elements around a coordinate, by their distance from it."""
+    """Weights of the elements around a coordinate, by their distance from it."""
 
     reach: int
-    """The number of elements on either side that have a weight."""
+    """Number of elements on either side that have a weight."""
     weight: Callable[[Any], Any]
-    """By the distance, float32, which is less than the reach."""
+    """From the distance, float32, which is less than the reach, to the weight."""
     excludes_outside: bool = False
-    """Whether elements beyond the axis have no weight; else they repeat the outermost one."""
+    """Whether elements beyond the axis have no weight; otherwise they repeat the outermost one."""
 
 
 def _linear(distance: Any) -> Any:
@@ -142,7 +139,7 @@ LINEAR = Filter(1, _linear)
 
 
 def cubic(coefficient: float, excludes_outside: bool = False) -> Filter:
-    """The cubic convolution of Keys, with its coefficient a."""
+    """The cubic convolution of Keys with coefficient a."""
 
     def weight(distance: Any) -> Any:
         a, square = coefficient, distance * distance
@@ -161,15 +158,15 @@ def interpolate(
     filter_: Filter,
     extents: Sequence[Extent] | None = None,
 ) -> Any:
-    """Resize an axis of floating-point values to weighted sums of neighbours.
+    """Resize an axis of floating-point values: outputs are weighted sums of neighbouring elements.
 
     Args:
         builder: emits the bindings.
         data: a tensor.
-        axis: the axis of it that is resized.
-        coordinate: of each output.
+        axis: the resized axis of ``data``.
+        coordinate: from an output's index to its input coordinate.
         filter_: the weights of neighbours.
-        extents: the lengths that occur in ``coordinate``, if not those of the axis alone.
+        extents: the lengths that occur in ``coordinate``; by default those of the axis.
     """
     taps, reach = 2 * filter_.reach, filter_.reach
     extents = (axis.extent, axis.size) if extents is None else extents
@@ -214,12 +211,12 @@ def interpolate(
 def compute_along(
     builder: Any, shape: tuple[Extent, ...], value: Callable[..., Any], name: str, extents: Sequence[Extent]
 ) -> Any:
-    """A tensor of which each element is an expression of its index, int64.
+    """A tensor whose elements are expressions of their indices.
 
     Args:
-        builder: emits what is computed.
+        builder: emits the kernel.
         shape: the tensor's.
-        value: the expression.
+        value: from an element's index, int64, to its expression.
         name: the kernel's.
         extents: the lengths that occur in the expression.
     """

@@ -8,11 +8,11 @@ from typing import Any
 from tvm import relax  # isort: skip
 
 TERMS = 9
-"""Terms of the series of atanh: up to a third, the rest is below 1e-9 of the sum."""
+"""Terms of the series of atanh; for arguments up to 1/3, the remainder is below 1e-9 of the sum."""
 
 
 def expm1(x: Any) -> Any:
-    """``exp(x) - 1``: by tanh near zero, by the plain formula elsewhere."""
+    """``exp(x) - 1``: with tanh near zero, with the plain formula elsewhere."""
     return _expm1(x, x)
 
 
@@ -48,8 +48,8 @@ def atanh(x: Any) -> Any:
 def _atanh_series(s: Any, like: Any) -> Any:
     """``s + s³/3 + s⁵/5 + …``"""
     square = relax.op.multiply(s, s)
-    sum_, *others = _constants(like, *(1 / (2 * term + 1) for term in reversed(range(TERMS))))
-    for coefficient in others:
+    sum_, *coefficients = _constants(like, *(1 / (2 * term + 1) for term in reversed(range(TERMS))))
+    for coefficient in coefficients:
         sum_ = relax.op.add(relax.op.multiply(sum_, square), coefficient)
     return relax.op.multiply(s, sum_)
 

@@ -1,4 +1,4 @@
-"""Tables from operators to what converts them, merged from the rooms that define the converters."""
+"""Merge tables from operators to their converters."""
 
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
@@ -8,10 +8,10 @@ Value = TypeVar("Value")
 
 
 def merge_tables(*tables: Mapping[Key, Value]) -> dict[Key, Value]:
-    """One table of several.
+    """Merge several tables into one.
 
     Raises:
-        ValueError: two tables have the same key, so that one converter would silently hide another.
+        ValueError: two tables have the same key: one converter would silently hide the other.
     """
     merged: dict[Key, Value] = {}
     for table in tables:

@@ -11,7 +11,7 @@ import tvm
 
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.errors import InputError
-from tvmake.frontend.configured_inputs import check_inputs, renamed_bounds, with_ranges
+from tvmake.frontend.configured_inputs import check_inputs, rename_bounds, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
@@ -167,7 +167,7 @@ def _settled(module: "tvm.IRModule", signature: Signature, options: ImportOption
     if not binding:
         return module
     names = {has: str(extent.name) if isinstance(extent, tvm.tirx.Var) else extent for has, extent in binding.items()}
-    bounds = renamed_bounds(bounds_of(module), names)
+    bounds = rename_bounds(bounds_of(module), names)
     return with_bounds(relax.transform.BindSymbolicVars(binding, "main")(module), bounds)
 
 
