@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, read, reference, save
-from tvmake.frontend.onnx.narrow_types import restored, to_storage_dtype
+from tvmake.frontend.onnx.narrow_types import from_storage_dtype, to_storage_dtype
 from tvmake.validate.reference.onnx_model import open_model
 
 node = helper.make_node
@@ -51,7 +51,7 @@ def test_every_code_of_a_small_float_has_its_value(tmp_path, kind):
     codes = np.arange(16 if kind == "FLOAT4E2M1" else 256, dtype=np.uint8)
     made = model([node("Cast", ["x"], ["y"], to=FLOAT)], {"x": (number(kind), [len(codes)])}, ["y"], opset=24)
     (values,) = run_compiled(read(save(tmp_path / "m.onnx", made)), [codes])
-    np.testing.assert_array_equal(values, restored(codes, number(kind)).astype(np.float32))
+    np.testing.assert_array_equal(values, from_storage_dtype(codes, number(kind)).astype(np.float32))
 
 
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])

@@ -1,1 +1,1 @@
-"""ONNX: check, prepare with exact rewrites, convert."""
+"""Import ONNX models: check, prepare with exact rewrites, convert."""

@@ -1,6 +1,6 @@
-"""Paddings as operators of Relax where TVM's importer for ONNX writes kernels.
+"""Emit Relax's padding operator where TVM's importer for ONNX emits a kernel.
 
-Rewrites of the graph see through the operators, but not through kernels. Repair: `onnx-written-kernels`.
+Graph rewrites match operators, not kernels. Repair: `onnx-written-kernels`.
 """
 
 from collections.abc import Callable
@@ -18,24 +18,24 @@ MODES: dict[Callable[..., Any], str] = {
     topi.nn.replicate_pad: "replicate",
     topi.nn.circular_pad: "circular",
 }
-"""Modes of the operator, by the functions that compute the kernels."""
+"""The operator's mode for each function that computes a padding kernel."""
 
 
 class PaddingBuilder(EqualSizesBuilder):
-    """A block builder that emits an operator for a padding, and kernels for everything else."""
+    """A block builder that emits operators for paddings and kernels for everything else."""
 
     def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Emit what ``func`` computes of ``args``; returns the variable."""
-        call = _padded(MODES[func], *args) if func in MODES else None
+        """Emit the kernel of ``func`` on ``args``, or a padding operator; returns the variable."""
+        call = _padding_call(MODES[func], *args) if func in MODES else None
         return super().emit_te(func, *args, **kwargs) if call is None else self.emit(call)
 
 
-def _padded(mode: str, data: Any, before: list[int], after: list[int], *more: Any) -> Any:
-    """The operator's call; None where it is not the same: its number is a float, and it does not crop."""
-    given = [width for pair in zip(before, after, strict=True) for width in pair]
-    if not all(map(is_known, given)):
+def _padding_call(mode: str, data: Any, before: list[int], after: list[int], *more: Any) -> Any:
+    """The operator's call; None if it would differ: it pads with floats only and cannot crop."""
+    extents = [width for pair in zip(before, after, strict=True) for width in pair]
+    if not all(map(is_known, extents)):
         return None
-    widths = [int(width) for width in given]
+    widths = [int(width) for width in extents]
     is_float = isinstance(data.ty, relax.TensorType) and str(data.ty.dtype.dtype).startswith("float")
     if not is_float or min(widths, default=0) < 0:
         return None

@@ -1,7 +1,7 @@
-"""Operators that TVM's importer for ONNX lacks and that no other operators of ONNX express.
+"""Convert operators that TVM's importer for ONNX lacks and that no other ONNX operators express.
 
-``Clip``: as an operator of Relax. Repair: `onnx-written-kernels`.
-``Resize``: dynamic dimensions times floating-point values.
+``Clip``: an operator of Relax. Repair: `onnx-written-kernels`.
+``Resize``: scales dynamic dimensions by floating-point factors.
 ``Elu``, ``Celu`` and ``Selu``: keep the digits near zero. Repair: `digits-near-zero`.
 """
 
@@ -33,22 +33,24 @@ def _bit_cast(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
 
 
 def _clip(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
-    """The lower bound first, so that bounds that cross give the upper one; a bound that is no number is none."""
+    """Apply the lower bound first: bounds that cross give the upper one. A NaN bound is ignored."""
     data = inputs[0]
     if not isinstance(data.ty, relax.TensorType):
         return None  # an extent
     dtype = str(data.ty.dtype.dtype)
-    given = [attributes.get("min"), attributes.get("max")]  # before opset 11
+    limits = [attributes.get("min"), attributes.get("max")]  # before opset 11
     bounds = [
-        relax.const(value, dtype) if value is not None else inputs[place] for place, value in enumerate(given, start=1)
+        relax.const(value, dtype) if value is not None else inputs[index] for index, value in enumerate(limits, start=1)
     ]
     low, high = map(_number, bounds)
     if dtype.startswith("float") and low is not None and high is not None and low <= high:
         return relax.op.clip(data, low, high)
-    for bound, operator, none in zip(bounds, (relax.op.maximum, relax.op.minimum), (-math.inf, math.inf), strict=True):
+    for bound, operator, infinity in zip(
+        bounds, (relax.op.maximum, relax.op.minimum), (-math.inf, math.inf), strict=True
+    ):
         if bound is not None:
             if dtype.startswith("float"):
-                bound = builder.emit(relax.op.where(relax.op.isnan(bound), relax.const(none, dtype), bound))
+                bound = builder.emit(relax.op.where(relax.op.isnan(bound), relax.const(infinity, dtype), bound))
             data = builder.emit(operator(data, bound))
     return data
 
@@ -67,7 +69,7 @@ def _selu(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
 
 
 SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
-"""Defaults, as the standard has them."""
+"""Defaults of ONNX's specification."""
 
 
 def _resize(extents: ShapeValues, inputs: Any, attributes: Mapping[str, Any]) -> Any:
@@ -79,7 +81,7 @@ def _resize(extents: ShapeValues, inputs: Any, attributes: Mapping[str, Any]) ->
 
 
 def _with_builder(convert: Callable[[Any, Any, Mapping[str, Any]], Any]) -> Converter:
-    """A converter that needs no known values, but emits bindings."""
+    """A converter from a function that takes the builder only."""
     return lambda extents, inputs, attributes: convert(extents.builder, inputs, attributes)
 
 
@@ -97,4 +99,4 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
         "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),
     },
 )
-"""The table from an operator of a prepared graph to its converter in Relax; operators without one are TVM's importer's."""
+"""Converters by the operator's name in a prepared graph; TVM's importer converts all other operators."""

@@ -1,4 +1,4 @@
-"""Refuse operators from outside ONNX that have no replacement, and those that nothing imports."""
+"""Refuse operators from outside ONNX without a replacement, and ONNX operators without an importer."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,28 +15,28 @@ from tvmake.frontend.options import CLASSICAL
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
 
 CLASSICAL_DOMAIN = "ai.onnx.ml"
-"""Trees, support vectors and encoders of tables, which scikit-learn's exporter writes."""
+"""Trees, support vectors and table encoders, written by scikit-learn's exporter."""
 
-CLASSICAL_REMEDY = f"tvmake compiles neural networks: {CLASSICAL}, and ONNX Runtime runs this file as it is"
+CLASSICAL_REMEDY = f"tvmake compiles neural networks: {CLASSICAL}, and ONNX Runtime runs this file unchanged"
 
 BLOCKED = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 BLOCKED_REMEDY = (
-    "ONNX Runtime optimised this file for the processor at hand; give the model that it was made from, or save it with"
+    "ONNX Runtime optimised this file for one processor; give the original model, or save it with"
     " graph_optimization_level = ORT_ENABLE_EXTENDED"
 )
-CONTRIB_REMEDY = "They are ONNX Runtime's own; give the model as it was before ONNX Runtime's tools changed it."
+CONTRIB_REMEDY = "They are ONNX Runtime's own; give the model from before ONNX Runtime's tools changed it."
 CUSTOM_REMEDY = "Export the model without custom operators."
 
 
 def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False) -> None:
-    """Refuse operators of other domains: TVM's importer ignores the domain and takes any ``Relu`` for ONNX's.
+    """Refuse operators of other domains: TVM's importer ignores the domain and converts any ``Relu`` as ONNX's.
 
     Args:
-        is_prepared: whether those that can be replaced have been.
+        is_prepared: whether operators with a replacement have been replaced.
 
     Raises:
-        InputError: naming every foreign operator with its count; those that have a replacement in other forms only where
-            there are no others, because what is behind an unknown one is not replaced.
+        InputError: names every foreign operator with its count. Operators whose form has no replacement are named only if
+            there are no foreign ones, because operators behind an unknown one are not replaced.
     """
     foreign: Counter[str] = Counter()
     unusual: Counter[str] = Counter()
@@ -66,7 +66,7 @@ def _remedy(foreign: Counter[str]) -> str:
 NEVER_IMPORTED = RANDOM | {
     "StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch", "TfIdfVectorizer", "ImageDecoder",
 }  # fmt: skip
-"""What neither TVM's importer nor preparation has anything for."""
+"""Operators that neither TVM's importer nor the preparation supports."""
 
 _FIXED_LENGTH = "Export with a fixed sequence length, or give it: `inputs: {<name>: {shape: […]}}`."
 _REMEDIES = {
@@ -83,7 +83,7 @@ def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[o
     """Refuse the standard operators that cannot be imported.
 
     Raises:
-        InputError: naming every one with its count.
+        InputError: names each with its count.
     """
     missing = Counter(node.op_type for node in all_nodes(graph) if node.domain in STANDARD and is_missing(node))
     if missing:
@@ -96,32 +96,32 @@ def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[o
 
 
 _SHAPES_OF_DATA = {
-    "NonZero": (0, "return the mask itself, or a fixed number of places with TopK"),
+    "NonZero": (0, "return the mask itself, or a fixed number of indices with TopK"),
     "Compress": (1, "keep all elements, and return the mask beside them"),
     "Unique": (0, "return the values, and count them after the network has run"),
 }
-"""The input that decides how much the operator gives, and what to do instead. TVM computes them by Python functions, which no package
-has."""
+"""By operator, the index of the input that determines the output's shape, and the remedy. TVM computes these operators in Python
+functions, which packages do not contain."""
 
 
 def refuse_shapes_of_data(graph: Graph) -> None:
-    """Refuse tensors whose extents depend on an input's elements.
+    """Refuse tensors whose shapes depend on an input's elements.
 
     Raises:
-        InputError: naming the node that makes the first.
+        InputError: names the node that computes the first of them.
     """
     for node in graph.graph.node:
-        decides, remedy = _SHAPES_OF_DATA.get(node.op_type, (None, ""))
-        if decides is not None and node.domain in STANDARD and depends_on_data(node.input[decides], graph):
-            what = f"{node.op_type} {node.name or node.output[0]!r}"
-            raise InputError(graph.where, f"the shape that {what} gives depends on the data", remedy)
+        index, remedy = _SHAPES_OF_DATA.get(node.op_type, (None, ""))
+        if index is not None and node.domain in STANDARD and depends_on_data(node.input[index], graph):
+            name = f"{node.op_type} {node.name or node.output[0]!r}"
+            raise InputError(graph.where, f"the shape that {name} returns depends on the data", remedy)
 
 
 def plural(word: str, items: Counter[str]) -> str:
-    """A word for one or several items."""
+    """The word in the singular for one item, else in the plural."""
     return word if len(items) == 1 else word + "s"
 
 
 def counted(items: Counter[str]) -> str:
-    """Items with how often each occurs."""
+    """Items with their counts, separated by commas."""
     return ", ".join(f"{name} ({count}×)" for name, count in sorted(items.items()))

@@ -1,4 +1,4 @@
-"""Padding that follows from dynamic dimensions: that of kernel windows ("auto_pad"), and widths that the network computes."""
+"""Padding that depends on dynamic dimensions: "auto_pad", and widths that the network computes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from tvm import relax, te, tirx, topi  # isort: skip
 
 
 class Windows:
-    """Kernel windows at strides over a tensor whose dimensions after batch and channels are dynamic, as many as ``auto_pad`` has."""
+    """Kernel windows at strides over a tensor with dynamic dimensions after batch and channels, padded as ``auto_pad`` requires."""
 
     def __init__(self, data: Any, sizes: Sequence[int], attributes: Mapping[str, Any]):
         rank = len(sizes)
@@ -25,14 +25,14 @@ class Windows:
         self.is_lower = attributes["auto_pad"] == b"SAME_LOWER"
 
     def total(self, extents: Sequence[Extent]) -> list[Extent]:
-        """The lengths of the axes with their padding, of which the windows leave nothing out."""
+        """The padded lengths of the axes; the windows cover them completely."""
         return [
             simplify_extent((extent - 1) // stride * stride + size)
             for extent, stride, size in zip(extents, self.strides, self.sizes, strict=True)
         ]
 
     def positions(self, at: Sequence[Any], extents: Sequence[Extent]) -> list[Any]:
-        """The indices in the tensor of an index in the padded one."""
+        """The indices in the tensor for an index in the padded tensor."""
         positions = []
         for index, extent, total in zip(at, extents, self.total(extents), strict=True):
             missing = tirx.max(total - extent, whole(0))
@@ -40,12 +40,12 @@ class Windows:
         return positions
 
     def is_within(self, positions: Sequence[Any], extents: Sequence[Extent]) -> Any:
-        """Whether such indices are in the tensor."""
+        """Whether indices are within the tensor."""
         pairs = zip(positions, extents, strict=True)
         return tirx.all(*(bound for at, extent in pairs for bound in (at >= whole(0), at < extent)))
 
     def pad(self, builder: Any, data: Any, value: Any) -> Any:
-        """The tensor with its padding."""
+        """The padded tensor."""
 
         def compute(tensor: Any) -> Any:
             extents = list(tensor.shape)[2:]
@@ -61,7 +61,7 @@ class Windows:
         return builder.emit_te(compute, data, primfunc_name_hint="pad")
 
     def shares(self, builder: Any) -> Any:
-        """A tensor [1, 1, …] that is 1 where the padded one has elements, and 0 in the padding."""
+        """A tensor [1, 1, …] that is 1 at elements of the tensor and 0 in the padding."""
 
         def value(_batch: Any, _channel: Any, *at: Any) -> Any:
             is_within = self.is_within(self.positions(at, self.extents), self.extents)
@@ -71,7 +71,7 @@ class Windows:
 
 
 def _windows(inputs: Sequence[Any], sizes: Sequence[int], attributes: Mapping[str, Any]) -> Windows | None:
-    """The windows of an operator; None if their padding is given, or follows from fixed dimensions."""
+    """The windows of an operator; None if their padding is explicit or follows from fixed dimensions."""
     is_automatic = attributes.get("auto_pad", b"NOTSET").decode() in AUTOMATIC
     shape = inputs[0].ty.shape if is_automatic else None
     if shape is None or len(sizes) not in POOLS or all(map(is_known, list(shape)[2:])):
@@ -84,7 +84,7 @@ POOLS = {
     2: (relax.op.nn.max_pool2d, relax.op.nn.avg_pool2d, relax.op.nn.conv2d),
     3: (relax.op.nn.max_pool3d, relax.op.nn.avg_pool3d, relax.op.nn.conv3d),
 }
-"""Operators on padded tensors, by the number of axes of their windows."""
+"""Operators on padded tensors, by the number of spatial axes."""
 
 
 def max_pool(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
@@ -98,7 +98,7 @@ def max_pool(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, Any])
 
 
 def average_pool(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
-    """An AveragePool likewise."""
+    """An AveragePool with automatic padding; None leaves it to TVM's importer."""
     windows = _windows(inputs, attributes["kernel_shape"], attributes)
     if windows is None:
         return None
@@ -112,7 +112,7 @@ def average_pool(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, A
 
 
 def convolution(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
-    """A Conv likewise."""
+    """A Conv with automatic padding; None leaves it to TVM's importer."""
     data, weight = inputs[:2]
     dilations = attributes.get("dilations", [1] * (weight.ty.ndim - 2))
     kernel = [int(extent) for extent in list(weight.ty.shape)[2:]]
@@ -131,25 +131,25 @@ def convolution(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, An
 
 
 def space_to_depth(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """Blocks of pixels as channels; TVM's importer orders these differently from ONNX."""
+    """Move blocks of pixels to channels; TVM's importer orders the channels differently from ONNX."""
     block = attributes["blocksize"]
     batch, channels, *sizes = inputs[0].ty.shape
-    # Each size is checked by itself, with a line that says which.
+    # One check per size, so that the error names it.
     wanted = [size // block * block for size in sizes]
     builder.equal_sizes.extend(EqualSizes(*pair, builder.operator) for pair in zip(sizes, wanted, strict=True))
     data = builder.match_cast(inputs[0], relax.TensorType([batch, channels, *wanted], inputs[0].ty.dtype))
     height, width = (size // block for size in sizes)
-    apart = builder.emit(relax.op.reshape(data, [batch, channels, height, block, width, block]))
+    blocks = builder.emit(relax.op.reshape(data, [batch, channels, height, block, width, block]))
     order = [0, 1, 3, 5, 2, 4] if attributes.get("mode") == b"CRD" else [0, 3, 5, 1, 2, 4]
-    moved = builder.emit(relax.op.permute_dims(apart, order))
-    return relax.op.reshape(moved, [batch, channels * block * block, height, width])
+    transposed = builder.emit(relax.op.permute_dims(blocks, order))
+    return relax.op.reshape(transposed, [batch, channels * block * block, height, width])
 
 
 PADDINGS = {b"constant": topi.nn.pad, b"edge": topi.nn.replicate_pad, b"wrap": topi.nn.circular_pad}
 
 
 def pad(builder: Any, inputs: Sequence[Any], widths: np.ndarray, attributes: Mapping[str, Any]) -> Any | None:
-    """A Pad by widths of which some are expressions; None if it is not computed so."""
+    """A Pad whose widths include expressions; None leaves it to TVM's importer."""
     data, mode = inputs[0], attributes.get("mode", b"constant")
     value, axes = (inputs[index] if index < len(inputs) else None for index in (2, 3))
     if mode not in PADDINGS or any(

@@ -1,4 +1,4 @@
-"""Resize of dynamic dimensions: coordinates are computed at run time, in float32 as in ONNX Runtime (``upsamplebase.h``)."""
+"""Resize dynamic dimensions; coordinates are computed at run time in float32, as in ONNX Runtime (``upsamplebase.h``)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from tvm import relax, tirx  # isort: skip
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 RATIO_MODES = ("half_pixel", "pytorch_half_pixel")
-"""Coordinates that TVM's operator computes as ONNX defines them, from the sizes alone; its kernels for others cannot be built."""
+"""Coordinate modes that TVM's operator computes as ONNX defines them; its kernels for other modes fail to build."""
 
 CENTRED = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
 
 
 def refusal(node: onnx.NodeProto, graph: Graph) -> str | None:
-    """Why a Resize cannot be imported; None if :func:`convert_resize` takes it."""
+    """The reason that a Resize cannot be imported; None if :func:`convert_resize` supports it."""
     values = attributes(node)
     _, roi, scales, sizes = (argument_name(node, graph, index) for index in range(4))
     if graph.opset < 11 or graph.rank(node.input[0]) is None:
@@ -47,27 +47,29 @@ def refusal(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 @dataclass(frozen=True)
 class CroppedAxis(ResizedAxis):
-    """An axis that is resized, of which a region may be taken."""
+    """A resized axis with an optional region of interest."""
 
     region: tuple[float, float]
     """Start and end of the region of interest, for ``tf_crop_and_resize``."""
 
     @property
     def ratio(self) -> Any:
-        """The scale, as ONNX Runtime has it in float32."""
+        """The scale in float32, as in ONNX Runtime."""
         return single(self.scale) if self.scale is not None else single(self.size) / single(self.extent)
 
 
-def convert_resize(builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None, given: Mapping[str, Any]) -> Any:
-    """Resize a tensor; None leaves one of fixed extents to TVM's importer, which computes it as ONNX defines it.
+def convert_resize(
+    builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None, node_attributes: Mapping[str, Any]
+) -> Any:
+    """Resize a tensor; None leaves a Resize of fixed dimensions to TVM's importer, which computes it as ONNX defines it.
 
     Args:
-        builder: emits what is computed.
+        builder: emits the bindings.
         inputs: the node's: data, region of interest, scales and sizes.
-        sizes: the lengths that are asked for, some of them expressions; None if there are scales.
-        given: the node's attributes.
+        sizes: the requested lengths, including expressions; None if the node has scales.
+        node_attributes: the node's.
     """
-    values = {name: value.decode() if isinstance(value, bytes) else value for name, value in given.items()}
+    values = {name: value.decode() if isinstance(value, bytes) else value for name, value in node_attributes.items()}
     data = inputs[0]
     shape = [int(extent) if is_known(extent) else extent for extent in data.ty.shape]
     axes = _axes(values, shape, _numbers(inputs, 1), _numbers(inputs, 2), sizes)
@@ -86,14 +88,14 @@ def convert_resize(builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None
             result = resize.look_up(builder, result, axis, _nearest(values, axis, coordinate), extents)
         else:
             result = resize.interpolate(builder, result, axis, coordinate, _filter(values), extents)
-    return _outside(builder, values, axes, result)
+    return _fill_outside(builder, values, axes, result)
 
 
 def _numbers(inputs: Sequence[Any], index: int) -> np.ndarray | None:
-    """An argument that is a constant with elements."""
+    """An argument that is a constant with elements; None for any other."""
     value = inputs[index] if index < len(inputs) else None
-    found = value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
-    return found if found is not None and found.size else None
+    constant = value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
+    return constant if constant is not None and constant.size else None
 
 
 def _axes(
@@ -118,14 +120,14 @@ def _axes(
 
 
 def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[CroppedAxis]) -> Any | None:
-    """TVM's operator for feature maps, which layouts and fusion know; None where it computes something else."""
+    """TVM's operator for feature maps, which layout and fusion passes support; None if its result would differ."""
     mode = values.get("mode", "nearest")
     coordinates = values.get("coordinate_transformation_mode", "half_pixel")
     factors = [axis.factor for axis in axes]
     if data.ty.ndim != 4 or min(axis.number for axis in axes) < 2:
         return None
     if mode == "nearest":
-        if None in factors or not _repeats(coordinates, values.get("nearest_mode", "round_prefer_floor")):
+        if None in factors or not _repeats_elements(coordinates, values.get("nearest_mode", "round_prefer_floor")):
             return None
         return resize.repeat_elements(data, axes)
     if mode != "linear" or coordinates not in RATIO_MODES or not all(axis.is_by_sizes for axis in axes):
@@ -133,8 +135,8 @@ def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[CroppedAxis])
     return resize.resize_feature_map(data, axes, "linear", coordinates)
 
 
-def _repeats(coordinates: str, rounding: str) -> bool:
-    """Whether a nearest resize by a whole factor repeats each element that number of times."""
+def _repeats_elements(coordinates: str, rounding: str) -> bool:
+    """Whether a nearest resize by an integer factor repeats every element that number of times."""
     if coordinates in CENTRED:
         return rounding in ("round_prefer_floor", "round_prefer_ceil")
     return coordinates in ("asymmetric", "tf_half_pixel_for_nn") and rounding == "floor"
@@ -167,7 +169,7 @@ def _coordinate(values: Mapping[str, Any], axis: CroppedAxis) -> Position:
 
 
 def _coordinate_unless_kept(values: Mapping[str, Any], axis: CroppedAxis, axes: Sequence[CroppedAxis]) -> Position:
-    """Outputs of a tensor that keeps its shape are its elements for ONNX Runtime, though 7 elements by 1.1 would be others."""
+    """The coordinate, or the index itself if all axes keep their lengths: 7 elements by 1.1 are the same 7 in ONNX Runtime."""
     coordinate = _coordinate(values, axis)
     if values.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         return coordinate
@@ -200,8 +202,8 @@ def _filter(values: Mapping[str, Any]) -> resize.Filter:
     return resize.cubic(float(values.get("cubic_coeff_a", -0.75)), bool(values.get("exclude_outside", 0)))
 
 
-def _outside(builder: Any, values: Mapping[str, Any], axes: Sequence[CroppedAxis], result: Any) -> Any:
-    """The result, with the value for what a region of interest has beyond the tensor."""
+def _fill_outside(builder: Any, values: Mapping[str, Any], axes: Sequence[CroppedAxis], result: Any) -> Any:
+    """The result with the extrapolation value where the region of interest exceeds the tensor."""
     if values.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         return result
     masks = []

@@ -1,7 +1,7 @@
-"""Operands whose dimensions Relax cannot prove equal: a table sliced at ``[past : past + n]`` has ``min(past + n, rows) - min(past, rows)`` rows.
+"""Equalise operands' dimensions that Relax cannot prove equal.
 
-They fit wherever the network can be computed at all: the operand gets the dimension of the others, which the package checks as it
-runs. What is beyond a table is an error, as in ONNX Runtime.
+A table sliced at ``[past : past + n]`` has ``min(past + n, rows) - min(past, rows)`` rows. The operand gets the dimension of the other
+operands, and the package checks the size at run time. An index beyond the table is an error, as in ONNX Runtime.
 """
 
 import itertools
@@ -27,7 +27,7 @@ CHOICE = (tirx.Min, tirx.Max)
 
 
 def equalize_operands(operator: str, inputs: list[Any], extents: ShapeValues) -> list[Any]:
-    """The operands; those with a dimension that is another operand's, or less, get that dimension."""
+    """The operands, with dimensions that contain a minimum or maximum replaced by matching dimensions of other operands."""
     shapes = [shape_of(value) if isinstance(value, tvm.ir.Expr) else None for value in inputs]
     if operator == "Expand":
         target = extents.of(inputs[1])
@@ -36,7 +36,7 @@ def equalize_operands(operator: str, inputs: list[Any], extents: ShapeValues) ->
         _choices(extent) for shape in shapes for extent in shape or ()
     ):
         return inputs
-    operands = copy(inputs)  # TVM's kind of list
+    operands = copy(inputs)  # keeps TVM's list type
     for index, (value, shape) in enumerate(zip(inputs, shapes, strict=True)):
         if operator == "Expand" and index:
             break
@@ -52,23 +52,23 @@ def equalize_operands(operator: str, inputs: list[Any], extents: ShapeValues) ->
 
 def _choices(extent: Any) -> list[Any]:
     """The minima and maxima in a dimension."""
-    found: list[Any] = []
+    choices: list[Any] = []
     if isinstance(extent, tvm.ir.Expr):
-        tvm_ffi.structural_walk(extent, (CHOICE, found.append))
-    return found
+        tvm_ffi.structural_walk(extent, (CHOICE, choices.append))
+    return choices
 
 
 def _choice_values(extent: Any) -> Iterator[Any]:
-    """What a dimension is where each of its minima and maxima is one of its two values."""
+    """A dimension with its minima and maxima replaced by one of their operands, for all combinations."""
     for choices in itertools.product((0, 1), repeat=len(_choices(extent))):
         chosen = iter(choices)
         yield tvm_ffi.structural_map(extent, (CHOICE, lambda node, chosen=chosen: (node.a, node.b)[next(chosen)]))
 
 
 def _matching_dimension(extent: Any, others: Sequence[Any], extents: ShapeValues) -> Any | None:
-    """Another operand's dimension, where this one may be that; or 1, where it is not more, and another operand's is.
+    """Another operand's dimension that may equal this one; 1 if this one is at most 1 and is broadcast; None otherwise.
 
-    The package checks it as it runs.
+    The package checks the size at run time.
     """
     others = [other for other in others if isinstance(other, tvm.ir.Expr) or other != 1]
     if not _choices(extent) or not any(not _choices(other) for other in others):
@@ -86,7 +86,7 @@ def _matching_dimension(extent: Any, others: Sequence[Any], extents: ShapeValues
 
 
 def _with_dimension(value: Any, axis: int, wanted: Any, extents: ShapeValues) -> Any:
-    """The beginning of a tensor."""
+    """The first ``wanted`` elements of a tensor along an axis; a slice of a slice becomes one slice."""
     data, slices = value, {}
     source = extents.builder.lookup_binding(value) if isinstance(value, relax.Var) else None
     if (

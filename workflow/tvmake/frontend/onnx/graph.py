@@ -1,4 +1,4 @@
-"""An ONNX graph under preparation: what is known of its values, and how nodes are added."""
+"""An ONNX graph under preparation: shapes, dtypes and constants of its values, and a builder for nodes."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,16 +14,16 @@ _MISFIT = re.compile(
     r"\[ShapeInferenceError\] Inference error\(s\): \(op_type:(\w+)(?:, node name: (.*?))?\): "
     r"\[ShapeInferenceError\] (Incompatible dimensions|Dimension mismatch in unification)"
 )
-"""What strict inference says first of a product or a sum of tensors that do not fit; it minds much else that does no harm."""
+"""Strict inference's error for operands whose shapes do not fit; its other errors are harmless."""
 
 LARGE_BYTES = 1 << 20
-"""Initializers from this size on are set aside while the onnx package's tools, which copy the model, run."""
+"""Larger initializers are set aside while the onnx package's tools run, because these copy the model."""
 
 Shape = tuple[int | str | None, ...]
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The bodies that a node (If, Loop, Scan …) carries."""
+    """The bodies of a node (If, Loop, Scan …)."""
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             yield attribute.g
@@ -31,7 +31,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Every node, those of bodies included."""
+    """Every node, including nodes of bodies."""
     for node in graph.node:
         yield node
         for body in subgraphs(node):
@@ -39,37 +39,37 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """A node's attributes as Python values; text decoded."""
+    """A node's attributes as Python values, with text decoded."""
     values = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
 def optional_input(node: onnx.NodeProto, index: int) -> str:
-    """The name of an optional input; "" when it is absent."""
+    """The name of an optional input; "" if it is absent."""
     return node.input[index] if index < len(node.input) else ""
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the default operator set; 1 when the model names none, as the ONNX specification has it."""
+    """The version of the default operator set; 1 if the model names none, by ONNX's specification."""
     return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
 
 
 def value_shape(value: onnx.ValueInfoProto) -> Shape | None:
-    """ShapeValues: ints, dimension names, None for unnamed ones; None when the rank is unknown or it is no tensor."""
+    """A tensor's shape: ints, dimension names, None for unnamed dimensions; None if the rank is unknown or it is not a tensor."""
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim)
 
 
-def _shown(shape: Shape | None) -> str:
+def _shape_text(shape: Shape | None) -> str:
     return "?" if shape is None else f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
 
 
 class Graph:
-    """A model's graph with shapes, dtypes and constants looked up by value name.
+    """A model's graph with shapes, dtypes and constants by value name.
 
-    ``refresh`` derives all three anew from the model; call it after nodes were replaced.
+    Call ``refresh`` after replacing nodes: it infers all three from the model.
     """
 
     def __init__(self, model: onnx.ModelProto, where: str):
@@ -80,7 +80,7 @@ class Graph:
         self.dtypes: dict[str, int] = {}
         self.constants: dict[str, TensorProto] = {}
         self.extents: dict[str, np.ndarray] = {}
-        """Of lists of extents that are not all known: ints, names of dimensions, None; by the values' names."""
+        """Partly known lists of dimensions, by value name: ints, dimension names, and None for unknown ones."""
         self._names: set[str] = set()
         self._set_large_aside()
         self.refresh(check_types=True)
@@ -95,46 +95,46 @@ class Graph:
         return opset_of(self.model)
 
     def _set_large_aside(self) -> None:
-        """Replace large initializers by graph inputs, so that tools need not copy them. ``finish`` undoes it."""
+        """Replace large initializers by graph inputs, so that tools do not copy them. ``finish`` restores them."""
         small = []
         for tensor in self.graph.initializer:
             if tensor.ByteSize() < LARGE_BYTES:
                 small.append(tensor)
                 continue
-            kept = TensorProto()
-            kept.CopyFrom(tensor)
-            self.large[tensor.name] = kept
+            copy = TensorProto()
+            copy.CopyFrom(tensor)
+            self.large[tensor.name] = copy
             self.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         if self.large:
             del self.graph.initializer[:]
             self.graph.initializer.extend(small)
-            # Protobuf frees what was deleted only together with its message: go on with a small one.
-            lighter = onnx.ModelProto()
-            lighter.CopyFrom(self.model)
-            self.model = lighter
+            # Protobuf frees deleted fields only together with their message: continue with a copy.
+            small_model = onnx.ModelProto()
+            small_model.CopyFrom(self.model)
+            self.model = small_model
 
     def _check_fit(self) -> None:
-        """Refuse products and sums of tensors that do not fit, which inference passes over otherwise.
+        """Refuse operators on tensors whose shapes do not fit; inference ignores them otherwise.
 
         Raises:
-            InputError: naming the node, and what goes into it.
+            InputError: names the node and its operands' shapes.
         """
         try:
             shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
         except shape_inference.InferenceError as error:
-            found = _MISFIT.match(str(error))
-            named = [
-                node for node in self.graph.node if found and (node.op_type, node.name) == (found[1], found[2] or "")
+            match = _MISFIT.match(str(error))
+            nodes = [
+                node for node in self.graph.node if match and (node.op_type, node.name) == (match[1], match[2] or "")
             ]
-            if len(named) != 1 or any(subgraphs(named[0])):
+            if len(nodes) != 1 or any(subgraphs(nodes[0])):
                 return
-            shapes = " and ".join(_shown(self.shape(name)) for name in named[0].input[:2])
-            what = f"{named[0].op_type} {named[0].name or named[0].output[0]!r}"
-            problem = f"{what} cannot take tensors of the shapes {shapes}: they do not fit"
+            shapes = " and ".join(_shape_text(self.shape(name)) for name in nodes[0].input[:2])
+            name = f"{nodes[0].op_type} {nodes[0].name or nodes[0].output[0]!r}"
+            problem = f"{name} cannot take tensors of the shapes {shapes}: they do not fit"
             raise InputError(self.where, problem, "Export the model again.") from error
 
     def finish(self) -> onnx.ModelProto:
-        """The model with its large initializers back in place."""
+        """The model with its large initializers restored."""
         inputs = [value for value in self.graph.input if value.name not in self.large]
         del self.graph.input[:]
         self.graph.input.extend(inputs)
@@ -147,15 +147,15 @@ class Graph:
     def refresh(self, check_types: bool = False) -> None:
         """Infer shapes and collect constants.
 
-        Rewritten graphs are not checked for types: TVM convolves int32, for instance, which ONNX does not admit.
-        What the file declares of its outputs counts only where it does not follow from the operators, as in ONNX Runtime.
+        Rewritten graphs are not checked for types: TVM convolves int32, for instance, which ONNX does not allow. As in ONNX
+        Runtime, the declared shapes of outputs are used only where inference gives none.
 
         Raises:
-            InputError: shapes that contradict each other.
+            InputError: shapes contradict each other.
         """
         del self.graph.value_info[:]
         try:
-            inferred = _inferred(_inferable(self.model), check_types)
+            inferred = _infer_shapes(_replace_shapeless(self.model), check_types)
         except shape_inference.InferenceError as error:
             line = " ".join(str(error).split())
             raise InputError(
@@ -181,7 +181,7 @@ class Graph:
         return self.shapes.get(name)
 
     def static_shape(self, name: str) -> tuple[int, ...] | None:
-        """The extents when all are known."""
+        """The shape if all dimensions are fixed, else None."""
         shape = self.shapes.get(name)
         if shape is None or not all(isinstance(dim, int) for dim in shape):
             return None
@@ -192,14 +192,14 @@ class Graph:
         return None if shape is None else len(shape)
 
     def dtype(self, name: str) -> int:
-        """The element type, as a TensorProto data type; 0 when it is unknown."""
+        """The element type, as a TensorProto data type; 0 if unknown."""
         return self.dtypes.get(name, 0)
 
     def numpy_dtype(self, name: str) -> np.dtype:
         return helper.tensor_dtype_to_np_dtype(self.dtype(name))
 
     def constant(self, name: str) -> np.ndarray | None:
-        """The value of a (small) constant."""
+        """The value of a small constant."""
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
@@ -212,7 +212,7 @@ class Graph:
         return name in self.constants or name in self.large
 
     def fresh(self, name: str) -> str:
-        """A value name not yet in use."""
+        """An unused value name."""
         candidate, index = name, 0
         while candidate in self._names:
             index += 1
@@ -221,7 +221,7 @@ class Graph:
         return candidate
 
     def add_constant(self, value: np.ndarray, name: str = "const") -> str:
-        """Add an initializer, which is set aside if it is large; returns its name."""
+        """Add an initializer, and set it aside if it is large; returns its name."""
         tensor = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), self.fresh(name))
         if tensor.ByteSize() < LARGE_BYTES:
             self.graph.initializer.append(tensor)
@@ -234,15 +234,15 @@ class Graph:
         return tensor.name
 
 
-def _inferred(model: onnx.ModelProto, check_types: bool) -> onnx.ModelProto:
-    """The model with inferred shapes; extents that do not follow from the operators are those that its outputs declare."""
+def _infer_shapes(model: onnx.ModelProto, check_types: bool) -> onnx.ModelProto:
+    """The model with inferred shapes; the declared shapes of outputs fill in what inference does not know."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     for value in bare.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
     inferred = shape_inference.infer_shapes(bare, check_type=check_types, data_prop=True)
-    settled = False
+    is_completed = False
     for value, declaration in zip(inferred.graph.output, model.graph.output, strict=True):
         known, shape = value_shape(value), value_shape(declaration)
         if shape is None or (known is not None and len(known) != len(shape)):
@@ -250,24 +250,24 @@ def _inferred(model: onnx.ModelProto, check_types: bool) -> onnx.ModelProto:
         kind = value.type.tensor_type
         if known is None:
             kind.shape.CopyFrom(declaration.type.tensor_type.shape)
-            settled = True
+            is_completed = True
             continue
         for dim, declared in zip(kind.shape.dim, declaration.type.tensor_type.shape.dim, strict=True):
             if not dim.HasField("dim_value") and declared.WhichOneof("value"):
-                settled |= declared.HasField("dim_value")
+                is_completed |= declared.HasField("dim_value")
                 dim.CopyFrom(declared)
     read = {name for node in all_nodes(model.graph) for name in node.input}
-    if settled and any(value.name in read for value in inferred.graph.output):
+    if is_completed and any(value.name in read for value in inferred.graph.output):
         inferred = shape_inference.infer_shapes(inferred, check_type=check_types, data_prop=True)
     return inferred
 
 
 SHAPELESS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
-"""Operators whose results ONNX 1.23 infers no shape of; they are like the first input."""
+"""Operators for which ONNX 1.23 infers no shape; the result has the first input's shape."""
 
 
-def _inferable(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model, or one that says of such operators only that the result is like the input."""
+def _replace_shapeless(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of the model for inference, with such operators replaced by Identity; the model itself if it has none."""
     if not any(node.op_type in SHAPELESS for node in all_nodes(model.graph)):
         return model
     copy = onnx.ModelProto()
@@ -280,7 +280,7 @@ def _inferable(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def depends_on_data(name: str, graph: Graph) -> bool:
-    """Whether a value is computed from an input's elements, not only from shapes and constants."""
+    """Whether a value depends on an input's elements, not only on shapes and constants."""
     producers = {output: node for node in graph.graph.node for output in node.output}
     inputs = {value.name for value in graph.graph.input} - set(graph.large)
     pending, seen = [name], set()
@@ -297,9 +297,9 @@ def depends_on_data(name: str, graph: Graph) -> bool:
 
 
 class Builder:
-    """Collects the nodes that replace one node. Every method returns the name of its result.
+    """Builds the nodes that replace one node. Every method returns the name of its result.
 
-    Operators are emitted in the form the model's opset wants (axes as attribute or as input).
+    Operators have the form of the model's opset (axes as attribute or as input).
     """
 
     def __init__(self, graph: Graph, prefix: str):
@@ -312,8 +312,8 @@ class Builder:
 
     def ops(self, operator: str, outputs: int, *inputs: str, **values: Any) -> list[str]:
         names = [self.graph.fresh(f"{self.prefix}_{operator}") for _ in range(outputs)]
-        kept = {key: value for key, value in values.items() if value is not None}
-        self.nodes.append(helper.make_node(operator, list(inputs), names, name=names[0], **kept))
+        present = {key: value for key, value in values.items() if value is not None}
+        self.nodes.append(helper.make_node(operator, list(inputs), names, name=names[0], **present))
         return names
 
     def const(self, value: Any, dtype: Any) -> str:
@@ -360,4 +360,4 @@ class Builder:
 
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
-"""Builds what replaces a node and returns the names that replace its outputs; None leaves the node alone."""
+"""Builds a node's replacement and returns the names that replace its outputs; None leaves the node unchanged."""

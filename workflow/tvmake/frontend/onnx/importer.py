@@ -48,12 +48,12 @@ __all__ = ["inspect", "read"]
 def read(source: Path, options: ImportOptions) -> ImportedModel:
     """Import an ONNX file as Relax.
 
-    Inputs keep the model's names, shapes and dtypes except where ``options.inputs`` fixes or names a dynamic
-    dimension. Weights become trailing parameters.
+    Inputs keep the model's names, shapes and dtypes, but ``options.inputs`` may fix or name dynamic dimensions. Weights
+    become trailing parameters.
 
     Raises:
-        InputError: the file is not a usable model; an input in the config contradicts it; operators that cannot be
-            imported, or that TVM is known to compute wrongly.
+        InputError: the file is not a usable model; an input in the config contradicts it; an operator cannot be imported,
+            or TVM is known to compute it wrongly.
     """
     where = str(source)
     model = load(source, options.files)
@@ -93,7 +93,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
 
 def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None = None) -> TensorSpec:
     if kind.shape is None:
-        # Known only at run time: a selection of elements that pass a test, for instance.
+        # Known only at run time, as for a selection of elements.
         shape: tuple[int | str, ...] = tuple(f"{relax}_d{axis}" for axis in range(kind.ndim))
     else:
         shape = tuple(_dim(dim) for dim in kind.shape.values)
@@ -107,54 +107,54 @@ def _dim(dim: Any) -> int | str:
 
 
 DYNAMIC_SLICE = tvm.ir.Op.get("relax.dynamic_strided_slice")
-"""TVM computes its shape in a function that no package has."""
+"""TVM computes its shape in a function that packages do not contain."""
 
 FIXED_RANKS = "Export a model with fixed ranks, such as with axes for Squeeze."
 
 
 class _Importer(ONNXGraphImporter):
-    """TVM's importer, remembering the node it is at, so that an error can name it."""
+    """TVM's importer with the converters of this package; it records the current node for error messages."""
 
     node = "the graph"
     where = ""
     extents: ShapeValues
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
-        """Nothing: `refuse` has looked, and knows the operators that are converted here."""
+        """Do nothing: `refuse` has checked the operators, including those converted here."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = self.bb.operator = f"{op_name} {attrs['tvm_custom']['name']!r}"
         inputs = equalize_operands(op_name, inputs, self.extents)
-        made = evaluate(self.extents, op_name, inputs, attrs)
-        if made is None and op_name in CONVERTERS:
-            made = CONVERTERS[op_name](self.extents, inputs, attrs)
-        if made is not None:
-            return self.bb.normalize(made)
-        made = self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
+        result = evaluate(self.extents, op_name, inputs, attrs)
+        if result is None and op_name in CONVERTERS:
+            result = CONVERTERS[op_name](self.extents, inputs, attrs)
+        if result is not None:
+            return self.bb.normalize(result)
+        result = self.extents.to_tensor(super()._convert_operator(op_name, inputs, attrs, opset))
         if op_name == "Cast":
-            made = self.extents.note_cast(inputs[0], made)
-        if isinstance(made, relax.Call):
-            made = self.bb.normalize(made)
-            if made.op == DYNAMIC_SLICE:
+            result = self.extents.note_cast(inputs[0], result)
+        if isinstance(result, relax.Call):
+            result = self.bb.normalize(result)
+            if result.op == DYNAMIC_SLICE:
                 raise InputError(
                     self.where,
                     f"the bounds of {self.node} depend on the data",
                     "Take a fixed number of elements with Gather, or keep all of them and mask the others.",
                 )
-            if isinstance(made.ty, relax.TensorType) and made.ty.ndim < 0:
+            if isinstance(result.ty, relax.TensorType) and result.ty.ndim < 0:
                 raise InputError(
-                    self.where, f"the rank of what {self.node} gives depends on the sizes of its inputs", FIXED_RANKS
+                    self.where, f"the rank of the output of {self.node} depends on the sizes of its inputs", FIXED_RANKS
                 )
-        return made
+        return result
 
 
 def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Run TVM's importer on a prepared model; returns the module and its parameters in argument order.
 
     Raises:
-        InputError: the importer failed; names the node.
+        InputError: the importer failed; the message names the node.
     """
-    # A dimension of extent 0 reads as "not set" to the importer: pass such shapes explicitly.
+    # The importer reads a dimension of size 0 as "not set": pass such shapes explicitly.
     empty = {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in model.graph.input
@@ -172,10 +172,10 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     except InputError:
         raise
     except Exception as error:
-        # The importer lets anything through, from AssertionError to TVM's own; each means the same here.
+        # The importer raises errors of any type, from AssertionError to TVM's own; all mean the same here.
         raise InputError(
             where,
-            f"{importer.node} cannot be imported: {_plain(str(error)) or type(error).__name__}",
+            f"{importer.node} cannot be imported: {_shorten(str(error)) or type(error).__name__}",
             "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md).",
         ) from error
     module = settle_sizes(module, importer.bb.equal_sizes, where)
@@ -185,8 +185,8 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     return module, dict(zip(names, detached.get("main", []), strict=True))
 
 
-def _plain(text: str) -> str:
-    """What TVM says, with numbers and shapes as people write them, and no longer than can be read."""
+def _shorten(text: str) -> str:
+    """TVM's message with plain numbers and shapes, shortened to 300 characters."""
     for written, plain in (
         (
             r'metadata\["[^"]*"\]\[\d+\]\s*# Metadata omitted\. Use show_meta=True in script\(\) method to show it\.',
@@ -200,7 +200,7 @@ def _plain(text: str) -> str:
 
 
 def tidy(module: "tvm.IRModule", params: dict[str, Any], where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
-    """Make negative indices safe, outputs tensors, and large constants parameters; reduce several tensors one by one."""
+    """Correct operators, return tensors only, and turn large constants into parameters; reduce several tensors pairwise."""
     module = _return_tensors(unstack_reductions(correct_operators(module)), where)
     module, params = drop_unused_params(module, params)
     module, lifted = lift_constants(module)
@@ -208,7 +208,7 @@ def tidy(module: "tvm.IRModule", params: dict[str, Any], where: str) -> tuple["t
 
 
 def _return_tensors(module: "tvm.IRModule", where: str) -> "tvm.IRModule":
-    """Turn shapes that ``main`` returns into int64 tensors; refuse anything else that is no tensor."""
+    """Turn shapes that ``main`` returns into int64 tensors; refuse other non-tensor outputs."""
     main = module["main"]
     fields = list(main.ret_ty.fields) if isinstance(main.ret_ty, relax.TupleType) else [main.ret_ty]
     if any(isinstance(field, relax.TensorType) and field.ndim < 0 for field in fields):

@@ -1,4 +1,4 @@
-"""The inputs of an ONNX model: the config's entries for them, names of dimensions, names in Relax."""
+"""The inputs of an ONNX model: the config's entries for them, dimension names, and names in Relax."""
 
 import difflib
 import re
@@ -13,44 +13,44 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
-from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
+from tvmake.frontend.onnx.narrow_types import storage_range, storage_type
 from tvmake.frontend.onnx.preparations import standardize
 from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
-from tvmake.frontend.onnx.source import checked, has_external
+from tvmake.frontend.onnx.source import has_external, read_checked
 from tvmake.frontend.options import InputSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
 _ARITHMETIC = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__}
-_PASSES_INDICES_ON = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
-NO_NAMES = ("None", "unknown")
-"""What exporters write for any dimension, besides marks such as ``?`` and ``*``."""
+_FORWARDS_INDICES = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
+PLACEHOLDER_NAMES = ("None", "unknown")
+"""Placeholders that exporters write for unnamed dimensions, like ``?`` and ``*``."""
 
 _UNSUPPORTED_TYPES = {TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128}
 
 
 def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None = None) -> Signature:
-    """A model's inputs and outputs as its file declares them; quick: neither TVM nor external data is loaded.
+    """A model's declared inputs and outputs; loads neither TVM nor external data.
 
     Args:
         source: the model's file.
-        files: what the config lists beside it, as for ``source.checked``.
-        opset: what the model is to be converted to.
+        files: further files that the config lists, as for ``source.read_checked``.
+        opset: the opset to convert the model to.
 
     Raises:
         InputError: the file is not a usable ONNX model, has operators that cannot be imported, its shapes contradict each
-            other, or an input is no tensor.
+            other, or an input is not a tensor.
     """
     where = str(source)
-    model = checked(source, files)
+    model = read_checked(source, files)
     check_domains(model, where)
     strip_initializers(model)
     bind_inputs(model, {}, where)
-    inputs = [_spec(value) for value in model.graph.input]
+    inputs = [_tensor_spec(value) for value in model.graph.input]
     ranges = value_ranges(model)
     signature = Signature(
         inputs=tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in inputs),
-        outputs=tuple(_spec(value) for value in model.graph.output),
+        outputs=tuple(_tensor_spec(value) for value in model.graph.output),
     )
     if has_external(model):
         graph = Graph(model, where)
@@ -62,7 +62,7 @@ def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None 
     return signature
 
 
-def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+def _tensor_spec(value: onnx.ValueInfoProto) -> TensorSpec:
     shape = value_shape(value) or ()
     return TensorSpec(
         name=value.name,
@@ -73,12 +73,12 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
 
 
 def dtype_name(data_type: int) -> str:
-    """TVM's spelling of the element type that a compiled model holds an ONNX one in."""
-    return helper.tensor_dtype_to_np_dtype(carrier(data_type)).name if data_type else "unknown"
+    """TVM's name of the dtype in which a compiled model stores an ONNX element type."""
+    return helper.tensor_dtype_to_np_dtype(storage_type(data_type)).name if data_type else "unknown"
 
 
 def strip_initializers(model: onnx.ModelProto) -> None:
-    """Remove inputs that are initializers, which ONNX before IR version 4 lists in both places; make sparse ones dense."""
+    """Remove inputs that are also initializers, as before IR version 4; make sparse initializers dense."""
     for sparse in model.graph.sparse_initializer:
         model.graph.initializer.append(numpy_helper.from_array(_dense(sparse), sparse.values.name))
     del model.graph.sparse_initializer[:]
@@ -96,22 +96,22 @@ def strip_initializers(model: onnx.ModelProto) -> None:
 
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     dense = np.zeros(tuple(sparse.dims), helper.tensor_dtype_to_np_dtype(sparse.values.data_type))
-    places = numpy_helper.to_array(sparse.indices)
-    # A row for each value, or its place in the flat tensor.
-    dense[tuple(places.T) if places.ndim > 1 else np.unravel_index(places, dense.shape)] = numpy_helper.to_array(
+    indices = numpy_helper.to_array(sparse.indices)
+    # One row of indices per value, or its index in the flat tensor.
+    dense[tuple(indices.T) if indices.ndim > 1 else np.unravel_index(indices, dense.shape)] = numpy_helper.to_array(
         sparse.values
     )
     return dense
 
 
 def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:
-    """Give every input dimension an extent or a name, as the config and the model say.
+    """Give every input dimension a size or a name, from the config or the model.
 
-    A dimension name that occurs several times stays one variable. A dimension without a name, or with a placeholder
-    for one such as ``?``, becomes ``<input>_d<axis>``. Shapes of outputs and inner values are dropped: they follow from the inputs.
+    A dimension name that occurs several times stays one variable. A dimension without a name, or with a placeholder such as
+    ``?``, becomes ``<input>_d<axis>``. Shapes of outputs and inner values are dropped: they follow from the inputs.
 
     Raises:
-        InputError: an input that is no tensor of a supported type, has no known rank, or contradicts the config.
+        InputError: an input is not a tensor of a supported type, has no known rank, or contradicts the config.
     """
     graph = model.graph
     for value in graph.input:
@@ -137,7 +137,7 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
             else:
                 dim.dim_param = extent
     if entries:
-        # Only then can stored shapes contradict the inputs' new ones.
+        # Stored shapes may contradict the inputs' new shapes.
         del graph.value_info[:]
         for value in graph.output:
             value.type.tensor_type.ClearField("shape")
@@ -147,9 +147,9 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
 
 
 def _drop_placeholders(value: onnx.ValueInfoProto) -> None:
-    """Leave dimensions without a name that exporters write one and the same text for, whatever their sizes are."""
+    """Remove placeholder names: exporters write the same one for dimensions of different sizes."""
     for dim in value.type.tensor_type.shape.dim:
-        if dim.dim_param in NO_NAMES or not re.search("[A-Za-z]", dim.dim_param):
+        if dim.dim_param in PLACEHOLDER_NAMES or not re.search("[A-Za-z]", dim.dim_param):
             dim.ClearField("dim_param")
 
 
@@ -158,11 +158,13 @@ def _check_tensor(value: onnx.ValueInfoProto, kind: str, where: str) -> None:
     if field is None and kind == "output":
         return
     if field != "tensor_type":
-        what = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}.get(
-            field or "", "no tensor"
+        type_name = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}.get(
+            field or "", "not a tensor"
         )
         raise InputError(
-            where, f"{kind} {value.name!r} is {what}; only tensors can go in and out", "Export a tensor-only model."
+            where,
+            f"{kind} {value.name!r} is {type_name}; only tensors can be inputs and outputs",
+            "Export a tensor-only model.",
         )
     data_type = value.type.tensor_type.elem_type
     if data_type in _UNSUPPORTED_TYPES:
@@ -200,7 +202,7 @@ def _check_against(
     inputs: Iterable[onnx.ValueInfoProto],
     where: str,
 ) -> None:
-    """Compare one input with its config; record what named dimensions become in ``bound``."""
+    """Check one input against its config; add the new sizes or names of its named dimensions to ``bound``."""
     shape = value_shape(value)
     dtype = dtype_name(value.type.tensor_type.elem_type)
     if spec and spec.dtype is not None and spec.dtype != dtype:
@@ -245,7 +247,7 @@ def _check_against(
         elif bound.setdefault(declared, extent) != extent:
             raise InputError(
                 where,
-                f"{key}: dimension {declared!r} is {bound[declared]} in another place and {extent} here",
+                f"{key}: dimension {declared!r} is {extent} here and {bound[declared]} in another shape",
                 _list_inputs(inputs),
             )
 
@@ -257,7 +259,7 @@ def dimension_names(model: onnx.ModelProto) -> set[str]:
 
 
 def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Mapping[str, int | str]) -> int | str:
-    """An identifier for a dimension; ``past + 1`` stays an expression when ``past`` is a dimension itself."""
+    """An identifier for a dimension; ``past + 1`` stays an expression if ``past`` is a dimension itself."""
     if text in names:
         return names[text]
     match = _SIMPLE_EXPRESSION.fullmatch(text.strip())
@@ -281,26 +283,26 @@ def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Ma
 
 
 def relax_name(name: str) -> str:
-    """The identifier TVM makes of a value's name: ``input.1`` is ``input_1``, ``0`` is ``input_0``."""
+    """TVM's identifier for a value's name: ``input.1`` is ``input_1``, ``0`` is ``input_0``."""
     clean = re.sub(r"[^0-9A-Za-z_]", "_", name)
     return clean if re.match(r"[A-Za-z_]", clean) else f"input_{clean}"
 
 
 def rename_values(model: onnx.ModelProto) -> dict[str, str]:
-    """Give inputs and initializers the names they will have in Relax; returns original → new for all outputs, inputs.
+    """Give inputs and initializers their names in Relax; returns the new names by the old ones.
 
-    Two names that become equal are told apart by a suffix. Graph outputs keep their names in the graph.
+    Equal names get a suffix. Outputs that nodes compute keep their names.
     """
     graph = model.graph
-    taken = {name for node in all_nodes(graph) for name in node.output}
+    used = {name for node in all_nodes(graph) for name in node.output}
     names: dict[str, str] = {}
     for name in [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]:
         new = base = relax_name(name.removeprefix("onnx::"))
         index = 0
-        while new in taken:
+        while new in used:
             index += 1
             new = f"{base}_{index}"
-        taken.add(new)
+        used.add(new)
         names[name] = new
     for value in graph.input:
         value.name = names[value.name]
@@ -324,17 +326,17 @@ def _rename_uses(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def value_ranges(model: onnx.ModelProto) -> dict[str, tuple[float, float]]:
-    """Inclusive bounds of inputs, by name: the values of narrow types, rows of a constant table (an embedding) that one selects."""
+    """Inclusive bounds of inputs, by name: the values of a narrow type, and the rows of a constant table (an embedding)."""
     rows = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     origin = {
         value.name: value.name
         for value in model.graph.input
         if value.type.tensor_type.elem_type in (TensorProto.INT32, TensorProto.INT64)
     }
-    narrow = {value.name: sensible_range(value.type.tensor_type.elem_type) for value in model.graph.input}
+    narrow = {value.name: storage_range(value.type.tensor_type.elem_type) for value in model.graph.input}
     ranges = {name: bounds for name, bounds in narrow.items() if bounds}
     for node in model.graph.node:
-        if node.op_type in _PASSES_INDICES_ON and node.input[0] in origin:
+        if node.op_type in _FORWARDS_INDICES and node.input[0] in origin:
             origin[node.output[0]] = origin[node.input[0]]
         if node.op_type == "Gather" and node.input[1] in origin and node.input[0] in rows:
             axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)

@@ -1,7 +1,7 @@
-"""Element types of fewer than eight bits, and floats of eight: how a compiled model holds them.
+"""How a compiled model stores element types of fewer than eight bits, and floats of eight.
 
-Integers of two and four bits are held one in a byte, as int8 or uint8. Small floats are held as their bits, in uint8: the same bytes that
-a tensor of the type itself has.
+An integer of two or four bits is stored in one byte, as int8 or uint8. A small float is stored as its bits in uint8: the bytes are those
+of a tensor of the type itself.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 @dataclass(frozen=True)
 class SmallFloat:
-    """A float format of at most eight bits; codes are those of the magnitude, without the sign.
+    """A float format of at most eight bits; codes are of the magnitude, without the sign.
 
     Sources: FP8 Formats for Deep Learning (Micikevicius et al., 2022); 8-bit Numerical Formats for Deep Neural Networks (Noune et
     al., 2022) for the FNUZ ones; OCP Microscaling Formats 1.0 for E8M0, E2M1, E2M3 and E3M2.
@@ -21,13 +21,13 @@ class SmallFloat:
     mantissa: int
     bias: int
     sign: int
-    """The bit of the sign; 0 for a format without."""
+    """The sign bit; 0 for an unsigned format."""
     largest: int
     """Code of the largest finite magnitude."""
     beyond: int
-    """Code of what is larger, where it is not saturated: infinity or NaN."""
+    """Code of larger magnitudes without saturation: infinity or NaN."""
     nan: int
-    """What NaN becomes; where there is none, -0, as ml_dtypes has it."""
+    """Code of NaN; in a format without NaN that of -0, as in ml_dtypes."""
     has_negative_zero: bool = True
     has_subnormals: bool = True
 
@@ -47,13 +47,13 @@ SMALL_INTEGERS = {
     TensorProto.INT2: (-2, 1),
     TensorProto.UINT2: (0, 3),
 }
-"""With their smallest and largest values."""
+"""The smallest and largest value of every type."""
 
 NARROW = frozenset(SMALL_FLOATS) | frozenset(SMALL_INTEGERS)
 
 
-def carrier(data_type: int) -> int:
-    """The element type that a compiled model holds a type in; the type itself where it is not narrow."""
+def storage_type(data_type: int) -> int:
+    """The element type in which a compiled model stores a type; the type itself if it is not narrow."""
     if data_type not in NARROW:
         return data_type
     return TensorProto.INT8 if data_type in (TensorProto.INT4, TensorProto.INT2) else TensorProto.UINT8
@@ -63,30 +63,34 @@ _BY_NAME = {helper.tensor_dtype_to_np_dtype(kind).name: kind for kind in NARROW}
 
 
 def to_storage_dtype(values: np.ndarray) -> np.ndarray:
-    """Values of a narrow type as a compiled model holds them; others as they are."""
+    """Values of a narrow type in the stored form; other values unchanged."""
     data_type = _BY_NAME.get(values.dtype.name, 0)
     if data_type in SMALL_FLOATS:
         return values.view(np.uint8)
-    return values.astype(helper.tensor_dtype_to_np_dtype(carrier(data_type))) if data_type in SMALL_INTEGERS else values
+    return (
+        values.astype(helper.tensor_dtype_to_np_dtype(storage_type(data_type)))
+        if data_type in SMALL_INTEGERS
+        else values
+    )
 
 
-def restored(values: np.ndarray, data_type: int) -> np.ndarray:
-    """The reverse of :func:`to_storage_dtype`, for a tensor of ``data_type``."""
+def from_storage_dtype(values: np.ndarray, data_type: int) -> np.ndarray:
+    """Invert :func:`to_storage_dtype` for a tensor of ``data_type``."""
     if data_type not in NARROW:
         return values
     kind = helper.tensor_dtype_to_np_dtype(data_type)
     return values.view(kind) if data_type in SMALL_FLOATS else values.astype(kind)
 
 
-def decoded(data_type: int) -> np.ndarray:
-    """The float32 values of all codes of a small float, the sign's included."""
+def decoding_table(data_type: int) -> np.ndarray:
+    """The float32 values of all codes of a small float, including the sign."""
     float_type = SMALL_FLOATS[data_type]
     codes = 2 * float_type.sign or float_type.beyond + 1
     return np.arange(codes, dtype=np.uint8).view(helper.tensor_dtype_to_np_dtype(data_type)).astype(np.float32)
 
 
-def sensible_range(data_type: int) -> tuple[float, float] | None:
-    """Inclusive bounds of what a tensor of the type is held as: all integers, the finite floats that are not negative."""
+def storage_range(data_type: int) -> tuple[float, float] | None:
+    """Inclusive bounds of the stored values of a narrow type: all integers, or the codes of finite non-negative floats."""
     if data_type in SMALL_INTEGERS:
         low, high = SMALL_INTEGERS[data_type]
         return float(low), float(high)

@@ -1,4 +1,4 @@
-"""Convert an ONNX model to one opset and inline its own functions. Nothing here imports TVM."""
+"""Convert an ONNX model to one opset and inline its functions. This module does not import TVM."""
 
 import re
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
 
 OLDEST_OPSET = 13
-"""Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""
+"""Older models are converted first: for many old forms TVM's importer has only the newest implementation."""
 
 
 RESIZES = ("Upsample", "Resize")
 
 _ASSERTION = re.compile(r"^/\S+:\d+: \w+: Assertion `.*?` failed: ")
-"""How the converter's complaints begin."""
+"""The start of the converter's error messages."""
 
 
 def inline_functions(graph: Graph) -> None:
-    """Replace calls of the model's own functions by their bodies."""
+    """Replace calls of the model's functions by the functions' bodies."""
     if not graph.model.functions:
         return
     try:
@@ -35,10 +35,10 @@ def inline_functions(graph: Graph) -> None:
 
 
 def convert_opset(graph: Graph, opset: int | None) -> None:
-    """Convert the model to ``opset``, or an old one to OLDEST_OPSET when the converter can.
+    """Convert the model to ``opset``; without it, convert an older model to OLDEST_OPSET if possible.
 
     Raises:
-        InputError: the conversion that was asked for is not possible.
+        InputError: the requested conversion is not possible.
     """
     newest = onnx.defs.onnx_opset_version()
     if opset is not None and opset > newest:
@@ -48,50 +48,49 @@ def convert_opset(graph: Graph, opset: int | None) -> None:
     if target_opset == graph.opset:
         return
     if graph.opset < 7:
-        _slopes_per_channel(graph)
-        _broadcast_from_the_right(graph)
+        _reshape_slopes(graph)
+        _align_operands(graph)
     resized = {node.output[0]: node.op_type for node in all_nodes(graph.graph) if node.op_type in RESIZES}
-    has_old_places = graph.opset < 11
-    # The converter wants the weights of IR versions before 4 among the inputs, where they no longer are.
+    has_old_coordinates = graph.opset < 11
+    # For IR versions before 4, the converter expects weights among the inputs; they were removed there.
     graph.model.ir_version = max(graph.model.ir_version, 8)
     try:
         converted = version_converter.convert_version(graph.model, target_opset)
     except (RuntimeError, ValueError, version_converter.ConvertError) as error:
         return _refuse_conversion(graph, target_opset, " ".join(str(error).split())[:300], opset, error)
     if [value.type for value in converted.graph.input] != [value.type for value in graph.graph.input]:
-        # Some adapters (Scan 8 to 9) change what the model takes.
+        # Some adapters (Scan 8 to 9) change the model's inputs.
         return _refuse_conversion(graph, target_opset, "its inputs would change", opset)
     graph.model.CopyFrom(converted)
     graph.refresh()
-    if has_old_places:
-        _keep_places(graph, resized)
+    if has_old_coordinates:
+        _restore_coordinates(graph, resized)
 
 
-def _keep_places(graph: Graph, resized: Mapping[str, str]) -> None:
-    """Let resizes take values from where those before opset 11 did, which the converter forgets.
+def _restore_coordinates(graph: Graph, resized: Mapping[str, str]) -> None:
+    """Give converted resizes the coordinates of opsets before 11, which the converter omits.
 
-    These divide places by the scale; the nearest one is the one before, and where the tensor shrinks the one behind, as
-    ONNX Runtime has it.
+    The old operators divide an output's index by the scale. As in ONNX Runtime, "nearest" rounds down, and up if the tensor
+    shrinks.
 
     Args:
         graph: after the conversion.
-        resized: the outputs of resizes, and the operators that they were.
+        resized: outputs of resizes, and their operators before the conversion.
     """
     for node in all_nodes(graph.graph):
         if node.op_type != "Resize" or node.output[0] not in resized:
             continue
-        given = attributes(node)
-        steps = _steps(graph, node) if resized[node.output[0]] == "Resize" else set()
-        if given.get("mode") != "linear" and (steps is None or steps == {"grows", "shrinks"}):
+        directions = _size_changes(graph, node) if resized[node.output[0]] == "Resize" else set()
+        if attributes(node).get("mode") != "linear" and (directions is None or directions == {"grows", "shrinks"}):
             problem = f"the nearest values of '{node.output[0]}' are not determined by opset 10"
             raise InputError(graph.where, problem, "Export the model at opset 11 or later.")
-        nearest = "ceil" if steps and "shrinks" in steps else "floor"
-        made = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
-        node.attribute.extend(helper.make_attribute(key, value) for key, value in made.items())
+        nearest = "ceil" if directions and "shrinks" in directions else "floor"
+        coordinates = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in coordinates.items())
 
 
-def _steps(graph: Graph, node: onnx.NodeProto) -> set[str] | None:
-    """What becomes of the extents that a resize changes; None where that is not known."""
+def _size_changes(graph: Graph, node: onnx.NodeProto) -> set[str] | None:
+    """Whether the dimensions that a resize changes grow or shrink; None if unknown."""
     scales = graph.constant(node.input[2])
     if scales is None:
         before, after = (graph.static_shape(name) for name in (node.input[0], node.output[0]))
@@ -105,7 +104,7 @@ def _refuse_conversion(
     graph: Graph, target_opset: int, reason: str, opset: int | None, error: Exception | None = None
 ) -> None:
     if opset is None and not _broadcasts_by_attribute(graph):
-        # What is left of old forms the importer knows, or `refuse` names.
+        # The importer supports the remaining old forms, or `refuse` names them.
         return
     raise InputError(
         graph.where,
@@ -114,8 +113,8 @@ def _refuse_conversion(
     ) from error
 
 
-def _slopes_per_channel(graph: Graph) -> None:
-    """PRelu before opset 7 has one slope per channel, [C]; later ones broadcast it from the right: make it [C, 1, …]."""
+def _reshape_slopes(graph: Graph) -> None:
+    """Reshape the slopes of PRelu before opset 7 from [C] to [C, 1, …]: later opsets broadcast from the right."""
     for node in graph.graph.node:
         rank = graph.rank(node.input[0]) if node.op_type == "PRelu" else None
         slope = graph.constant(node.input[1]) if rank else None
@@ -124,8 +123,8 @@ def _slopes_per_channel(graph: Graph) -> None:
             node.input[1] = graph.add_constant(shaped, node.input[1])
 
 
-def _broadcast_from_the_right(graph: Graph) -> None:
-    """Binary operators before opset 7 align the second operand at an axis: give it trailing extents of 1 instead."""
+def _align_operands(graph: Graph) -> None:
+    """Give the second operand of binary operators before opset 7, which align it at an axis, trailing dimensions of 1."""
     nodes: list[onnx.NodeProto] = []
     for node in graph.graph.node:
         values = attributes(node)
@@ -138,14 +137,14 @@ def _broadcast_from_the_right(graph: Graph) -> None:
                 axes = list(range(second, second + trailing))
                 nodes.append(helper.make_node("Unsqueeze", [node.input[1]], [name], axes=axes))
                 node.input[1] = name
-            kept = [attribute for attribute in node.attribute if attribute.name not in ("broadcast", "axis")]
+            remaining = [attribute for attribute in node.attribute if attribute.name not in ("broadcast", "axis")]
             del node.attribute[:]
-            node.attribute.extend(kept)
+            node.attribute.extend(remaining)
         nodes.append(node)
     del graph.graph.node[:]
     graph.graph.node.extend(nodes)
 
 
 def _broadcasts_by_attribute(graph: Graph) -> bool:
-    """Whether a binary operator uses the broadcasting of opset 6 and before, which the importer overlooks."""
+    """Whether a binary operator uses the broadcasting of opset 6 and before, which the importer ignores."""
     return any(attribute.name == "broadcast" for node in graph.graph.node for attribute in node.attribute)

@@ -1,4 +1,4 @@
-"""What is done to an ONNX graph before it is imported, in order. Nothing here imports TVM."""
+"""The preparations of an ONNX graph before its import, in order. This module does not import TVM."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
 from tvmake.frontend.onnx.rewrites.table import REWRITES
 
 MAX_ROUNDS = 60
-"""Each round folds and rewrites once; nested functions and loops need several."""
+"""A round folds and rewrites once; nested functions and loops need several rounds."""
 
 
 def standardize(model: onnx.ModelProto, where: str, opset: int | None = None) -> Graph:
-    """The model's graph in ONNX's own operators, as far as it has them, and of one opset; ``model`` is changed.
+    """The model's graph in ONNX's own operators and in one opset; ``model`` is changed.
 
     Raises:
-        InputError: operators of other domains, shapes that contradict each other, or no such opset.
+        InputError: operators of other domains remain, shapes contradict each other, or the opset does not exist.
     """
     graph = Graph(model, where)
     inline_functions(graph)
@@ -39,7 +39,7 @@ def standardize(model: onnx.ModelProto, where: str, opset: int | None = None) ->
 
 
 def apply_rewrites(graph: Graph) -> Counter[str]:
-    """Apply the table of rewrites to every node; returns how often each operator was replaced."""
+    """Apply the table of rewrites to every node; returns the number of replacements by operator."""
     nodes: list[onnx.NodeProto] = []
     counts: Counter[str] = Counter()
     for index, node in enumerate(graph.graph.node):
@@ -65,11 +65,11 @@ class Preparation:
     """A step of a round."""
 
     name: str
-    """In the notes of an import; steps that count by operator have none."""
+    """Key in the notes of an import; empty for a step that counts by operator."""
     apply: Callable[[Graph], "int | Mapping[str, int] | None"]
     """Changes the graph in place; returns the number of changes."""
     calls_for_round: bool = True
-    """Whether a change may enable other steps, so that another round follows."""
+    """Whether another round follows a change, because it may enable other steps."""
 
     def counts(self, graph: Graph) -> Counter[str]:
         """Apply the step; returns the changes by name."""
@@ -86,7 +86,7 @@ ROUND: tuple[Preparation, ...] = (
     Preparation("", apply_rewrites),
     Preparation("sequences", resolve_sequences),
 )
-"""The steps that are repeated until none calls for another round."""
+"""The steps of a round; rounds are repeated until no step calls for another one."""
 
 
 def repeat_rounds(graph: Graph) -> Counter[str]:

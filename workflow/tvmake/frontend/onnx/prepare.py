@@ -1,7 +1,7 @@
 """Prepare an ONNX model for TVM's importer, with exact rewrites only.
 
-Operators that the importer lacks or gets wrong are replaced by ONNX operators that it has, in the order of ``preparations``.
-What remains and cannot be trusted is refused.
+Operators that the importer lacks or converts wrongly are replaced by ONNX operators that it supports, in the order of
+``preparations``. Remaining ones are refused.
 """
 
 import math
@@ -18,19 +18,19 @@ from tvmake.frontend.onnx.rewrites.fold import drop_unused
 
 @dataclass(frozen=True)
 class Prepared:
-    """A model that TVM's importer can take, and what was done to it: counts of rewrites by operator."""
+    """A model that TVM's importer supports, and the number of rewrites by operator."""
 
     model: onnx.ModelProto
     changes: dict[str, int]
 
 
 def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Prepared:
-    """Rewrite the model until nothing changes, then refuse what cannot be imported faithfully.
+    """Rewrite the model in place until nothing changes, then refuse operators that cannot be imported faithfully.
 
-    The model is changed in place. Same bytes in, same bytes out: nothing depends on hash order.
+    The same bytes in give the same bytes out: nothing depends on hash order.
 
     Raises:
-        InputError: operators without an importer, with counts; attributes that would give wrong numbers.
+        InputError: operators without an importer, with counts; attributes that would give wrong results.
     """
     graph = standardize(model, where, opset)
     changes = repeat_rounds(graph)
@@ -43,7 +43,7 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
 def inline_small(model: onnx.ModelProto) -> None:
     """Turn small initializers into Constant nodes.
 
-    The importer looks for axes, shapes and scales among constants, and only sometimes among parameters.
+    The importer finds axes, shapes and scales among constants, but not always among parameters.
     """
     small = [tensor for tensor in model.graph.initializer if _is_small(tensor)]
     if not small:
@@ -53,7 +53,7 @@ def inline_small(model: onnx.ModelProto) -> None:
     nodes += list(model.graph.node)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    # Taken out one by one: emptying and refilling the list would copy the large ones.
+    # Delete one by one: emptying and refilling the list would copy the large tensors.
     for index in reversed(range(len(model.graph.initializer))):
         if model.graph.initializer[index].name in names:
             del model.graph.initializer[index]
@@ -66,7 +66,7 @@ def _is_small(tensor: onnx.TensorProto) -> bool:
 
 
 def name_nodes(graph: onnx.GraphProto) -> None:
-    """Give every node a name: errors point at nodes by it."""
+    """Give every node a name for error messages."""
     for index, node in enumerate(all_nodes(graph)):
         if not node.name:
             node.name = f"{node.op_type}_{index}"

@@ -1,4 +1,4 @@
-"""Refuse what cannot be imported faithfully, before the import, in one error that names all of it."""
+"""Refuse operators that cannot be imported faithfully, before the import, in one error that names all of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,15 +22,15 @@ MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "E
 
 
 def supported_operators() -> frozenset[str]:
-    """Operators of the standard domain that TVM's importer or tvmake converts."""
+    """Operators of ONNX's domain that TVM's importer or tvmake converts."""
     return frozenset(_get_convert_map()) | CONVERTERS.keys() | {"If"}
 
 
 def check_nodes(graph: Graph) -> None:
-    """Refuse what is left after preparation and has no importer, or one that gives wrong numbers.
+    """Refuse remaining operators without an importer, and those that the importer computes wrongly.
 
     Raises:
-        InputError: naming every operator with its count, or every node with its reason.
+        InputError: names every operator with its count, or nodes with their reasons.
     """
     supported = supported_operators() - MICROSOFT_ONLY - {"Attention"}
     refuse_operators(graph.graph, graph.where, lambda node: node.op_type not in supported)
@@ -38,7 +38,7 @@ def check_nodes(graph: Graph) -> None:
     reasons = []
     for node in all_nodes(graph.graph):
         check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
-        reason = _element_type(node, graph) or (check(node, graph) if check else None)
+        reason = _check_element_types(node, graph) or (check(node, graph) if check else None)
         if reason:
             reasons.append(f"{node.op_type} {node.name!r}: {reason}")
     if reasons:
@@ -53,71 +53,71 @@ def check_nodes(graph: Graph) -> None:
 Check = Callable[[onnx.NodeProto, Graph], str | None]
 
 
-def _resize(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_resize(node: onnx.NodeProto, graph: Graph) -> str | None:
     return None if is_trusted(node, graph) else dynamic_resize.refusal(node, graph)
 
 
-def _roi_align(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return "mode=max differs from ONNX in TVM" if _value(node, "mode", "avg") == "max" else None
+def _check_roi_align(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "mode=max differs from ONNX in TVM" if _attribute(node, "mode", "avg") == "max" else None
 
 
-def _dropout(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_dropout(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "training mode is random; export in evaluation mode"
 
 
-def _batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
-    if _value(node, "training_mode", 0) or len([name for name in node.output if name]) > 1:
+def _check_batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if _attribute(node, "training_mode", 0) or len([name for name in node.output if name]) > 1:
         return "training mode; export in evaluation mode"
-    return "spatial=0" if _value(node, "spatial", 1) == 0 else None
+    return "spatial=0" if _attribute(node, "spatial", 1) == 0 else None
 
 
-def _expand(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_expand(node: onnx.NodeProto, graph: Graph) -> str | None:
     if graph.is_constant(node.input[1]) or not depends_on_data(node.input[1], graph):
         return None
     return "the target shape is computed from data at run time"
 
 
-def _conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return "output_shape needs fixed input extents" if _value(node, "output_shape", None) else None
+def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "output_shape needs fixed input extents" if _attribute(node, "output_shape", None) else None
 
 
-def _non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
     if all(graph.is_constant(name) for name in node.input[2:] if name):
         return None
     return "limits and thresholds must be constants; TVM would take its defaults"
 
 
-def _normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "its statistics cannot be returned" if any(node.output[1:]) else None
 
 
-def _is_inf(node: onnx.NodeProto, graph: Graph) -> str | None:
-    if _value(node, "detect_negative", 1) and _value(node, "detect_positive", 1):
+def _check_is_inf(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if _attribute(node, "detect_negative", 1) and _attribute(node, "detect_positive", 1):
         return None
     return "detect_negative and detect_positive are ignored inside a branch"
 
 
-def _modulo(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_modulo(node: onnx.NodeProto, graph: Graph) -> str | None:
     kind = graph.dtype(node.input[0])
     is_integer = kind and graph.numpy_dtype(node.input[0]).kind in "iu"
-    return None if _value(node, "fmod", 0) or is_integer else "a float modulo inside a branch"
+    return None if _attribute(node, "fmod", 0) or is_integer else "a float modulo inside a branch"
 
 
-def _top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "TVM does not sort uint64" if graph.dtype(node.input[0]) == TensorProto.UINT64 else None
 
 
-def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_reduction(node: onnx.NodeProto, graph: Graph) -> str | None:
     empty, result = 0 in (graph.shape(node.input[0]) or ()), graph.shape(node.output[0]) or ()
     return "reduces an empty tensor" if empty and 0 not in result else None
 
 
-def _pool(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_pool(node: onnx.NodeProto, graph: Graph) -> str | None:
     shape, values = graph.shape(node.input[0]), attributes(node)
     if node.op_type == "MaxPool" and any(node.output[1:]):
         if graph.static_shape(node.input[0]) is not None:
-            return f"the positions of its maxima are found in windows of at most {MAX_TAPS} elements"
-        return "the positions of its maxima need fixed dimensions (`--dim NAME=SIZE`, or `dims` of the model)"
+            return f"the indices of its maxima are supported for windows of at most {MAX_TAPS} elements"
+        return "the indices of its maxima need fixed dimensions (`--dim NAME=SIZE`, or `dims` of the model)"
     if shape is None or not values.get("ceil_mode") or values.get("auto_pad", "NOTSET") != "NOTSET":
         return None
     rank = len(shape) - 2
@@ -128,32 +128,32 @@ def _pool(node: onnx.NodeProto, graph: Graph) -> str | None:
         shape[2:], values["kernel_shape"], strides, dilations, pads, strict=True
     ):
         if not isinstance(extent, int) and pad + stride > (size - 1) * dilation + 1:
-            return "at some sizes its last window is in the padding alone (ceil_mode); fix the dimensions it goes over"
+            return "at some sizes its last window covers only padding (ceil_mode); fix the dimensions that it pools"
     return None
 
 
 CHECKS: dict[str, Check] = {
-    **dict.fromkeys(POOLS, _pool),
-    "Resize": _resize,
-    "RoiAlign": _roi_align,
-    "Dropout": _dropout,
-    "BatchNormalization": _batch_normalization,
-    "Expand": _expand,
-    "ConvTranspose": _conv_transpose,
-    "NonMaxSuppression": _non_max_suppression,
-    "LayerNormalization": _normalization,
-    "TopK": _top_k,
-    "IsInf": _is_inf,
-    "Mod": _modulo,
-    **dict.fromkeys(sorted(REDUCTIONS), _reduce),
+    **dict.fromkeys(POOLS, _check_pool),
+    "Resize": _check_resize,
+    "RoiAlign": _check_roi_align,
+    "Dropout": _check_dropout,
+    "BatchNormalization": _check_batch_normalization,
+    "Expand": _check_expand,
+    "ConvTranspose": _check_conv_transpose,
+    "NonMaxSuppression": _check_non_max_suppression,
+    "LayerNormalization": _check_normalization,
+    "TopK": _check_top_k,
+    "IsInf": _check_is_inf,
+    "Mod": _check_modulo,
+    **dict.fromkeys(sorted(REDUCTIONS), _check_reduction),
 }
-"""Per operator, why a node that TVM would import must not be; None when it may."""
+"""By operator, a function that returns the reason to refuse a node that TVM would import; None to accept it."""
 
 UNSUPPORTED = NARROW | {TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128}
-"""Element types TVM has none of, or gets wrong; the narrow ones where an operator computes with them."""
+"""Element types that TVM lacks or computes wrongly; narrow types remain here only where an operator computes with them."""
 
 
-def _element_type(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _check_element_types(node: onnx.NodeProto, graph: Graph) -> str | None:
     for name in (*node.input, *node.output):
         if graph.dtype(name) in UNSUPPORTED:
             kind = TensorProto.DataType.Name(graph.dtype(name)).lower()
@@ -161,5 +161,5 @@ def _element_type(node: onnx.NodeProto, graph: Graph) -> str | None:
     return None
 
 
-def _value(node: onnx.NodeProto, name: str, default: Any) -> Any:
+def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return attributes(node).get(name, default)

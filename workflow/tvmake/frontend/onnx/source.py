@@ -1,6 +1,6 @@
-"""Read an ONNX file and refuse, in one line, what is not a usable model.
+"""Read an ONNX file, and refuse an unusable model in one line.
 
-Nothing here imports TVM: `tvmake init` looks at a model through this module too.
+This module does not import TVM, because `tvmake init` uses it too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,18 +18,18 @@ from tvmake.frontend.source_file import open_source
 
 
 def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
-    """The checked model, external data included.
+    """The checked model, including external data.
 
     Args:
         source: the .onnx file.
-        files: further files the model may read, as listed in the config; ``<source>.data``, ``<source>_data`` and
-            ``<stem>.data`` beside it need no listing.
+        files: further files that the model may read, listed in the config; ``<source>.data``, ``<source>_data`` and
+            ``<stem>.data`` beside it need no entry.
 
     Raises:
         InputError: no such file; not an ONNX model; a graph the ONNX checker rejects; external data that is missing,
             outside the model's directory, or not listed.
     """
-    model = checked(source, files)
+    model = read_checked(source, files)
     try:
         load_external_data_for_model(model, str(source.parent))
     except (checker.ValidationError, ValueError, OSError) as error:
@@ -38,12 +38,12 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
     return model
 
 
-def checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto:
+def read_checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto:
     """The checked model, without the content of external data.
 
     Args:
         source: as for :func:`load`, as are the errors.
-        files: as for :func:`load`; None where no config lists any yet.
+        files: as for :func:`load`; None to accept any.
     """
     where = str(source)
     model = parse(source)
@@ -59,16 +59,16 @@ def checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto
 
 
 def has_external(model: onnx.ModelProto) -> bool:
-    """Whether some of its tensors are in other files."""
+    """Whether some tensors of the model are in other files."""
     return any(True for _ in _external(model))
 
 
 def parse(source: Path) -> onnx.ModelProto:
-    """The model as stored, without external data and without the checker's verdict.
+    """The stored model, without external data and not yet checked.
 
     Raises:
-        InputError: no such file, a directory, an empty file, not an ONNX model, a model without
-            outputs or of a structure that cannot be.
+        InputError: no such file, a directory, an empty file, not an ONNX model, a model without outputs or with an
+            impossible structure.
     """
     where = str(source)
     with open_source(source, ".onnx", _COPY_MODEL) as file:
@@ -87,8 +87,10 @@ def parse(source: Path) -> onnx.ModelProto:
 
 
 def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
-    """For the checker only, which wants a rank of every input and output, and looks for external data in the working directory:
-    tensors without elements stand for those."""
+    """A copy for the checker, which needs a rank of every input and output and reads external data in the working directory.
+
+    Tensors without elements replace external ones.
+    """
     values = (*model.graph.input, *model.graph.output)
     has_ranks = all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type"))
     if has_ranks and not has_external(model):
@@ -145,17 +147,15 @@ def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequ
     for location in locations:
         path = folder / location
         if Path(location).is_absolute():
-            problem = f"external data is named by an absolute path ({location}), which holds on one machine only"
+            problem = f"external data is named by an absolute path ({location}), which is valid on one machine only"
             raise InputError(where, problem, _save_again(source))
         if not path.resolve().is_relative_to(folder):
-            raise InputError(
-                where, f"external data {location!r} lies outside the model's directory", _save_again(source)
-            )
+            raise InputError(where, f"external data {location!r} is outside the model's directory", _save_again(source))
         if not path.is_file():
             raise InputError(where, f"external data {location!r} is missing", _COPY_DATA)
         size = path.stat().st_size
         if any(info.location == location and (info.offset or 0) + (info.length or 0) > size for info in infos):
-            raise InputError(where, f"external data {location!r} is shorter than the model says", _COPY_DATA)
+            raise InputError(where, f"external data {location!r} is shorter than the model declares", _COPY_DATA)
     if files is None:
         return
     unlisted = [name for name in locations if folder / name not in listed and (folder / name).resolve() not in listed]
@@ -169,7 +169,7 @@ def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequ
 
 def _save_again(source: Path) -> str:
     call = f"onnx.save_model(model, {source.name!r}, save_as_external_data=True, location={source.name + '.data'!r})"
-    return f"save it with a name relative to it where it was made: {call}"
+    return f"save it where it was exported, with the data file's relative name: {call}"
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Refuse an ONNX model whose structure no tool could handle, before any tool walks through it."""
+"""Refuse an ONNX model with an impossible structure before any tool traverses it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,15 +8,15 @@ from onnx.external_data_helper import uses_external_data
 from tvmake.errors import InputError
 
 LONGEST_NAME = 4096
-"""In bytes. Names become variables, file names in messages, and keys; exporters' reach some hundred."""
+"""In bytes. Names become variables, keys and parts of messages; exporters write some hundred bytes at most."""
 
 MOST_AXES = 32
 MOST_ELEMENTS = 1 << 48
 MOST_NODES = 200_000
-"""Once the calls of the model's functions are replaced by their bodies. The largest networks have some ten thousand."""
+"""With all calls of functions expanded. The largest networks have some ten thousand."""
 
 MOST_DEPTH = 24
-"""Of bodies in bodies, and of calls of functions."""
+"""Nesting depth of bodies, and of calls of functions."""
 
 _REMEDY = "Export the model again."
 
@@ -24,10 +24,10 @@ Key = tuple[str, str, str]
 
 
 def check_structure(model: onnx.ModelProto, where: str) -> None:
-    """Names that are text, shapes that can exist, functions that end.
+    """Check that names are text, shapes are possible and functions are not recursive.
 
     Raises:
-        InputError: something of it is not so.
+        InputError: one of these checks fails.
     """
     try:
         _check_names((model.producer_name, model.producer_version, *(entry.domain for entry in model.opset_import)))
@@ -41,7 +41,7 @@ def check_structure(model: onnx.ModelProto, where: str) -> None:
 
 
 class _ImpossibleError(Exception):
-    """What no model can be; the text says it."""
+    """An impossible property of a model."""
 
 
 def _check_graph(graph: onnx.GraphProto, depth: int) -> None:
@@ -80,11 +80,11 @@ def _graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
 
 def _check_names(names: Iterable[str]) -> None:
     for name in names:
-        # protobuf gives what is no text as bytes.
+        # protobuf returns invalid text as bytes.
         if not isinstance(name, str):
-            raise _ImpossibleError(f"holds a name that is not UTF-8 text ({name[:40]!r})")
+            raise _ImpossibleError(f"has a name that is not UTF-8 text ({name[:40]!r})")
         if len(name) > LONGEST_NAME:
-            raise _ImpossibleError(f"holds a name of {len(name)} letters ({name[:40]!r}…)")
+            raise _ImpossibleError(f"has a name of {len(name)} letters ({name[:40]!r}…)")
 
 
 def _check_tensor(tensor: onnx.TensorProto) -> None:
@@ -112,14 +112,14 @@ def _check_dims(name: str, dims: Iterable[int], axes: int | None = None) -> None
         raise _ImpossibleError(f"{name!r} has {axes} axes; at most {MOST_AXES} can be handled")
     elements = 1
     for extent in extents:
-        # Some exporters write -1 for an extent that is open.
+        # Some exporters write -1 for a dynamic dimension.
         elements *= max(extent, 1)
         if extent < -1 or elements > MOST_ELEMENTS:
             raise _ImpossibleError(f"{name!r} has an impossible shape")
 
 
 def _check_size(model: onnx.ModelProto) -> None:
-    """Calls of functions double with every level of nesting; what comes of them is counted before they are replaced."""
+    """Count the nodes of expanded functions before expanding them: calls can double with every level of nesting."""
     bodies: dict[Key, onnx.FunctionProto] = {}
     for function in model.functions:
         bodies[function.domain, function.name, function.overload] = function

@@ -5,7 +5,7 @@ import onnx
 
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
-from tvmake.frontend.onnx.narrow_types import NARROW, restored, to_storage_dtype
+from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import Runtime, named
 
@@ -75,7 +75,7 @@ def _reference_implementation(path: str, signature: Signature, reason: str) -> R
     _check_names(path, signature, set(evaluator.input_names), set(evaluator.output_names))
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = {name: restored(value, narrow.get(name, 0)) for name, value in inputs.items()}
+        values = {name: from_storage_dtype(value, narrow.get(name, 0)) for name, value in inputs.items()}
         try:
             with np.errstate(all="ignore"):
                 outputs = evaluator.run(names, values)

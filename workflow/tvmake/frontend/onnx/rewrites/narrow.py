@@ -1,6 +1,6 @@
 """Write narrow element types (``narrow_types``) as bytes and as types that TVM computes in.
 
-A small float is decoded by its table of values. It is encoded by the power of two below its magnitude, in steps of which the magnitude is
+A small float is decoding_table by its table of values. It is encoded by the power of two below its magnitude, in steps of which the magnitude is
 rounded, half to even. What only moves elements moves the bytes.
 """
 
@@ -13,7 +13,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input, subgraphs
-from tvmake.frontend.onnx.narrow_types import NARROW, SMALL_FLOATS, SMALL_INTEGERS, carrier, decoded, to_storage_dtype
+from tvmake.frontend.onnx.narrow_types import (
+    NARROW,
+    SMALL_FLOATS,
+    SMALL_INTEGERS,
+    decoding_table,
+    storage_type,
+    to_storage_dtype,
+)
 from tvmake.frontend.onnx.rewrites.quantized import spread
 
 MOVES = frozenset({
@@ -58,7 +65,7 @@ def write_out(graph: Graph) -> int:
             graph.large[name] = _carried(tensor)
     for value in (*graph.graph.input, *graph.graph.output):
         if value.type.HasField("tensor_type"):
-            value.type.tensor_type.elem_type = carrier(value.type.tensor_type.elem_type)
+            value.type.tensor_type.elem_type = storage_type(value.type.tensor_type.elem_type)
     if changed := len(concerned) + len(constants):
         graph.refresh()
     return changed
@@ -105,11 +112,11 @@ def _wrap(build: Builder, data: str, target: int) -> str:
     low, high = SMALL_INTEGERS[target]
     offset, count = build.const(-low, np.int32), build.const(high - low + 1, np.int32)
     whole = build.op("Add", build.cast(data, TensorProto.INT32), offset)
-    return build.cast(build.op("Sub", build.op("Mod", whole, count), offset), carrier(target))
+    return build.cast(build.op("Sub", build.op("Mod", whole, count), offset), storage_type(target))
 
 
 def _decode(build: Builder, bits: str, source: int) -> str:
-    table = build.const(decoded(source), np.float32)
+    table = build.const(decoding_table(source), np.float32)
     return build.op("Gather", table, build.cast(bits, TensorProto.INT32), axis=0)
 
 
@@ -213,7 +220,7 @@ def quantize(node: onnx.NodeProto, build: Builder) -> str | None:
     if zero:
         value = build.op("Add", value, build.cast(wide[1], TensorProto.FLOAT))
     bounds = build.const(low, np.float32), build.const(high, np.float32)
-    return build.cast(build.op("Clip", value, *bounds), carrier(kind))
+    return build.cast(build.op("Clip", value, *bounds), storage_type(kind))
 
 
 _RULES = {"Cast": cast, "CastLike": cast, "DequantizeLinear": dequantize, "QuantizeLinear": quantize}
