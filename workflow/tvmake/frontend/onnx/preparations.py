@@ -81,7 +81,7 @@ ROUND: tuple[Preparation, ...] = (
     Preparation("unused", drop_unused, calls_for_round=False),
     Preparation("padded pools", write_out_padding, calls_for_round=False),
     Preparation("rounded pools", round_down, calls_for_round=False),
-    Preparation("narrow types", narrow.write_out),
+    Preparation("narrow types", narrow.replace_narrow_types),
     Preparation("folded", fold),
     Preparation("", apply_rewrites),
     Preparation("sequences", resolve_sequences),

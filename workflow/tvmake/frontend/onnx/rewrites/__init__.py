@@ -1,1 +1,1 @@
-"""Exact rewrites of an ONNX graph, an operator or a family of them each."""
+"""Exact rewrites of an ONNX graph; every module rewrites one operator or a family of operators."""

@@ -1,4 +1,4 @@
-"""Write out the padding of poolings that follows from their dimensions (``auto_pad``).
+"""Replace ``auto_pad`` of poolings by explicit padding.
 
 Repair: `onnx-automatic-padding`.
 """
@@ -14,7 +14,7 @@ REPLACED = ("auto_pad", "pads", "ceil_mode")
 
 
 def write_out_padding(graph: Graph) -> int:
-    """Give poolings of fixed extents the padding that ONNX Runtime gives them; returns how many changed."""
+    """Give poolings of fixed dimensions the padding of ONNX Runtime; returns the number of changes."""
     changed = 0
     for node in graph.graph.node:
         values = attributes(node)
@@ -23,13 +23,13 @@ def write_out_padding(graph: Graph) -> int:
         if extents is None:
             continue
         windows = zip(extents, values["kernel_shape"], values.get("strides", [1] * len(extents)), strict=True)
-        totals = [max((extent - 1) // step * step + size - extent, 0) for extent, size, step in windows]
+        totals = [max((extent - 1) // stride * stride + size - extent, 0) for extent, size, stride in windows]
         less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
         pads = [*more, *less] if values["auto_pad"] == "SAME_LOWER" else [*less, *more]
-        kept = [attribute for attribute in node.attribute if attribute.name not in REPLACED]
+        remaining = [attribute for attribute in node.attribute if attribute.name not in REPLACED]
         del node.attribute[:]
-        node.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+        node.attribute.extend([*remaining, helper.make_attribute("pads", pads)])
         changed += 1
     if changed:
-        graph.refresh()  # shape inference of earlier opsets rounds SAME_LOWER down as well
+        graph.refresh()  # shape inference of earlier opsets also rounds SAME_LOWER down
     return changed

@@ -1,8 +1,8 @@
-"""Poolings with ``ceil_mode`` whose last window would be in the padding alone.
+"""Remove the last window of poolings with ``ceil_mode`` if it would cover only padding.
 
-There is no such window: ONNX Runtime, the reference implementation and PyTorch leave it out, and so does the standard since
-opset 22. ONNX's shape inference counts it for models of earlier opsets, and what follows would be imported for a larger tensor.
-Of LpPool every such window is written as padding: TVM divides its sums by what lies within the padding.
+ONNX Runtime, the reference implementation, PyTorch, and ONNX since opset 22 omit this window. ONNX's shape inference counts it for
+earlier opsets, so the following operators would be imported for a larger tensor. For LpPool, ``ceil_mode`` always becomes padding: TVM
+divides its sums by the number of elements within the padding.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def round_down(graph: Graph) -> int:
-    """Let poolings have no window in the padding alone, with the same result; returns how many changed."""
+    """Rewrite poolings so that no window covers only padding; returns the number of changes."""
     changed = 0
     for node in graph.graph.node:
         values = attributes(node)
@@ -23,25 +23,26 @@ def round_down(graph: Graph) -> int:
             node.op_type in POOLS and values.get("ceil_mode") and values.get("auto_pad", "NOTSET") == "NOTSET"
         )
         extents = fixed_extents(graph, node.input[0]) if is_rounded_up else None
-        written = _written_out(node.op_type, values, extents) if extents is not None else None
-        if written is not None:
-            kept = [attribute for attribute in node.attribute if attribute.name not in written]
+        changes = _explicit_padding(node.op_type, values, extents) if extents is not None else None
+        if changes is not None:
+            remaining = [attribute for attribute in node.attribute if attribute.name not in changes]
             del node.attribute[:]
-            node.attribute.extend([*kept, *(helper.make_attribute(name, value) for name, value in written.items())])
-            graph.refresh()  # the shapes of all that follows
+            added = (helper.make_attribute(name, value) for name, value in changes.items())
+            node.attribute.extend([*remaining, *added])
+            graph.refresh()  # the following shapes change
             changed += 1
     return changed
 
 
 def fixed_extents(graph: Graph, name: str) -> tuple[int, ...] | None:
-    """A tensor's dimensions behind batch and channels; None if one of them is dynamic."""
+    """A tensor's dimensions after batch and channels; None if one of them is dynamic."""
     shape = graph.shape(name) or (None,)
     extents = tuple(extent for extent in shape[2:] if isinstance(extent, int))
     return extents if len(extents) == len(shape) - 2 else None
 
 
-def _written_out(kind: str, values: dict[str, Any], extents: tuple[int, ...]) -> dict[str, Any] | None:
-    """Padding and rounding that leave no window to be left out; None where there is none, or no such padding.
+def _explicit_padding(kind: str, values: dict[str, Any], extents: tuple[int, ...]) -> dict[str, Any] | None:
+    """Attributes with which no window covers only padding; None if no window does, or if no padding achieves it.
 
     Args:
         kind: the pooling's operator.
@@ -52,21 +53,21 @@ def _written_out(kind: str, values: dict[str, Any], extents: tuple[int, ...]) ->
     ones = [1] * rank
     strides, dilations = values.get("strides", ones), values.get("dilations", ones)
     pads = list(values.get("pads", [0] * (2 * rank)))
-    left_out, further = {}, {}
+    omitted, partial = {}, {}
     for axis, (extent, size) in enumerate(zip(extents, values["kernel_shape"], strict=True)):
         spare = extent + pads[axis] + pads[rank + axis] - (size - 1) * dilations[axis] - 1
         rest = spare % strides[axis]
         if rest and (spare // strides[axis] + 1) * strides[axis] >= extent + pads[axis]:
-            left_out[axis] = rest
+            omitted[axis] = rest
         elif rest:
-            further[axis] = strides[axis] - rest
-    if not left_out and kind != "LpPool":
+            partial[axis] = strides[axis] - rest
+    if not omitted and kind != "LpPool":
         return None
     if not values.get("count_include_pad"):
-        for axis, cells in further.items():
+        for axis, cells in partial.items():
             pads[rank + axis] += cells
-    elif further:  # more padding would count: less of it, where that is enough, leaves the others rounded up
-        for axis, cells in left_out.items():
+    elif partial:  # added padding would be counted: reduce the padding instead, and keep ceil_mode for the other axes
+        for axis, cells in omitted.items():
             pads[rank + axis] -= cells
         return {"pads": pads} if min(pads) >= 0 else None
     return {"pads": pads, "ceil_mode": 0}

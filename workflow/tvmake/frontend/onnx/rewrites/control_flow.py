@@ -1,4 +1,4 @@
-"""Unroll loops of fixed length, and take branches whose condition is constant."""
+"""Unroll loops of fixed length, and replace If by a branch if the condition is constant."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,16 +11,16 @@ from tvmake.frontend.onnx.graph import Builder, Graph, attributes, subgraphs
 
 MAX_ITERATIONS = 512
 MAX_NODES = 20_000
-"""Beyond this an unrolled loop would take longer to compile than anyone waits."""
+"""A larger unrolled loop would take too long to compile."""
 
-CARRIED = 2
-"""Where the values carried along begin in a loop's body, after the number of the iteration and the condition."""
+FIRST_STATE = 2
+"""Index of the first loop-carried value among a body's inputs, after the iteration number and the condition."""
 
 
 def instantiate(build: Builder, body: onnx.GraphProto, arguments: Sequence[str]) -> list[str]:
     """Copy a body's nodes for one execution; returns the names of its outputs.
 
-    Every value of the body gets a fresh name; names of the outer graph stay as they are.
+    Every value of the body gets a new name; names of the outer graph are unchanged.
     """
     names = dict(zip([value.name for value in body.input], arguments, strict=True))
     for tensor in body.initializer:
@@ -47,7 +47,7 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def take_branch(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """If with a constant condition: the branch itself."""
+    """Replace an If with a constant condition by its branch."""
     condition = build.graph.constant(node.input[0])
     if condition is None:
         return None
@@ -56,7 +56,7 @@ def take_branch(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Loop whose number of iterations follows from constants: one copy of the body for each."""
+    """Replace a Loop whose number of iterations follows from constants by one copy of the body per iteration."""
     body: onnx.GraphProto = attributes(node)["body"]
     trips = build.graph.constant(node.input[0]) if node.input[0] else None
     start = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
@@ -86,13 +86,13 @@ def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _iterations(node: onnx.NodeProto, body: onnx.GraphProto, graph: Graph, limit: int) -> int | None:
-    """How often a loop runs whose condition counts: what it depends on is computed, from constants; None where that is not enough."""
+    """The number of iterations of a loop, by computing its condition from constants; None if it depends on other values."""
     producers = {output: inner for inner in body.node for output in inner.output}
-    places = {value.name: place for place, value in enumerate(body.input)}
-    wanted, needed, constants, names = [body.output[0].name], [], {}, set()
-    states: list[int] = []  # the values carried along that the condition depends on, by their place
-    while wanted:
-        name = wanted.pop()
+    positions = {value.name: position for position, value in enumerate(body.input)}
+    pending, needed, constants, names = [body.output[0].name], [], {}, set()
+    states: list[int] = []  # input indices of the loop-carried values that the condition depends on
+    while pending:
+        name = pending.pop()
         if name in names or not name:
             continue
         names.add(name)
@@ -100,38 +100,40 @@ def _iterations(node: onnx.NodeProto, body: onnx.GraphProto, graph: Graph, limit
             if list(subgraphs(producers[name])):
                 return None
             needed.append(producers[name])
-            wanted += producers[name].input
-        elif (place := places.get(name, 0)) >= CARRIED:
-            states.append(place)
-            wanted.append(body.output[place - 1].name)
-        elif name not in places:
-            inside = next((one for one in body.initializer if one.name == name), None)
+            pending += producers[name].input
+        elif (position := positions.get(name, 0)) >= FIRST_STATE:
+            states.append(position)
+            pending.append(body.output[position - 1].name)
+        elif name not in positions:
+            inside = next((tensor for tensor in body.initializer if tensor.name == name), None)
             value = graph.constant(name) if inside is None else onnx.numpy_helper.to_array(inside)
             if value is None:
                 return None
             constants[name] = value
-    values = [graph.constant(node.input[place]) for place in states]
+    values = [graph.constant(node.input[position]) for position in states]
     if any(value is None for value in values):
         return None
-    results = [body.output[0].name, *(body.output[place - 1].name for place in states)]
-    given = [body.input[place].name for place in (0, 1, *states)]
+    results = [body.output[0].name, *(body.output[position - 1].name for position in states)]
+    arguments = [body.input[position].name for position in (0, 1, *states)]
     step = helper.make_graph(
-        [inner for inner in body.node if any(inner is one for one in needed)],
+        [inner for inner in body.node if any(inner is needed_node for needed_node in needed)],
         "condition",
-        [helper.make_empty_tensor_value_info(name) for name in given],
+        [helper.make_empty_tensor_value_info(name) for name in arguments],
         [helper.make_empty_tensor_value_info(name) for name in results],
         [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     run = ReferenceEvaluator(helper.make_model(step, opset_imports=graph.model.opset_import)).run
     for count in range(1, min(limit, MAX_ITERATIONS + 1) + 1):
-        goes_on, *values = run(None, dict(zip(given, [np.array(count - 1), np.array(True), *values], strict=True)))
-        if not bool(np.asarray(goes_on).reshape(-1)[0]):
+        condition, *values = run(
+            None, dict(zip(arguments, [np.array(count - 1), np.array(True), *values], strict=True))
+        )
+        if not bool(np.asarray(condition).reshape(-1)[0]):
             return count
     return limit
 
 
 def _condition_holds(body: onnx.GraphProto, graph: Graph) -> bool:
-    """Whether the body's condition output is its condition input, or the constant true, of the body or of the graph around it."""
+    """Whether the body returns its condition input, or a constant true of the body or the outer graph, as its condition."""
     name = body.output[0].name
     producers = {output: node for node in body.node for output in node.output}
     while name in producers and producers[name].op_type in ("Identity", "Cast"):
@@ -147,7 +149,7 @@ def _condition_holds(body: onnx.GraphProto, graph: Graph) -> bool:
 
 
 def unroll_scan(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Scan over a static extent (opset 9 on): one copy of the body per step."""
+    """Replace a Scan over a fixed dimension (from opset 9 on) by one copy of the body per step."""
     graph, values = build.graph, attributes(node)
     if graph.opset < 9:
         return None

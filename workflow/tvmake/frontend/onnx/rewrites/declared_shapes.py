@@ -1,7 +1,7 @@
-"""Arguments that the model computes or takes at run time, but that its declared output shape settles.
+"""Replace run-time arguments by constants that follow from declared output shapes.
 
-TVM wants axes, shapes and counts as constants. Where the output's shape is declared and static, only one value agrees
-with it, and that value is used. Where several would agree, or none, the node is left alone (and refused later).
+TVM needs constant axes, shapes and counts. If the output's shape is declared and fixed and exactly one value agrees with it, that value
+is used. Otherwise the node is unchanged, and refused later.
 """
 
 import itertools
@@ -18,20 +18,20 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-def is_open(node: onnx.NodeProto, build: Builder, index: int) -> bool:
+def is_dynamic(node: onnx.NodeProto, build: Builder, index: int) -> bool:
     """Whether an argument is present and not constant."""
     return index < len(node.input) and bool(node.input[index]) and not build.graph.is_constant(node.input[index])
 
 
 def declared(node: onnx.NodeProto, build: Builder, index: int = 0) -> tuple[int, ...] | None:
-    """An output's static shape, which a graph output declares even when it cannot be inferred."""
+    """An output's fixed shape; a graph output may declare it even if it cannot be inferred."""
     return build.graph.static_shape(node.output[index])
 
 
 def reduce(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Axes from the declared shape; an empty range gets the operator's neutral element.
+    """Take the axes from the declared shape; a reduction of no elements gives the operator's neutral element.
 
-    Axes of extent 1 may be reduced or not without a difference to the values.
+    Reducing an axis of size 1 does not change the values.
     """
     values = attributes(node)
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
@@ -42,16 +42,16 @@ def reduce(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         is_possible = _choices_between(shape, result, bool(values.get("keepdims", 1)))
         return None if neutral is None or not is_possible else [build.const(np.full(result, neutral), neutral.dtype)]
     if build.graph.dtype(node.input[0]) == onnx.TensorProto.BOOL:
-        # TVM has no lowest and highest bool to start from.
+        # TVM has no lowest and highest bool as a start value.
         whole = build.cast(node.input[0], onnx.TensorProto.INT32)
         return [build.cast(build.op(node.op_type, whole, *node.input[1:], **values), onnx.TensorProto.BOOL)]
-    if not is_open(node, build, 1):
+    if not is_dynamic(node, build, 1):
         return None
     axes = _axes_between(shape, result, bool(values.get("keepdims", 1)))
     if axes is None:
         return None
     if not axes:
-        # Also what noop_with_empty_axes means: over no axis, or axes of extent 1, only the element-wise part is left.
+        # Over no axis, or axes of size 1, only the element-wise part remains; noop_with_empty_axes means the same.
         ones = [axis for axis, extent in enumerate(shape) if extent == 1]
         if not ones:
             return _identity_or_none(node, build, bool(values.get("noop_with_empty_axes", 0)))
@@ -70,14 +70,14 @@ def _identity_or_none(node: onnx.NodeProto, build: Builder, noop: bool) -> list[
 
 
 def _axes_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: bool) -> list[int] | None:
-    """The axes whose reduction turns one shape into the other; None when several choices would."""
-    found = _choices_between(shape, result, keepdims)
-    different = {tuple(shape[axis] != 1 and axis for axis in axes) for axes in found}
-    return list(min(found)) if len(different) == 1 else None
+    """The axes whose reduction turns one shape into the other; None if the choice is ambiguous."""
+    choices = _choices_between(shape, result, keepdims)
+    different = {tuple(shape[axis] != 1 and axis for axis in axes) for axes in choices}
+    return list(min(choices)) if len(different) == 1 else None
 
 
 def _choices_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: bool) -> set[tuple[int, ...]]:
-    """The axes, in each way that turns one shape into the other; with extents kept, those that change."""
+    """All sets of axes whose reduction turns one shape into the other; with ``keepdims``, the axes that change."""
     if not keepdims and len(result) <= len(shape):
         return {
             axes
@@ -91,7 +91,7 @@ def _choices_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: 
 
 
 def _neutral(operator: str, dtype: np.dtype) -> np.ndarray | None:
-    """The value ONNX gives a reduction over nothing."""
+    """ONNX's value of a reduction of no elements."""
     if dtype.kind == "b":
         return np.asarray(operator == "ReduceMin")
     is_float = dtype.kind == "f"
@@ -106,10 +106,10 @@ def _neutral(operator: str, dtype: np.dtype) -> np.ndarray | None:
 
 def reshape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     result = declared(node, build)
-    if not is_open(node, build, 1):
+    if not is_dynamic(node, build, 1):
         return None
     if result is None or build.graph.static_shape(node.input[0]) is None:
-        target = _kept_extents(node, build)
+        target = _partial_target(node, build)
         return None if target is None else [build.op("Reshape", node.input[0], build.ints(target))]
     if math.prod(build.graph.static_shape(node.input[0]) or ()) != math.prod(result):
         return None
@@ -117,10 +117,10 @@ def reshape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Reshape", node.input[0], build.ints(result), allowzero=1 if 0 in result else None)]
 
 
-def _kept_extents(node: onnx.NodeProto, build: Builder) -> list[int] | None:
-    """A shape put together of an input's extents, with 0 for the dynamic ones that stay in their places, and -1 for one that is left.
+def _partial_target(node: onnx.NodeProto, build: Builder) -> list[int] | None:
+    """A target shape with 0 for dynamic dimensions that keep their positions, and -1 for one other dynamic dimension.
 
-    Inference then knows the fixed ones of the result, such as the length of a sequence.
+    Shape inference then knows the fixed dimensions of the result, such as the length of a sequence.
     """
     wanted, shape = build.graph.extents.get(node.input[1]), build.graph.shape(node.input[0])
     if wanted is None or wanted.ndim != 1 or shape is None or attributes(node).get("allowzero"):
@@ -137,26 +137,26 @@ def _kept_extents(node: onnx.NodeProto, build: Builder) -> list[int] | None:
 
 
 def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """ONNX broadcasts both ways, the importer only towards the given shape: give it the result's."""
+    """Replace the shape by the result's: ONNX broadcasts both ways, the importer only towards the shape."""
     result, shape = declared(node, build), build.graph.constant(node.input[1])
     if result is None and shape is not None and build.graph.static_shape(node.input[0]) is None:
         return _expand_dynamic(node, build, shape)
     if result is None or (shape is not None and tuple(shape) == result):
         return None
-    given = build.graph.static_shape(node.input[0])
-    if given is not None and not _spreads(given, result):
+    input_shape = build.graph.static_shape(node.input[0])
+    if input_shape is not None and not _can_broadcast(input_shape, result):
         return None
     return [build.op("Expand", node.input[0], build.ints(result))]
 
 
-def _spreads(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+def _can_broadcast(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
     """Whether broadcasting can turn one shape into the other."""
     pairs = zip(reversed(shape), reversed(result), strict=False)
     return len(shape) <= len(result) and all(old in (1, new) for old, new in pairs)
 
 
 def _expand_dynamic(node: onnx.NodeProto, build: Builder, shape: np.ndarray) -> list[str] | None:
-    """A dynamic value to a constant shape, which the importer cannot take: broadcasting against ones does the same."""
+    """Broadcast a dynamic value against a constant of ones: the importer does not support a constant shape for it."""
     dtype = build.graph.dtype(node.input[0])
     if not dtype or math.prod(shape.tolist()) > MAX_ONES:
         return None
@@ -169,7 +169,7 @@ MAX_ONES = 1 << 20
 
 def tile(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
-    if not is_open(node, build, 1) or shape is None or result is None or 0 in shape:
+    if not is_dynamic(node, build, 1) or shape is None or result is None or 0 in shape:
         return None
     if len(shape) != len(result) or any(new % old for new, old in zip(result, shape, strict=True)):
         return None
@@ -177,13 +177,15 @@ def tile(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Between static shapes both Squeeze and Unsqueeze are reshapes. The importer wants a list of axes, where ONNX's function for
-    AffineGrid gives one number."""
+    """Replace Squeeze and Unsqueeze between fixed shapes by reshapes.
+
+    ONNX's function for AffineGrid passes a scalar axis; the importer needs a list.
+    """
     axes = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
     if axes is not None and axes.ndim == 0:
         return [build.op(node.op_type, node.input[0], build.ints([int(axes)]))]
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
-    if not is_open(node, build, 1) or shape is None or result is None or 0 in result:
+    if not is_dynamic(node, build, 1) or shape is None or result is None or 0 in result:
         return None
     if math.prod(shape) != math.prod(result):
         return None
@@ -191,20 +193,20 @@ def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def top_k(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Where any order will do, which the importer refuses, it is the sorted one."""
+    """Take the count from the declared shape. An unsorted TopK, which the importer refuses, becomes a sorted one."""
     values = attributes(node)
     is_unsorted = values.pop("sorted", 1) == 0
     result = declared(node, build)
-    if not is_open(node, build, 1) or result is None:
+    if not is_dynamic(node, build, 1) or result is None:
         return build.ops("TopK", 2, *node.input, **values) if is_unsorted else None
     count = build.ints([result[values.get("axis", -1)]])
     return build.ops("TopK", 2, node.input[0], count, **values)
 
 
 def split(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Sizes from the declared shapes; sizes of 0, which TVM cannot split off, by slicing."""
+    """Take the sizes from the declared shapes; slice if a size is 0, which TVM cannot split."""
     axis = attributes(node).get("axis", 0)
-    if is_open(node, build, 1):
+    if is_dynamic(node, build, 1):
         shapes = [declared(node, build, index) for index in range(len(node.output))]
         if any(shape is None for shape in shapes):
             return None
@@ -224,7 +226,7 @@ def split(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def one_hot(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """By comparison with 0 … depth-1, which is right for negative indices and run-time values too."""
+    """Compare the indices with 0 … depth - 1, which also supports negative indices and run-time values."""
     values = attributes(node)
     indices, depth, pair = node.input
     known, result = build.graph.constant(depth), declared(node, build)
@@ -249,7 +251,7 @@ def one_hot(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 def constant_of_shape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     result = declared(node, build)
-    if not is_open(node, build, 0) or result is None:
+    if not is_dynamic(node, build, 0) or result is None:
         return None
     return [build.op("ConstantOfShape", build.ints(result), **attributes(node))]
 

@@ -1,4 +1,4 @@
-"""Fold known values: constant subgraphs, shapes of static tensors, branches that cannot be taken."""
+"""Fold known values: constant subgraphs and shapes of tensors."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from tvmake.frontend.onnx.graph import Graph, attributes, subgraphs
 
 MAX_BYTES = 1 << 22
-"""A folded value may not be larger than this, unless its inputs are."""
+"""Largest size of a folded value, unless its inputs are larger."""
 
 RANDOM = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
@@ -23,20 +23,20 @@ _NOT_FOLDED = RANDOM | {
     "QuantizeLinear", "DequantizeLinear", "SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase",
     "SplitToSequence", "ImageDecoder",
 }  # fmt: skip
-"""Random, or with values that are no tensors; quantised constants stay quantised so that packages stay small."""
+"""Operators that are random or have non-tensor values; quantised constants stay quantised to keep packages small."""
 
 
 def fold(graph: Graph) -> int:
-    """Replace nodes of known value by initializers; returns how many.
+    """Replace nodes of known value by initializers; returns the number of nodes.
 
-    Values come from ONNX's reference implementation (``onnx.reference``).
+    ONNX's reference implementation (``onnx.reference``) computes the values.
     """
-    kept: list[onnx.NodeProto] = []
+    remaining: list[onnx.NodeProto] = []
     folded = 0
     for node in graph.graph.node:
-        values = _evaluate(graph, node) or _extents(graph, node)
+        values = _evaluate(graph, node) or _evaluate_extents(graph, node)
         if values is None:
-            kept.append(node)
+            remaining.append(node)
             continue
         folded += 1
         for name, value in values.items():
@@ -47,7 +47,7 @@ def fold(graph: Graph) -> int:
             graph.dtypes[name] = tensor.data_type
     if folded:
         del graph.graph.node[:]
-        graph.graph.node.extend(kept)
+        graph.graph.node.extend(remaining)
     return folded
 
 
@@ -78,7 +78,7 @@ def _evaluate(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | Non
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(model).run(None, inputs)
     except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError, KeyError):
-        # The reference lacks an operator or a type; the importer will say what it thinks of the node.
+        # The reference lacks an operator or a type; the importer may still support the node.
         return None
     values = dict(zip([name for name in node.output if name], results, strict=True))
     for name, value in values.items():
@@ -90,20 +90,20 @@ def _evaluate(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | Non
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _extents(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
-    """What a node takes and puts together of shapes: the value where it is known, else ``graph.extents`` has what is known of it."""
+def _evaluate_extents(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
+    """The value of a node that rearranges elements of shapes; if only part of it is known, record that in ``graph.extents``."""
     move = _MOVES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if node.op_type == "Shape" and (shape := graph.shape(node.input[0])) is not None:
         values = attributes(node)
         result: np.ndarray = np.array(shape, object)[slice(values.get("start", 0), values.get("end"))]
     elif move and any(name in graph.extents for name in node.input):
-        given = [graph.extents.get(name, graph.constant(name)) for name in node.input if name]
-        if any(value is None for value in given):
+        operands = [graph.extents.get(name, graph.constant(name)) for name in node.input if name]
+        if any(operand is None for operand in operands):
             return None
         try:
-            result = np.asarray(move(attributes(node), *given), object)
+            result = np.asarray(move(attributes(node), *operands), object)
         except (IndexError, KeyError, TypeError, ValueError):
-            return None  # of a rank or a type that shapes have not
+            return None  # not the rank or dtype of a shape
     else:
         return None
     if all(isinstance(extent, int | np.integer) for extent in result.reshape(-1)):
@@ -112,20 +112,20 @@ def _extents(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None
     return None
 
 
-def _cut(values: Mapping[str, Any], data: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = (1,)) -> Any:
+def _slice(values: Mapping[str, Any], data: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = (1,)) -> Any:
     return data[slice(int(starts[0]), int(ends[0]), int(steps[0]))]
 
 
 _MOVES: Mapping[str, Callable[..., Any]] = {
-    "Gather": lambda values, data, places: data[np.asarray(places, np.int64)],
-    "Slice": _cut,
+    "Gather": lambda values, data, indices: data[np.asarray(indices, np.int64)],
+    "Slice": _slice,
     "Concat": lambda values, *parts: np.concatenate(parts),
     "Unsqueeze": lambda values, data, axes=None: data.reshape(1),
     "Squeeze": lambda values, data, axes=None: data.reshape(()),
     "Cast": lambda values, data: {TensorProto.INT64: data}[values["to"]],
     "Identity": lambda values, data: data,
 }
-"""Operators that move the elements of lists of extents."""
+"""Operators that rearrange the elements of shapes."""
 
 
 _TENSOR_CONSTANTS = {"value", "value_float", "value_floats", "value_int", "value_ints"}
@@ -158,14 +158,14 @@ def _known_shape(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | 
 def drop_unused(graph: Graph) -> None:
     """Remove nodes and initializers that no output depends on."""
     needed = {value.name for value in graph.graph.output}
-    kept = []
+    used = []
     for node in reversed(graph.graph.node):
         if any(name in needed for name in node.output if name):
-            kept.append(node)
-            needed |= _reads(node)
-    if len(kept) < len(graph.graph.node):
+            used.append(node)
+            needed |= _read_names(node)
+    if len(used) < len(graph.graph.node):
         del graph.graph.node[:]
-        graph.graph.node.extend(reversed(kept))
+        graph.graph.node.extend(reversed(used))
     tensors = [tensor for tensor in graph.graph.initializer if tensor.name in needed]
     if len(tensors) < len(graph.graph.initializer):
         del graph.graph.initializer[:]
@@ -179,10 +179,10 @@ def drop_unused(graph: Graph) -> None:
         graph.graph.input.extend(inputs)
 
 
-def _reads(node: onnx.NodeProto) -> set[str]:
+def _read_names(node: onnx.NodeProto) -> set[str]:
     names = {name for name in node.input if name}
     for body in subgraphs(node):
         names |= {value.name for value in body.output}
         for inner in body.node:
-            names |= _reads(inner)
+            names |= _read_names(inner)
     return names

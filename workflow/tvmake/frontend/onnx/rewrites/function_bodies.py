@@ -1,7 +1,7 @@
-"""Replace operators that TVM lacks by the function bodies ONNX defines for them.
+"""Replace operators that TVM lacks by the function bodies that ONNX defines for them.
 
-An ONNX function is an operator whose meaning is given as a graph of simpler ones. Some bodies depend on the node's
-attributes and input types ("context dependent").
+An ONNX function is an operator that is defined by a graph of simpler ones. Some bodies depend on the node's attributes
+and input types ("context dependent").
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ OPERATORS = frozenset({
     "HannWindow", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SequenceMap",
     "SoftmaxCrossEntropyLoss", "SwiGLU", "Swish",
 })  # fmt: skip
-"""Expanded always: TVM has no importer for them, or (Attention) one for something else."""
+"""Always expanded: TVM has no importer for them, or (Attention) one for a different operator."""
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 
 
 def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The node's function body with its values bound; None when ONNX defines none for this opset."""
+    """The node's function body with its values bound; None if ONNX defines none for this opset."""
     graph = build.graph
     function = function_of(node, graph)
     if function is None:
@@ -45,11 +45,11 @@ def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 MASKED = frozenset({"Attention", "FlexAttention"})
-"""Their bodies ask whether a row is masked throughout: whether its maximum is -inf."""
+"""Their bodies test whether a row is fully masked, that is, whether its maximum is -inf."""
 
 
 def _reduce_max_of_infinities(node: onnx.NodeProto, build: Builder) -> None:
-    """ReduceMax that gives -inf for a row of -inf, where TVM's starts from the lowest finite number."""
+    """Write ReduceMax so that a row of -inf gives -inf; TVM's starts from the lowest finite number."""
     data, axes = node.input[0], list(node.input[1:])
     values = attributes(node)
     is_low = build.op(
@@ -63,7 +63,7 @@ def _reduce_max_of_infinities(node: onnx.NodeProto, build: Builder) -> None:
 
 
 def function_of(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None:
-    """The function body for a node at the model's opset, with the defaults of absent attributes filled in."""
+    """The function body for a node at the model's opset, with defaults for absent attributes."""
     if node.domain not in DOMAINS:
         return None
     opset = next(
@@ -118,7 +118,7 @@ def _type_of(graph: Graph, name: str) -> onnx.TypeProto:
 
 
 def _bind(node: onnx.NodeProto, names: dict[str, str], attribute_values: dict[str, onnx.AttributeProto]) -> None:
-    """Rename values and put attribute values in place of references, in a node and in its bodies."""
+    """Rename values and replace attribute references by values, in a node and its bodies."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
     bound = []

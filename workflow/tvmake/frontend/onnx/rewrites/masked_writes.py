@@ -1,4 +1,4 @@
-"""Masked assignments (``x[mask] = value``), which exporters write as a list of indices whose length depends on the data."""
+"""Rewrite masked assignments (``x[mask] = value``) to ``Where``; exporters write them with a list of indices of dynamic length."""
 
 import numpy as np
 import onnx
@@ -7,7 +7,7 @@ from onnx import helper, numpy_helper
 from tvmake.frontend.onnx.graph import Builder, Graph, Shape, attributes, optional_input
 from tvmake.frontend.onnx.rewrites.fold import drop_unused
 
-_SPREADS = {"Expand", "Reshape", "Identity", "Unsqueeze", "Squeeze"}
+_RESHAPING = {"Expand", "Reshape", "Identity", "Unsqueeze", "Squeeze"}
 
 _ELEMENTWISE = {
     "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Neg", "Abs", "Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Sin", "Cos", "Floor", "Ceil",
@@ -25,19 +25,19 @@ _RANDOM = {
 
 
 def choose_by_masks(graph: Graph) -> int:
-    """Write values put where a mask holds as choices; returns how many. The shapes that depended on the data are then unused."""
+    """Replace masked assignments by ``Where``, so that no shape depends on the data; returns the number of replacements."""
     producers = {name: node for node in graph.graph.node for name in node.output}
     changed = 0
     nodes: list[onnx.NodeProto] = []
     for index, node in enumerate(graph.graph.node):
         build = Builder(graph, f"{node.op_type}_{index}")
-        is_put = node.op_type == "ScatterND" and node.domain in ("", "ai.onnx")
-        chosen = _choice(node, build, producers) if is_put else None
-        if chosen is None:
+        is_scatter = node.op_type == "ScatterND" and node.domain in ("", "ai.onnx")
+        choice = _choice(node, build, producers) if is_scatter else None
+        if choice is None:
             nodes.append(node)
             continue
         changed += 1
-        nodes += [*build.nodes, helper.make_node("Identity", [chosen], list(node.output))]
+        nodes += [*build.nodes, helper.make_node("Identity", [choice], list(node.output))]
     if changed:
         del graph.graph.node[:]
         graph.graph.node.extend(nodes)
@@ -47,98 +47,98 @@ def choose_by_masks(graph: Graph) -> int:
 
 
 def _choice(node: onnx.NodeProto, build: Builder, producers: dict[str, onnx.NodeProto]) -> str | None:
-    """A choice between the data and one value, or one for each element behind the mask's axes, or what the same mask selects elsewhere.
+    """A ``Where`` between the data and the assigned values; None if the indices are not those of a mask, or for other values.
 
-    None for other places.
+    The values may be one value, one for each element of the axes after the mask's, or a selection of another tensor by the same mask.
     """
     graph = build.graph
-    data, places, updates = node.input
-    mask = _mask(places, producers, graph)
+    data, indices, updates = node.input
+    mask = _mask(indices, producers, graph)
     rank, rank_of_mask = graph.rank(data), graph.rank(mask) if mask else None
     if rank is None or rank_of_mask is None:
         return None
-    behind = rank - rank_of_mask
-    whole = _whole(updates, mask, behind, build, producers)
+    trailing = rank - rank_of_mask
+    whole = _unselected(updates, mask, trailing, build, producers)
     is_plain = attributes(node).get("reduction", "none") == "none" and graph.dtype(mask)
     if not is_plain or _is_part(graph.shape(mask) or (), graph.shape(data) or ()):
         return None
     if whole:
-        return _where(build, mask, behind, whole, data) if graph.shape(whole) == graph.shape(data) else None
-    value = _spread(updates, producers, graph)
+        return _where(build, mask, trailing, whole, data) if graph.shape(whole) == graph.shape(data) else None
+    value = _broadcast_source(updates, producers, graph)
     shape = graph.static_shape(value)
     if shape is None:
         return None
     mask_extents, data_extents = list(shape[::-1]), list((graph.shape(data) or ())[::-1])
     if any(
-        extent not in ((1, data_extents[place]) if place < behind else (1,))
-        for place, extent in enumerate(mask_extents)
+        extent not in ((1, data_extents[offset]) if offset < trailing else (1,))
+        for offset, extent in enumerate(mask_extents)
     ):
         return None
-    if len(shape) > behind:
-        value = build.reshape(value, shape[len(shape) - behind :])
-    return _where(build, mask, behind, value, data)
+    if len(shape) > trailing:
+        value = build.reshape(value, shape[len(shape) - trailing :])
+    return _where(build, mask, trailing, value, data)
 
 
-def _where(build: Builder, mask: str, behind: int, value: str, data: str) -> str:
-    holds = build.cast(mask, onnx.TensorProto.BOOL)
-    if behind:
+def _where(build: Builder, mask: str, trailing: int, value: str, data: str) -> str:
+    condition = build.cast(mask, onnx.TensorProto.BOOL)
+    if trailing:
         rank = build.graph.rank(mask) or 0
-        holds = build.unsqueeze(holds, list(range(rank, rank + behind)))
-    return build.op("Where", holds, value, data)
+        condition = build.unsqueeze(condition, list(range(rank, rank + trailing)))
+    return build.op("Where", condition, value, data)
 
 
-def _whole(name: str, mask: str, behind: int, build: Builder, producers: dict[str, onnx.NodeProto]) -> str:
-    """A tensor of which the mask selects these values, computed for all its elements where they are; "" where there is none."""
+def _unselected(name: str, mask: str, trailing: int, build: Builder, producers: dict[str, onnx.NodeProto]) -> str:
+    """The tensor from which the mask selects these values, with later operators applied to all its elements; "" if there is none."""
     node, graph = producers.get(name), build.graph
     if node is None:
         return ""
     if node.op_type == "GatherND" and not attributes(node).get("batch_dims", 0):
         selecting = _mask(node.input[1], producers, graph)
         return node.input[0] if selecting and _is_same(selecting, mask, producers, graph) else ""
-    if node.op_type in _SPREADS or (node.op_type == "Slice" and _is_from_first_on(node, producers, graph)):
-        # As many as there are places; but for parts of their rows.
-        rows, before = (list(graph.shape(one) or ())[1:] for one in (name, node.input[0]))
+    if node.op_type in _RESHAPING or (node.op_type == "Slice" and _is_from_first_on(node, producers, graph)):
+        # The number of rows is that of the indices; refuse parts of rows.
+        rows, before = (list(graph.shape(value) or ())[1:] for value in (name, node.input[0]))
         pairs = zip(rows, before, strict=False)
-        is_part = any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs)
-        return "" if is_part else _whole(node.input[0], mask, behind, build, producers)
-    is_product = node.op_type == "MatMul" and behind == 1 and graph.rank(node.input[1]) == 2
-    is_product |= node.op_type == "Gemm" and behind == 1 and not attributes(node).get("transA", 0)
-    if not is_product and node.op_type not in _ELEMENTWISE:
+        is_part = any(isinstance(new, int) and isinstance(old, int) and new != old for new, old in pairs)
+        return "" if is_part else _unselected(node.input[0], mask, trailing, build, producers)
+    is_matmul = node.op_type == "MatMul" and trailing == 1 and graph.rank(node.input[1]) == 2
+    is_matmul |= node.op_type == "Gemm" and trailing == 1 and not attributes(node).get("transA", 0)
+    if not is_matmul and node.op_type not in _ELEMENTWISE:
         return ""
     inputs = list(node.input)
-    for at, one in enumerate(inputs):
-        rank = graph.rank(one) if one else 0
+    for index, operand in enumerate(inputs):
+        rank = graph.rank(operand) if operand else 0
         if (
-            (at and is_product)
-            or (rank is not None and rank <= behind and _is_constant(one, producers, graph))
-            or not one
+            (index and is_matmul)
+            or (rank is not None and rank <= trailing and _is_constant(operand, producers, graph))
+            or not operand
         ):
             continue
-        inputs[at] = _whole(one, mask, behind, build, producers)
-        if not inputs[at]:
+        inputs[index] = _unselected(operand, mask, trailing, build, producers)
+        if not inputs[index]:
             return ""
-    of = next(graph.shape(one) for one, was in zip(inputs, node.input, strict=True) if one != was)
-    result = graph.shape(name) if is_product else of
-    if of is None or not result:
+    shape = next(graph.shape(new) for new, old in zip(inputs, node.input, strict=True) if new != old)
+    result_shape = graph.shape(name) if is_matmul else shape
+    if shape is None or not result_shape:
         return ""
-    made = _product(node, inputs, build) if is_product else build.op(node.op_type, *inputs, **attributes(node))
-    if made:
-        graph.shapes[made] = (*of[:-1], result[-1])
-    return made
+    result = _matmul(node, inputs, build) if is_matmul else build.op(node.op_type, *inputs, **attributes(node))
+    if result:
+        graph.shapes[result] = (*shape[:-1], result_shape[-1])
+    return result
 
 
-def _product(node: onnx.NodeProto, inputs: list[str], build: Builder) -> str:
-    """Of rows with any axes before them, which Gemm does not take; "" where it scales."""
+def _matmul(node: onnx.NodeProto, inputs: list[str], build: Builder) -> str:
+    """Write Gemm as MatMul, because Gemm does not support leading axes; "" if it scales."""
     values = attributes(node)
     if {values.get("alpha", 1.0), values.get("beta", 1.0)} != {1.0}:
         return ""
     matrix = build.transpose(inputs[1], [1, 0]) if values.get("transB", 0) else inputs[1]
-    made = build.op("MatMul", inputs[0], matrix)
-    return build.op("Add", made, inputs[2]) if len(inputs) > 2 and inputs[2] else made
+    product = build.op("MatMul", inputs[0], matrix)
+    return build.op("Add", product, inputs[2]) if len(inputs) > 2 and inputs[2] else product
 
 
 def _is_from_first_on(node: onnx.NodeProto, producers: dict[str, onnx.NodeProto], graph: Graph) -> bool:
-    start, step = (_constant(optional_input(node, at), producers, graph) for at in (1, 4))
+    start, step = (_constant(optional_input(node, index), producers, graph) for index in (1, 4))
     is_forward = len(node.input) < 5 or (step is not None and not (step != 1).any())
     return start is not None and not start.any() and is_forward
 
@@ -148,57 +148,62 @@ def _is_constant(name: str, producers: dict[str, onnx.NodeProto], graph: Graph) 
 
 
 def _constant(name: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> np.ndarray | None:
-    """The value of a small constant; before nodes are folded, it may be one's."""
+    """The value of a small constant, which may be a Constant node before folding."""
     node = producers.get(name)
-    if node is not None and node.op_type == "Constant" and "value" in (given := attributes(node)):
-        return numpy_helper.to_array(given["value"])
+    if node is not None and node.op_type == "Constant" and "value" in (values := attributes(node)):
+        return numpy_helper.to_array(values["value"])
     return graph.constant(name)
 
 
-def _is_same(one: str, other: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> bool:
-    """Whether two names hold what is computed in the same way."""
-    if one == other:
+def _is_same(first: str, second: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> bool:
+    """Whether two values are computed in the same way."""
+    if first == second:
         return True
-    value, same = _constant(one, producers, graph), _constant(other, producers, graph)
-    if value is not None and same is not None:
-        return value.dtype == same.dtype and np.array_equal(value, same)
-    nodes = producers.get(one), producers.get(other)
+    constants = _constant(first, producers, graph), _constant(second, producers, graph)
+    if constants[0] is not None and constants[1] is not None:
+        return constants[0].dtype == constants[1].dtype and np.array_equal(constants[0], constants[1])
+    nodes = producers.get(first), producers.get(second)
     if nodes[0] is None or nodes[1] is None or nodes[0].op_type in _RANDOM:
         return False
     is_alike = nodes[0].op_type == nodes[1].op_type and len(nodes[0].input) == len(nodes[1].input)
-    places = [list(node.output).index(name) for node, name in zip(nodes, (one, other), strict=True) if node is not None]
+    outputs = [
+        list(node.output).index(name) for node, name in zip(nodes, (first, second), strict=True) if node is not None
+    ]
     return (
         is_alike
-        and places[0] == places[1]
+        and outputs[0] == outputs[1]
         and list(nodes[0].attribute) == list(nodes[1].attribute)
         and all(_is_same(*pair, producers, graph) for pair in zip(nodes[0].input, nodes[1].input, strict=True))
     )
 
 
 def _is_part(mask: Shape, data: Shape) -> bool:
-    """Whether a mask is certainly smaller than the data that it is for: a choice would spread it over all of it."""
+    """Whether a mask is certainly smaller than the data: ``Where`` would broadcast it."""
     pairs = zip(mask, data, strict=False)
-    return any(one != other and (one == 1 or (isinstance(one, int) and isinstance(other, int))) for one, other in pairs)
+    return any(
+        extent != size and (extent == 1 or (isinstance(extent, int) and isinstance(size, int)))
+        for extent, size in pairs
+    )
 
 
-def _mask(places: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> str:
-    """What holds at these places, one a row; "" where they are no such list."""
-    turned, is_list = producers.get(places), graph.rank(places) == 2
-    is_written_again = False
-    while turned is not None and is_list and turned.op_type in _SPREADS:
-        turned, is_written_again = producers.get(turned.input[0]), True
-    if turned is None or turned.op_type != "Transpose" or attributes(turned).get("perm", [1, 0]) != [1, 0]:
+def _mask(indices: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> str:
+    """The mask whose indices these are, one index a row; "" if there is none."""
+    transposed, is_list = producers.get(indices), graph.rank(indices) == 2
+    is_reshaped = False
+    while transposed is not None and is_list and transposed.op_type in _RESHAPING:
+        transposed, is_reshaped = producers.get(transposed.input[0]), True
+    if transposed is None or transposed.op_type != "Transpose" or attributes(transposed).get("perm", [1, 0]) != [1, 0]:
         return ""
-    found = producers.get(turned.input[0])
-    if found is None or found.op_type != "NonZero":
+    nonzero = producers.get(transposed.input[0])
+    if nonzero is None or nonzero.op_type != "NonZero":
         return ""
-    if is_written_again and graph.rank(found.input[0]) != 1:
+    if is_reshaped and graph.rank(nonzero.input[0]) != 1:
         return ""
-    return _narrowest(found.input[0], producers, graph)
+    return _narrowest(nonzero.input[0], producers, graph)
 
 
 def _narrowest(mask: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> str:
-    """The mask before it was spread over the axes behind its own."""
+    """The mask before it was broadcast over trailing axes."""
     spread = producers.get(mask)
     shape = graph.shape(mask)
     if spread is None or spread.op_type != "Expand" or shape is None:
@@ -212,9 +217,9 @@ def _narrowest(mask: str, producers: dict[str, onnx.NodeProto], graph: Graph) ->
     return wider.input[0] if wider is not None and is_leading else mask
 
 
-def _spread(updates: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> str:
-    """The value that is copied as often as there are places; the name given where it is none that is copied."""
+def _broadcast_source(updates: str, producers: dict[str, onnx.NodeProto], graph: Graph) -> str:
+    """The value that is repeated for every index; ``updates`` itself if it is not repeated."""
     name = updates
-    while graph.static_shape(name) is None and name in producers and producers[name].op_type in _SPREADS:
+    while graph.static_shape(name) is None and name in producers and producers[name].op_type in _RESHAPING:
         name = producers[name].input[0]
     return name

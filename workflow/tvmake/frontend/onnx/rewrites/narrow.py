@@ -1,7 +1,7 @@
-"""Write narrow element types (``narrow_types``) as bytes and as types that TVM computes in.
+"""Replace narrow element types (``narrow_types``) by bytes and by types that TVM computes in.
 
-A small float is decoding_table by its table of values. It is encoded by the power of two below its magnitude, in steps of which the magnitude is
-rounded, half to even. What only moves elements moves the bytes.
+A small float is decoded by a table of its values. To encode it, its magnitude is divided by the step of its power of two and rounded
+half to even. Operators that only move elements move the bytes.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ from tvmake.frontend.onnx.narrow_types import (
     storage_type,
     to_storage_dtype,
 )
-from tvmake.frontend.onnx.rewrites.quantized import spread
+from tvmake.frontend.onnx.rewrites.quantized import broadcast_parameter
 
 MOVES = frozenset({
     "Identity", "Constant", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "GatherElements", "GatherND",
     "Concat", "Split", "Expand", "Tile", "Where", "DepthToSpace", "ScatterND", "ScatterElements", "Shape", "Size",
 })  # fmt: skip
-"""Operators that pass elements on, whatever they are."""
+"""Operators that only move elements."""
 
 
-def write_out(graph: Graph) -> int:
-    """Replace narrow types by what holds them, throughout; returns how many nodes and tensors changed.
+def replace_narrow_types(graph: Graph) -> int:
+    """Replace narrow types by their storage types; returns the number of changed nodes.
 
-    Nothing is done where an operator remains that has no form in bytes, which is refused in the end.
+    The graph is unchanged if it has an operator without a form in bytes; that operator is refused later.
     """
     narrow = {name for name, kind in graph.dtypes.items() if kind in NARROW}
     constants = [node for node in graph.graph.node if node.op_type == "Constant" and _is_narrow_constant(node)]
@@ -56,13 +56,13 @@ def write_out(graph: Graph) -> int:
     for node in constants:
         for attribute in node.attribute:
             if attribute.name == "value":
-                attribute.t.CopyFrom(_carried(attribute.t))
+                attribute.t.CopyFrom(_to_storage(attribute.t))
     for tensor in graph.graph.initializer:
         if tensor.data_type in NARROW:
-            tensor.CopyFrom(_carried(tensor))
+            tensor.CopyFrom(_to_storage(tensor))
     for name, tensor in graph.large.items():
         if tensor.data_type in NARROW:
-            graph.large[name] = _carried(tensor)
+            graph.large[name] = _to_storage(tensor)
     for value in (*graph.graph.input, *graph.graph.output):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.elem_type = storage_type(value.type.tensor_type.elem_type)
@@ -89,12 +89,12 @@ def _bodies_read(graph: Graph, names: set[str]) -> bool:
     return False
 
 
-def _carried(tensor: TensorProto) -> TensorProto:
+def _to_storage(tensor: TensorProto) -> TensorProto:
     return numpy_helper.from_array(to_storage_dtype(numpy_helper.to_array(tensor)), tensor.name)
 
 
 def cast(node: onnx.NodeProto, build: Builder) -> str | None:
-    """From a narrow type, to one, or both."""
+    """Cast from or to a narrow type."""
     graph, values = build.graph, attributes(node)
     source = graph.dtype(node.input[0])
     target = values["to"] if node.op_type == "Cast" else graph.dtype(node.input[1])
@@ -108,7 +108,7 @@ def cast(node: onnx.NodeProto, build: Builder) -> str | None:
 
 
 def _wrap(build: Builder, data: str, target: int) -> str:
-    """The lowest bits of a whole number."""
+    """The lowest bits of an integer."""
     low, high = SMALL_INTEGERS[target]
     offset, count = build.const(-low, np.int32), build.const(high - low + 1, np.int32)
     whole = build.op("Add", build.cast(data, TensorProto.INT32), offset)
@@ -134,7 +134,7 @@ def _encode(build: Builder, x: str, target: int, saturates: bool, round_mode: st
     magnitude = build.op("Abs", build.op("Where", is_nan, number(0), x))
     top = min(2 * powers[-1], float(np.finfo(np.float32).max))
     bounded = build.op("Min", magnitude, number(top))
-    # The exponent by a logarithm that may be off by a little, then set right.
+    # Compute the exponent by a logarithm that may be off by one, then correct it.
     guess = build.op("Floor", build.op("Mul", build.op("Log", bounded), number(1 / np.log(2))))
     level = build.op("Clip", build.op("Sub", guess, number(lowest)), number(0), number(levels - 1))
     table = build.const(powers.astype(np.float32), np.float32)
@@ -163,7 +163,7 @@ def _encode(build: Builder, x: str, target: int, saturates: bool, round_mode: st
     else:
         code = build.op("Where", build.op("Greater", code, number(kind.largest)), number(kind.beyond), code)
     if kind.sign:
-        # The quotient tells -0 from 0.
+        # The quotient distinguishes -0 from 0.
         is_negative = build.op(
             "Or", build.op("Less", x, number(0)), build.op("Less", build.op("Div", number(1), x), number(0))
         )
@@ -178,7 +178,7 @@ def _encode(build: Builder, x: str, target: int, saturates: bool, round_mode: st
 
 
 def dequantize(node: onnx.NodeProto, build: Builder) -> str | None:
-    """Small floats times their scales; integers are DequantizeLinear's own once they lie in bytes."""
+    """Multiply small floats by their scales; DequantizeLinear supports integers stored in bytes."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
     kind = graph.dtype(x)
@@ -186,29 +186,29 @@ def dequantize(node: onnx.NodeProto, build: Builder) -> str | None:
         return None
     dtype = values.get("output_dtype") or graph.dtype(scale)
     value = build.cast(_decode(build, x, kind), dtype)
-    wide = _wide(build, (scale, zero), x, values)
+    wide = _broadcast_parameters(build, (scale, zero), x, values)
     if zero:
         value = build.op("Sub", value, build.cast(_decode(build, wide[1], kind), dtype))
     return build.op("Mul", value, build.cast(wide[0], dtype))
 
 
-def _wide(build: Builder, names: Sequence[str], x: str, values: dict[str, Any]) -> list[str]:
-    found = [spread(build, name, x, values) for name in names if name]
-    if not all(found):
+def _broadcast_parameters(build: Builder, names: Sequence[str], x: str, values: dict[str, Any]) -> list[str]:
+    parameters = [broadcast_parameter(build, name, x, values) for name in names if name]
+    if not all(parameters):
         raise InputError(
             build.graph.where, f"scales by blocks of {x!r} need fixed extents", "Give the inputs fixed shapes."
         )
-    return found
+    return parameters
 
 
 def quantize(node: onnx.NodeProto, build: Builder) -> str | None:
-    """Divided by the scale, rounded half to even, saturated."""
+    """Divide by the scale, round half to even, saturate."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
     kind = graph.dtype(node.output[0])
     if kind not in NARROW:
         return None
-    wide = _wide(build, (scale, zero), x, values)
+    wide = _broadcast_parameters(build, (scale, zero), x, values)
     dtype = values.get("precision") or graph.dtype(scale)
     value = build.op("Div", build.cast(x, dtype), build.cast(wide[0], dtype))
     if kind in SMALL_FLOATS:

@@ -1,6 +1,6 @@
-"""Operators replaced by others that TVM's importer has and gets right; one small function per operator.
+"""Replace operators by others that TVM's importer converts correctly; one small function per operator.
 
-A rule returns the names of the values that replace the node's outputs, or None to leave the node alone.
+A rule returns the names of the values that replace the node's outputs, or None to leave the node unchanged.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from tvmake.frontend.onnx.rewrites.ceil_mode import fixed_extents
 from tvmake.frontend.onnx.rewrites.function_bodies import expand
 
 
-def used(node: onnx.NodeProto, index: int) -> bool:
+def has_output(node: onnx.NodeProto, index: int) -> bool:
     return index < len(node.output) and bool(node.output[index])
 
 
@@ -21,7 +21,7 @@ def is_float(data_type: int) -> bool:
 
 
 def batch_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Training mode: the importer normalises with the running statistics instead of the batch's."""
+    """Write out training mode: the importer normalises with the running statistics instead of the batch's."""
     values = attributes(node)
     if not values.get("training_mode", 0):
         return None
@@ -50,16 +50,16 @@ def batch_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | Non
 
 
 def dropout(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Inference passes the data through; the importer makes the mask float, and ignores training mode.
+    """Return the data and a boolean mask; the importer's mask is a float, and it ignores training mode.
 
-    Training mode with a ratio other than 0 is random: such a node stays, and is refused.
+    Training mode with a ratio other than 0 is random: the node stays and is refused.
     """
     training = build.graph.constant(optional_input(node, 2)) if optional_input(node, 2) else np.array(False)
     ratio = build.graph.constant(optional_input(node, 1)) if optional_input(node, 1) else np.array(0.5)
     if training is None or (bool(training) and (ratio is None or float(ratio) != 0)):
         return None
     mask = ""
-    if used(node, 1):
+    if has_output(node, 1):
         # True everywhere, NaN included: x = x or x != x.
         equal = build.op("Equal", node.input[0], node.input[0])
         mask = build.op("Or", equal, build.op("Not", equal))
@@ -67,11 +67,11 @@ def dropout(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def is_inf(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The importer ignores detect_negative and detect_positive."""
+    """Support detect_negative and detect_positive, which the importer ignores."""
     values = attributes(node)
     negative, positive = values.get("detect_negative", 1), values.get("detect_positive", 1)
     if build.graph.dtype(node.input[0]) == TensorProto.BFLOAT16:
-        # No finiteness test of its own.
+        # TVM has no such test for bfloat16.
         return [build.op("IsInf", build.cast(node.input[0], TensorProto.FLOAT), **values)]
     if negative and positive:
         return None
@@ -82,7 +82,7 @@ def is_inf(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _batch_of_planes(node: onnx.NodeProto, build: Builder) -> tuple[int, ...] | None:
-    """An NCHW shape, -1 for a dynamic batch."""
+    """An NCHW shape with -1 for a dynamic batch; None for other shapes."""
     shape = build.graph.shape(node.input[0])
     if shape is None or len(shape) != 4 or not all(isinstance(dim, int) for dim in shape[1:]):
         return None
@@ -90,20 +90,20 @@ def _batch_of_planes(node: onnx.NodeProto, build: Builder) -> tuple[int, ...] | 
 
 
 def space_to_depth(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The importer orders the new channels differently from ONNX."""
+    """Order the new channels as in ONNX; the importer's order differs."""
     shape = _batch_of_planes(node, build)
     if shape is None:
         return None
     values = attributes(node)
     n, c, h, w = shape
     block = values["blocksize"]
-    cut = build.reshape(node.input[0], [n, c, h // block, block, w // block, block])
+    blocks = build.reshape(node.input[0], [n, c, h // block, block, w // block, block])
     order = [0, 1, 3, 5, 2, 4] if values.get("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
-    return [build.reshape(build.transpose(cut, order), [n, c * block * block, h // block, w // block])]
+    return [build.reshape(build.transpose(blocks, order), [n, c * block * block, h // block, w // block])]
 
 
 def eye_like(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """A constant when the shape is static; the importer rejects a dtype other than the input's."""
+    """Replace by a constant if the shape is fixed; the importer refuses a dtype other than the input's."""
     shape = build.graph.static_shape(node.input[0])
     if shape is None:
         return None
@@ -114,38 +114,38 @@ def eye_like(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def power(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """TVM has float powers of one dtype only; ONNX gives the result the base's dtype."""
+    """Cast both operands to one float dtype, which TVM needs; the result has the base's dtype, as in ONNX."""
     base, exponent = node.input
     kinds = build.graph.dtype(base), build.graph.dtype(exponent)
     if not all(kinds) or (kinds[0] == kinds[1] and is_float(kinds[0])):
         return None
     if is_float(kinds[0]):
         return [build.op("Pow", base, build.cast(exponent, kinds[0]))]
-    # Doubles hold every power below 2**53 exactly, but pow() may be off by an ulp: round.
+    # Doubles represent every power below 2**53 exactly, but pow() may be off by an ulp: round.
     result = build.op("Pow", build.cast(base, TensorProto.DOUBLE), build.cast(exponent, TensorProto.DOUBLE))
     whole = build.op("Round", result) if not is_float(kinds[1]) else result
     return [build.cast(whole, kinds[0])]
 
 
 def prelu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """By its definition; the importer takes some slope shapes that then fail to build."""
+    """Write out the definition; with some slope shapes the importer's result fails to build."""
     x, slope = node.input
     return [build.op("Where", build.op("Less", x, build.like(0, x)), build.op("Mul", slope, x), x)]
 
 
 def exponential_linear(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The importer's constants are float32 whatever the input."""
+    """Write out inputs other than float32: the importer's constants are float32."""
     return None if build.graph.dtype(node.input[0]) == TensorProto.FLOAT else expand(node, build)
 
 
 def celu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """ONNX's function body makes a list of one of a number."""
+    """Write out with a scalar alpha; ONNX's function body makes it a list of one element."""
     alpha = build.like(attributes(node).get("alpha", 1.0), node.input[0])
     return [build.op("Mul", alpha, build.op("Elu", build.op("Div", node.input[0], alpha)))]
 
 
 def compress(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """By a constant condition: what it selects is known, where the importer's places depend on the data."""
+    """Replace a constant condition by a Gather of its indices; the importer's indices depend on the data."""
     condition, axis = build.graph.constant(node.input[1]), attributes(node).get("axis")
     if condition is None:
         return None
@@ -154,19 +154,19 @@ def compress(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def layer_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The importer returns placeholders for the second and third output."""
-    return expand(node, build) if used(node, 1) or used(node, 2) else None
+    """Expand nodes with a second or third output, for which the importer returns placeholders."""
+    return expand(node, build) if has_output(node, 1) or has_output(node, 2) else None
 
 
 def rms_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Over more than the last axis the importer's result does not build."""
+    """Expand norms over more than the last axis: the importer's result fails to build."""
     rank = build.graph.rank(node.input[0])
     axis = attributes(node).get("axis", -1)
     return None if axis in (-1, (rank or 0) - 1) and rank != 1 else expand(node, build)
 
 
 def lp_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """No importer: x divided by its norm, 0 where the norm is 0."""
+    """Divide x by its norm; 0 if the norm is 0. TVM has no importer."""
     values = attributes(node)
     operator = "ReduceL1" if values.get("p", 2) == 1 else "ReduceL2"
     norm = build.reduce(operator, node.input[0], [values.get("axis", -1)])
@@ -177,11 +177,11 @@ def lp_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def conv_transpose(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """output_shape is ignored by the importer: turn it into pads, by the formula of ONNX's specification."""
+    """Replace output_shape, which the importer ignores, by pads, with the formula of ONNX's specification."""
     values = attributes(node)
-    wanted = values.get("output_shape")
+    output_shape = values.get("output_shape")
     extents, weight = fixed_extents(build.graph, node.input[0]), build.graph.static_shape(node.input[1])
-    if not wanted or extents is None or weight is None:
+    if not output_shape or extents is None or weight is None:
         return None
     count = len(extents)
     kernel = values.get("kernel_shape", weight[2:])
@@ -191,7 +191,7 @@ def conv_transpose(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     for axis in range(count):
         span = (kernel[axis] - 1) * dilations[axis] + 1
         full = strides[axis] * (extents[axis] - 1) + extra[axis] + span
-        total = full - wanted[-count:][axis]
+        total = full - output_shape[-count:][axis]
         if total < 0:
             extra[axis], total = extra[axis] - total, 0
         half = total // 2 if values.get("auto_pad", "NOTSET") == "SAME_UPPER" else total - total // 2
@@ -199,13 +199,13 @@ def conv_transpose(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         ends.append(total - half)
     if any(pad >= stride for pad, stride in zip(extra, strides, strict=True)):
         return None
-    kept = {key: value for key, value in values.items() if key not in ("output_shape", "auto_pad", "pads")}
-    kept |= {"pads": [*begins, *ends], "output_padding": extra}
-    return [build.op("ConvTranspose", *node.input, **kept)]
+    options = {key: value for key, value in values.items() if key not in ("output_shape", "auto_pad", "pads")}
+    options |= {"pads": [*begins, *ends], "output_padding": extra}
+    return [build.op("ConvTranspose", *node.input, **options)]
 
 
 def modulo(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Float modulo with the divisor's sign (fmod=0): TVM's gives NaN for infinite divisors."""
+    """Write out the float modulo with the divisor's sign (fmod=0): TVM's gives NaN for infinite divisors."""
     x, y = node.input
     if attributes(node).get("fmod", 0) or not is_float(build.graph.dtype(x)):
         return None
@@ -218,9 +218,9 @@ def modulo(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def bit_shift(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Shifts by less than 0 or at least the width are undefined in compiled code; ONNX gives 0, or the sign (-1).
+    """Clamp run-time shifts: shifts by less than 0 or at least the width are undefined in compiled code.
 
-    A run-time shift is clamped first.
+    ONNX gives 0 for them, or the sign (-1).
     """
     x, by = node.input
     kind = build.graph.numpy_dtype(x)
@@ -241,13 +241,13 @@ def bit_shift(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 _SETTLED = "_settled"
-"""Ends the names of nodes that a rule has emitted and must not take up again."""
+"""Suffix of the names of nodes that a rule has emitted and must not rewrite again."""
 
 
 def non_max_suppression(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Spell out what ONNX means: suppress above the IoU threshold, which is 0 when absent; keep all scores by default.
+    """Write out ONNX's thresholds: suppress above the IoU threshold, 0 by default; keep all scores by default.
 
-    TVM suppresses at the threshold too, and the importer's defaults are 0.5 for the IoU and 0 for the score.
+    TVM also suppresses at the threshold, and the importer's defaults are 0.5 for the IoU and 0 for the score.
     """
     threshold = build.graph.constant(optional_input(node, 3)) if optional_input(node, 3) else np.zeros(1, np.float32)
     if node.name.endswith(_SETTLED) or threshold is None:
@@ -261,7 +261,7 @@ def non_max_suppression(node: onnx.NodeProto, build: Builder) -> list[str] | Non
 
 
 def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """No importer: gather with indices computed from the lengths."""
+    """Gather with indices computed from the lengths. TVM has no importer."""
     values = attributes(node)
     x, lengths = node.input
     shape = build.graph.static_shape(x)
@@ -281,14 +281,14 @@ def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def equal(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Booleans as a negated exclusive or. Repair: `onnx-equal-booleans`."""
+    """Compare booleans by a negated exclusive or. Repair: `onnx-equal-booleans`."""
     if build.graph.dtype(node.input[0]) != TensorProto.BOOL:
         return None
     return [build.op("Not", build.op("Xor", *node.input))]
 
 
 def hardmax(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """One where the first maximum along an axis is; TVM's importer needs the axis to be fixed."""
+    """Write 1 at the first maximum along a dynamic axis; TVM's importer needs a fixed axis."""
     x = node.input[0]
     shape = build.graph.shape(x)
     is_by_axis = build.graph.opset >= 13
@@ -303,7 +303,7 @@ def hardmax(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def col2im(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """No importer: a transposed convolution whose kernel puts each column entry at its place."""
+    """Write as a transposed convolution whose kernel moves each column entry to its position. TVM has no importer."""
     values = attributes(node)
     shape = build.graph.static_shape(node.input[0])
     image, block = (build.graph.constant(name) for name in node.input[1:3])

@@ -1,4 +1,4 @@
-"""Integer arithmetic of quantised operators, exactly: int32 products, one rescaling, round half to even, saturate."""
+"""Write out quantised operators in exact integer arithmetic: int32 matmuls, one rescaling, round half to even, saturate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from onnx import TensorProto, helper
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-"""Element types of scales that are computed with as float32."""
+"""Element types of scales that are converted to float32 for arithmetic."""
 
 
 def _centred(build: Builder, name: str, zero_point: str, axis: int | None = None) -> str:
-    """Values minus their zero point, as int32; the zero point per tensor or along ``axis``."""
+    """Values minus their zero point, as int32; the zero point is per tensor or along ``axis``."""
     value = build.cast(name, TensorProto.INT32)
     if not zero_point:
         return value
@@ -35,7 +35,7 @@ def _requantise(build: Builder, total: str, factor: str, zero_point: str, dtype:
     kind = helper.tensor_dtype_to_np_dtype(dtype)
     limits = np.iinfo(kind)
     scaled = build.op("Round", build.op("Mul", build.cast(total, TensorProto.FLOAT), factor))
-    # Bound before the integer cast, where floats out of range are undefined.
+    # Clip before the integer cast, which is undefined for floats out of range.
     bounded = build.op("Clip", scaled, build.const(-(2.0**30), np.float32), build.const(2.0**30, np.float32))
     shifted = build.op("Add", build.cast(bounded, TensorProto.INT32), build.cast(zero_point, TensorProto.INT32))
     low, high = build.const(limits.min, np.int32), build.const(limits.max, np.int32)
@@ -43,7 +43,7 @@ def _requantise(build: Builder, total: str, factor: str, zero_point: str, dtype:
 
 
 def matmul_integer(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """A's zero point goes along its rows, B's along its columns."""
+    """A's zero point is per row, B's is per column."""
     a, b = _operands(build, node.input[0], optional_input(node, 2), node.input[1], optional_input(node, 3))
     return [build.op("MatMul", a, b)]
 
@@ -60,8 +60,10 @@ def qlinear_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if are_constants(build, a_scale, a_zero, b_scale, b_zero, y_scale, y_zero) and _sizes(build, a_scale, y_scale) == {
         1
     }:
-        product = build.op("MatMul", real(build, a, a_scale, a_zero), real(build, b, b_scale, b_zero, -1))
-        return [stored(build, product, y_scale, y_zero)]
+        result = build.op(
+            "MatMul", dequantize_operand(build, a, a_scale, a_zero), dequantize_operand(build, b, b_scale, b_zero, -1)
+        )
+        return [quantize_result(build, result, y_scale, y_zero)]
     left, right = _operands(build, a, a_zero, b, b_zero)
     total = build.op("MatMul", left, right)
     scales = [build.cast(name, TensorProto.FLOAT) for name in (a_scale, b_scale, y_scale)]
@@ -79,10 +81,11 @@ def _sizes(build: Builder, *names: str) -> set[int]:
     return {int(np.prod(build.graph.static_shape(name) or ())) for name in names}
 
 
-def real(build: Builder, name: str, scale: str, zero: str, axis: int = 0) -> str:
-    """Integers as the real numbers that they stand for, one scale for all or one for each place along ``axis``.
+def dequantize_operand(build: Builder, name: str, scale: str, zero: str, axis: int = 0) -> str:
+    """Dequantise integers, with one scale or with one for each index along ``axis``.
 
-    The rewrites of the imported network (``tvmake.quantize``) compute in integers what is between these and ``stored``.
+    The rewrites of the imported network (``tvmake.quantize``) turn operators between this and ``quantize_result`` into integer
+    arithmetic.
     """
     rank = build.graph.rank(name) or 1
     if _sizes(build, scale) == {1}:
@@ -91,42 +94,42 @@ def real(build: Builder, name: str, scale: str, zero: str, axis: int = 0) -> str
     return build.op("DequantizeLinear", name, *filter(None, (scale, zero)), axis=axis % rank)
 
 
-def real_blocks(
+def dequantize_blocks(
     build: Builder, name: str, integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, axis: int, size: int
 ) -> str:
-    """Constant integers as real numbers, with a scale for each block of ``size`` of them along ``axis``.
+    """Dequantise constant integers with one scale for every ``size`` elements along ``axis``.
 
-    Blocks are rows of a matrix, each with its scale, so that the integers are there for ``tvmake.quantize`` to keep.
+    Blocks become the rows of a matrix with one scale each, so that ``tvmake.quantize`` can keep the integers.
     """
     last = np.moveaxis(integers, axis, -1)
     count = -(-last.shape[-1] // size)
     lowest = min(int(part.astype(np.int16).min(initial=0)) for part in (integers, zeros) if part is not None)
     dtype = np.int8 if lowest < 0 else np.uint8
-    filled = np.zeros((*last.shape[:-1], count * size), dtype)
-    filled[..., : last.shape[-1]] = last
-    parameters = [build.graph.add_constant(filled.reshape(-1, size), name)]
+    padded = np.zeros((*last.shape[:-1], count * size), dtype)
+    padded[..., : last.shape[-1]] = last
+    parameters = [build.graph.add_constant(padded.reshape(-1, size), name)]
     parameters.append(build.const(np.moveaxis(scales, axis, -1).reshape(-1), np.float32))
     if zeros is not None:
         parameters.append(build.const(np.moveaxis(zeros, axis, -1).reshape(-1), dtype))
-    real = build.reshape(build.op("DequantizeLinear", *parameters, axis=0), filled.shape)
+    values = build.reshape(build.op("DequantizeLinear", *parameters, axis=0), padded.shape)
     if count * size != last.shape[-1]:
-        real = build.slice(real, last.ndim - 1, 0, last.shape[-1])
+        values = build.slice(values, last.ndim - 1, 0, last.shape[-1])
     if axis == last.ndim - 1:
-        return real
-    return build.transpose(real, [*range(axis), last.ndim - 1, *range(axis, last.ndim - 1)])
+        return values
+    return build.transpose(values, [*range(axis), last.ndim - 1, *range(axis, last.ndim - 1)])
 
 
-def stored(build: Builder, name: str, scale: str, zero: str) -> str:
+def quantize_result(build: Builder, name: str, scale: str, zero: str) -> str:
     return build.op("QuantizeLinear", name, *(_scalar(build, parameter) for parameter in (scale, zero) if parameter))
 
 
-def real_bias(build: Builder, bias: str, x_scale: str, w_scale: str) -> str:
-    """A bias in units of the sums that it is added to."""
+def dequantize_bias(build: Builder, bias: str, x_scale: str, w_scale: str) -> str:
+    """Dequantise a bias with the product of the operands' scales."""
     scales = [build.graph.constant(name) for name in (x_scale, w_scale)]
     assert all(scale is not None for scale in scales)
-    product = np.asarray(scales[0], np.float32).reshape(()) * np.asarray(scales[1], np.float32)
-    spread = np.broadcast_to(product.reshape(-1), (int(np.prod(build.graph.static_shape(bias) or (1,))),))
-    return build.op("DequantizeLinear", bias, build.const(spread, np.float32), axis=0)
+    scale = np.asarray(scales[0], np.float32).reshape(()) * np.asarray(scales[1], np.float32)
+    wide = np.broadcast_to(scale.reshape(-1), (int(np.prod(build.graph.static_shape(bias) or (1,))),))
+    return build.op("DequantizeLinear", bias, build.const(wide, np.float32), axis=0)
 
 
 def _scalar(build: Builder, name: str) -> str:
@@ -142,7 +145,7 @@ def conv_integer(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _int_conv(node: onnx.NodeProto, build: Builder, x: str, weight: str, bias: str = "") -> str:
-    """Convolution in int32; padding is 0 after the zero point was subtracted, as ONNX defines it."""
+    """A convolution in int32; padding is 0 after subtraction of the zero point, as ONNX defines it."""
     return build.op("Conv", x, weight, *([bias] if bias else []), **attributes(node))
 
 
@@ -161,9 +164,9 @@ def qlinear_conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         and w_scale in build.graph.constants
         and _sizes(build, x_scale, y_scale) == {1}
     ):
-        operands = [real(build, x, x_scale, x_zero), real(build, weight, w_scale, w_zero)]
-        operands += [real_bias(build, bias, x_scale, w_scale)] if bias else []
-        return [stored(build, build.op("Conv", *operands, **attributes(node)), y_scale, y_zero)]
+        operands = [dequantize_operand(build, x, x_scale, x_zero), dequantize_operand(build, weight, w_scale, w_zero)]
+        operands += [dequantize_bias(build, bias, x_scale, w_scale)] if bias else []
+        return [quantize_result(build, build.op("Conv", *operands, **attributes(node)), y_scale, y_zero)]
     total = _int_conv(node, build, _centred(build, x, x_zero), _centred(build, weight, w_zero, 0), bias)
     per_channel = build.graph.shape(w_scale) not in ((), (1,))
     w_factor = build.reshape(w_scale, [1, -1, *[1] * (rank - 2)]) if per_channel else _scalar(build, w_scale)
@@ -172,7 +175,7 @@ def qlinear_conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Blocked scales, which TVM does not take; half ones, which stand for numbers that are rounded once."""
+    """Write out blocked scales, which TVM does not support; compute half-precision scales in float32 and round once."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
     dtype = values.get("output_dtype") or graph.dtype(scale)
@@ -182,12 +185,13 @@ def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         along = {"axis": values["axis"]} if "axis" in values else {}
         parameters = [build.cast(scale, TensorProto.FLOAT), *([zero] if zero else [])]
         return [build.cast(build.op("DequantizeLinear", x, *parameters, **along), dtype)]
-    held, scales, zeros = (graph.weights(name) if name else None for name in (x, scale, zero))
-    is_whole = zero == "" or zeros is not None
-    if held is not None and held.dtype in (np.int8, np.uint8) and scales is not None and is_whole:
-        real = real_blocks(build, x, held, scales, zeros, values.get("axis", 1) % held.ndim, values["block_size"])
-        return [build.cast(real, dtype)]
-    wide = [spread(build, name, x, values) for name in (scale, zero) if name]
+    weights, scales, zeros = (graph.weights(name) if name else None for name in (x, scale, zero))
+    has_zeros = zero == "" or zeros is not None
+    if weights is not None and weights.dtype in (np.int8, np.uint8) and scales is not None and has_zeros:
+        axis = values.get("axis", 1) % weights.ndim
+        value = dequantize_blocks(build, x, weights, scales, zeros, axis, values["block_size"])
+        return [build.cast(value, dtype)]
+    wide = [broadcast_parameter(build, name, x, values) for name in (scale, zero) if name]
     if not all(wide):
         return None
     value = build.cast(x, dtype)
@@ -197,7 +201,7 @@ def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def quantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Blocked scales: divide, round half to even, add the zero point, saturate. What is half is divided as float32."""
+    """Write out blocked scales: divide, round half to even, add the zero point, saturate. Halves are divided as float32."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
     dtype = graph.dtype(zero) if zero else values.get("output_dtype") or TensorProto.UINT8
@@ -207,7 +211,7 @@ def quantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         return [build.op("QuantizeLinear", *wide, *([zero] if zero else []), **values)]
     if not values.get("block_size", 0) or dtype not in integers:
         return None
-    wide = [spread(build, name, x, values) for name in (scale, zero) if name]
+    wide = [broadcast_parameter(build, name, x, values) for name in (scale, zero) if name]
     if not all(wide):
         return None
     limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype))
@@ -217,10 +221,10 @@ def quantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.cast(build.op("Clip", value, build.like(limits.min, x), build.like(limits.max, x)), dtype)]
 
 
-def spread(build: Builder, name: str, like: str, values: Mapping[str, Any]) -> str:
-    """A scale or zero point in a shape that broadcasts against ``like``, as the node's axis and blocks have it.
+def broadcast_parameter(build: Builder, name: str, like: str, values: Mapping[str, Any]) -> str:
+    """A scale or zero point in a shape that broadcasts against ``like``, by the node's axis and block size.
 
-    "" when it goes by blocks and shapes are unknown.
+    Returns "" if it is blocked and shapes are unknown.
     """
     axis, block = values.get("axis", 1), values.get("block_size", 0)
     if not block:

@@ -1,4 +1,4 @@
-"""The preparation that writes ONNX Runtime's operators (domain ``com.microsoft``) as ONNX's own."""
+"""Replace ONNX Runtime's operators (domain ``com.microsoft``) by ONNX's own."""
 
 import math
 
@@ -13,11 +13,11 @@ from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
 DOMAIN = "com.microsoft"
 
 MISPLACED = {"LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
-"""Operators that ONNX Runtime writes into ONNX's domain, and the opset since which they are ONNX's."""
+"""Operators that ONNX Runtime writes into ONNX's domain, and the first opset in which they belong to ONNX."""
 
 
 def move_misplaced(model: onnx.ModelProto) -> int:
-    """Put ONNX Runtime's operators that stand in ONNX's domain into ``com.microsoft``; returns how many."""
+    """Move ONNX Runtime's operators from ONNX's domain to ``com.microsoft``; returns the number of nodes."""
     moved = 0
     for node in model.graph.node:
         if node.domain in ("", "ai.onnx") and opset_of(model) < MISPLACED.get(node.op_type, 0):
@@ -29,31 +29,31 @@ def move_misplaced(model: onnx.ModelProto) -> int:
 
 
 def rewrite_contrib(graph: Graph) -> None:
-    """Replace these operators; those of a form that has no replacement stay, to be refused.
+    """Replace ONNX Runtime's operators; forms without a replacement stay and are refused later.
 
-    Types and shapes behind one are known only when it has been replaced, so that a chain of them takes several rounds; and some only
-    when what computes them is folded.
+    Types and shapes after such an operator are known only once it is replaced, so a chain of them takes several rounds. Some shapes are
+    known only after constants are folded.
     """
     while any(node.domain == DOMAIN for node in graph.graph.node) and (_replace_known(graph) or _settle_shapes(graph)):
         graph.refresh()
 
 
 def _settle_shapes(graph: Graph) -> int:
-    """Fold constants, and give reshapes what is known of their shapes; returns how many nodes that changed."""
+    """Fold constants, and make known shapes of reshapes constant; returns the number of changed nodes."""
     changed = fold(graph)
     for index, node in enumerate(graph.graph.node):
         build = Builder(graph, f"Reshape_{index}")
         outputs = declared_shapes.reshape(node, build) if node.op_type == "Reshape" and not node.domain else None
-        if outputs and all(made.op_type == "Reshape" for made in build.nodes):
-            [made] = build.nodes
-            made.output[0] = node.output[0]
-            node.CopyFrom(made)
+        if outputs and all(new_node.op_type == "Reshape" for new_node in build.nodes):
+            [new_node] = build.nodes
+            new_node.output[0] = node.output[0]
+            node.CopyFrom(new_node)
             changed += 1
     return changed
 
 
 def _replace_known(graph: Graph) -> int:
-    """Replace the operators whose first input's type is known; returns how many."""
+    """Replace the operators whose first input has a known type; returns the number of nodes."""
     nodes: list[onnx.NodeProto] = []
     changed = 0
     for index, node in enumerate(graph.graph.node):

@@ -1,8 +1,7 @@
-"""Resize as one exact linear map per axis, for the modes TVM gets wrong.
+"""Replace Resize by one exact linear map per axis in modes that TVM computes wrongly.
 
-Interpolation is separable and linear: along one axis it is a matrix, which ONNX's reference implementation yields when
-it resizes the identity. Nearest neighbour becomes a Gather of the elements that ONNX Runtime takes. Plain upsampling is left to TVM.
-Repair: `onnx-resize`.
+Interpolation is separable and linear. Along one axis it is a matrix: the identity, resized by ONNX's reference implementation. Nearest
+neighbour becomes a Gather of ONNX Runtime's elements. TVM computes plain upsampling. Repair: `onnx-resize`.
 """
 
 from collections.abc import Mapping
@@ -16,25 +15,25 @@ from onnx.reference import ReferenceEvaluator
 from tvmake.frontend.onnx.graph import Builder, Graph, Shape, attributes, optional_input
 
 REFERENCE_OPSET = 19
-"""The first with every coordinate mode; the meaning of earlier modes did not change since opset 11."""
+"""The first opset with every coordinate mode; earlier modes have not changed since opset 11."""
 
 MAX_MATRIX = 1 << 24
-"""Elements; a matrix from 4096 to 4096 pixels."""
+"""Elements of the largest matrix: from 4096 to 4096 pixels."""
 
 TIE = 1e-6
-"""How near to the middle of two elements a place counts as the middle: as in ONNX Runtime."""
+"""Distance from the midpoint of two elements within which a coordinate counts as a tie, as in ONNX Runtime."""
 
 
 def argument_name(node: onnx.NodeProto, graph: Graph, index: int) -> str:
-    """The name of an argument; "" where it is absent, which opset 11 writes as a constant without elements."""
+    """The name of an argument; "" if it is absent. Opset 11 writes an absent one as a constant without elements."""
     name = optional_input(node, index)
     value = graph.constant(name) if name else None
     return "" if value is not None and not value.size else name
 
 
 def _arguments(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | None:
-    """roi, scales and sizes that are present; None when one is not constant."""
-    found = {}
+    """The node's roi, scales and sizes; None if one of them is not constant."""
+    arguments = {}
     for index, key in enumerate(("roi", "scales", "sizes"), start=1):
         name = argument_name(node, graph, index)
         if not name:
@@ -42,19 +41,19 @@ def _arguments(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | No
         value = graph.constant(name)
         if value is None:
             return None
-        found[key] = value
-    return found
+        arguments[key] = value
+    return arguments
 
 
 def _scales(
     values: dict[str, Any], arguments: dict[str, np.ndarray], shape: Shape
 ) -> dict[int, tuple[float, int]] | None:
-    """Per resized axis its scale and output extent; None when an extent is unknown."""
+    """The scale and the output length of every resized axis; None if a length is unknown."""
     axes = [axis % len(shape) for axis in values.get("axes") or range(len(shape))]
     if "scales" in arguments:
-        wanted = [float(scale) for scale in arguments["scales"]]
+        scales = [float(scale) for scale in arguments["scales"]]
         result = {}
-        for axis, scale in zip(axes, wanted, strict=True):
+        for axis, scale in zip(axes, scales, strict=True):
             extent = shape[axis]
             if scale == 1:
                 continue
@@ -66,15 +65,15 @@ def _scales(
         return None
     policy = values.get("keep_aspect_ratio_policy", "stretch")
     is_cropped = values.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
-    # An axis of which the size is its extent's name keeps it.
-    kept = {
+    # An axis whose size is the name of its own dimension is unchanged.
+    unchanged = {
         axis
         for axis, size in zip(axes, arguments["sizes"], strict=True)
         if isinstance(size, str) and size == shape[axis]
     }
-    if kept and (is_cropped or policy != "stretch"):
+    if unchanged and (is_cropped or policy != "stretch"):
         return None
-    pairs = [(axis, size) for axis, size in zip(axes, arguments["sizes"], strict=True) if axis not in kept]
+    pairs = [(axis, size) for axis, size in zip(axes, arguments["sizes"], strict=True) if axis not in unchanged]
     axes = [axis for axis, _ in pairs]
     if not all(isinstance(size, int | np.integer) for _, size in pairs):
         return None
@@ -86,7 +85,7 @@ def _scales(
         scale = min(ratios) if policy == "not_larger" else max(ratios)
         ratios = [scale] * len(ratios)
         sizes = [int(scale * shape[axis] + 0.5) for axis in axes]  # type: ignore[operator]
-    # An axis that keeps its extent at scale 1 is the identity, except under a region of interest.
+    # An axis that keeps its length at scale 1 is the identity, except with a region of interest.
     return {
         axis: (ratio, size)
         for axis, ratio, size in zip(axes, ratios, sizes, strict=True)
@@ -95,7 +94,7 @@ def _scales(
 
 
 def is_trusted(node: onnx.NodeProto, graph: Graph) -> bool:
-    """Whether TVM computes this Resize as ONNX defines it: spatial upsampling by whole factors, plain modes."""
+    """Whether TVM computes this Resize as ONNX defines it: spatial upsampling by integer factors in plain modes."""
     values, arguments, shape = attributes(node), _arguments(node, graph), graph.shape(node.input[0])
     if arguments is None or shape is None or graph.opset < 11:
         return False
@@ -104,7 +103,7 @@ def is_trusted(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def is_plain(values: Mapping[str, Any], rank: int, scales: Mapping[int, float]) -> bool:
-    """Whether TVM computes a Resize as ONNX defines it, by its attributes and the scales of the axes that it resizes."""
+    """Whether TVM computes a Resize as ONNX defines it, given its attributes and the scales of its axes."""
     if rank not in (3, 4, 5) or any(axis < 2 for axis in scales):
         return False
     if values.get("axes") or values.get("antialias", 0) or values.get("exclude_outside", 0):
@@ -123,15 +122,15 @@ def _along_axis(
     """Resize the columns of ``data`` [rows, extent] to ``size`` with ONNX's reference implementation."""
     is_pytorchs = values.get("coordinate_transformation_mode") == "pytorch_half_pixel"
     if is_pytorchs and size == 1 and not values.get("antialias", 0):
-        return data[:, :1].astype(np.float32)  # its place is 0 by the standard, -0.5 in the reference
-    kept = {
+        return data[:, :1].astype(np.float32)  # the coordinate is 0 in ONNX's specification, -0.5 in its reference
+    options = {
         key: value
         for key, value in values.items()
         if key not in ("axes", "keep_aspect_ratio_policy", "extrapolation_value")
     }
-    # With corners aligned, the last element lies on the last one, as PyTorch and ONNX Runtime have it; not so in the reference.
+    # With aligned corners, PyTorch and ONNX Runtime map the last element to the last one; the reference does not.
     is_aligned = values.get("coordinate_transformation_mode") == "align_corners" and not values.get("antialias", 0)
-    # As the reference counts: 6 · 1.6666666 is 9 there.
+    # The reference rounds down: 6 · 1.6666666 is 9.
     matches = not is_aligned and scale * extent != size and int(float(np.float32(scale)) * extent) == size
     inputs = {"x": data.astype(np.float32), "roi": np.array(roi, np.float32)}
     if matches:
@@ -139,7 +138,7 @@ def _along_axis(
     else:
         inputs["sizes"], names = np.array([size], np.int64), ["x", "roi", "", "sizes"]
     extrapolation = values["extrapolation_value"]
-    node = helper.make_node("Resize", names, ["y"], axes=[1], extrapolation_value=extrapolation, **kept)
+    node = helper.make_node("Resize", names, ["y"], axes=[1], extrapolation_value=extrapolation, **options)
     declared = [onnx.ValueInfoProto(name=name) for name in inputs]
     graph = helper.make_graph([node], "axis", declared, [onnx.ValueInfoProto(name="y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", REFERENCE_OPSET)])
@@ -147,42 +146,45 @@ def _along_axis(
 
 
 def _nearest(values: dict[str, Any], extent: int, size: int, scale: float) -> np.ndarray:
-    """Which element each output takes, int64 [size]. Places are float32, as ONNX Runtime counts them (``upsamplebase.h``): one that lies between two
-    elements, or on one whose floor is asked for, would otherwise be the other's."""
+    """The index of the element for every output, int64 [size].
+
+    Coordinates are float32, as in ONNX Runtime (``upsamplebase.h``): otherwise ties, and coordinates near an integer, could round to
+    another element.
+    """
     mode, single = values.get("coordinate_transformation_mode", "half_pixel"), np.float32
     at, half = np.arange(size, dtype=single), single(0.5)
     if mode == "align_corners":
-        places = at * single(extent - 1) / single(max(size - 1, 1))
+        coordinates = at * single(extent - 1) / single(max(size - 1, 1))
     elif mode == "asymmetric":
-        places = at / single(scale)
+        coordinates = at / single(scale)
     elif mode == "tf_half_pixel_for_nn":
-        places = (at + half) / single(scale)
+        coordinates = (at + half) / single(scale)
     elif mode == "pytorch_half_pixel" and size == 1:
-        places = at
+        coordinates = at
     else:
-        places = (at + half) / single(scale)
+        coordinates = (at + half) / single(scale)
         if mode == "half_pixel_symmetric":
-            places = single(extent / 2) * (1 - single(size) / (single(scale) * single(extent))) + places
-        places -= half
+            coordinates = single(extent / 2) * (1 - single(size) / (single(scale) * single(extent))) + coordinates
+        coordinates -= half
     rounding = values.get("nearest_mode", "round_prefer_floor")
-    below = np.floor(places)
-    beyond = places - below - half
+    below = np.floor(coordinates)
+    beyond = coordinates - below - half
     is_tie = abs(beyond) < TIE
-    taken = {
+    nearest = {
         "floor": below,
-        "ceil": np.ceil(places),
+        "ceil": np.ceil(coordinates),
         "round_prefer_floor": below + (~is_tie & (beyond > 0)),
         "round_prefer_ceil": below + (is_tie | (beyond > 0)),
     }[rounding]
-    return np.clip(taken, 0, extent - 1).astype(np.int64)
+    return np.clip(nearest, 0, extent - 1).astype(np.int64)
 
 
-def _without_empty(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """What is left to TVM, without constants that have no elements."""
-    given = [argument_name(node, build.graph, index) for index in range(1, len(node.input))]
-    if given == list(node.input[1:]):
+def _drop_empty_arguments(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """A Resize for TVM without arguments that have no elements; None if it has none of these."""
+    arguments = [argument_name(node, build.graph, index) for index in range(1, len(node.input))]
+    if arguments == list(node.input[1:]):
         return None
-    return [build.op("Resize", node.input[0], *given, **attributes(node))]
+    return [build.op("Resize", node.input[0], *arguments, **attributes(node))]
 
 
 def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
@@ -192,7 +194,7 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if arguments is None or shape is None or graph.opset < 11:
         return None
     if is_trusted(node, graph):
-        return _without_empty(node, build)
+        return _drop_empty_arguments(node, build)
     scales = _scales(values, arguments, shape)
     if scales is None:
         return None
@@ -205,7 +207,7 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     dtype = graph.dtype(node.input[0])
     is_nearest = values.get("mode", "nearest") == "nearest"
     if is_nearest and not is_cropped and all(size == shape[axis] for axis, (_, size) in scales.items()):
-        return [build.op("Identity", result)]  # as in ONNX Runtime, though 7 elements by 1.1 would not be those 7
+        return [build.op("Identity", result)]  # as in ONNX Runtime, even for a scale such as 1.1
     if not is_nearest and dtype not in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16):
         return None
     for axis in sorted(scales):
@@ -213,8 +215,8 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         extent = shape[axis]
         if not isinstance(extent, int) or extent * size > MAX_MATRIX:
             return None
-        place = axes.index(axis)
-        roi = [float(arguments["roi"][place]), float(arguments["roi"][place + len(axes)])] if is_cropped else []
+        number = axes.index(axis)
+        roi = [float(arguments["roi"][number]), float(arguments["roi"][number + len(axes)])] if is_cropped else []
         if is_nearest and not is_cropped:
             result = build.op("Gather", result, build.ints(_nearest(values, extent, size, scale).tolist()), axis=axis)
             continue
@@ -235,7 +237,7 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _settle_sizes(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | None:
-    """The constant arguments; sizes that are not constant are read off a static output shape, or known in part."""
+    """The constant arguments; sizes that are not constant come from partly known values, or from a fixed output shape."""
     arguments = _arguments(node, graph)
     result = graph.static_shape(node.output[0])
     has_sizes = len(node.input) > 3 and bool(node.input[3])
@@ -258,7 +260,7 @@ def _settle_sizes(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] |
 
 
 def _apply(build: Builder, name: str, axis: int, rank: int, matrix: np.ndarray, is_nearest: bool, dtype: int) -> str:
-    """Multiply along one axis by ``matrix`` [extent, size]; a 0/1 matrix is a selection."""
+    """Multiply along one axis by ``matrix`` [extent, size]; a matrix of zeros and ones becomes a Gather."""
     if is_nearest:
         return build.op("Gather", name, build.ints(matrix.argmax(axis=0).tolist()), axis=axis)
     kind = helper.tensor_dtype_to_np_dtype(dtype)

@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled over their static sequence length: TVM's importer has none of them.
+"""Unroll recurrent layers over their fixed sequence length: TVM's importer does not support them.
 
 Equations and gate orders are those of ONNX's operator definitions (LSTM: i, o, f, c; GRU: z, r, h).
 """
@@ -14,14 +14,14 @@ from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 MAX_STEPS = 1024
 
 Step = Callable[[str, list[str]], list[str]]
-"""One time step: the input's part of the gates [batch, gates·hidden] and the state → the new state, output first."""
+"""One time step: from the input's part of the gates [batch, gates·hidden] and the state to the new state, output first."""
 
 Times = Callable[[str], str]
-"""A value [..., extent] → its product with weights [..., gates·hidden]."""
+"""From a value [..., extent] to its matmul with weights [..., gates·hidden]."""
 
 
 class Layer:
-    """What the three operators share: inputs, directions, sequence lengths, initial states."""
+    """A recurrent layer: inputs, directions, sequence lengths and initial states."""
 
     def __init__(self, node: onnx.NodeProto, build: Builder, gates: int, states: int):
         self.node, self.build, self.gates = node, build, gates
@@ -35,7 +35,7 @@ class Layer:
         length = shape[0 if self.time_major else 1] if shape else None
         self.batch = shape[1 if self.time_major else 0] if shape else None
         self.steps = length if isinstance(length, int) else 0
-        """Length of the sequences; 0 where it is not static."""
+        """Length of the sequences; 0 if it is dynamic."""
         self.is_unrollable = 0 < self.steps <= MAX_STEPS
 
     def input(self, index: int) -> str:
@@ -46,7 +46,7 @@ class Layer:
         return self.build.squeeze(self.build.slice(name, 0, direction, direction + 1), [0])
 
     def times(self, index: int, direction: int) -> Times:
-        """The product with the weights of an input of the node, for one direction."""
+        """The matmul with the weights in an input of the node, for one direction."""
         weight = self.build.transpose(self.part(self.node.input[index], direction), [1, 0])
         return lambda value: self.build.op("MatMul", value, weight)
 
@@ -57,13 +57,13 @@ class Layer:
         name = names[position].decode().lower()
         alphas, betas = list(self.values.get("activation_alpha", [])), list(self.values.get("activation_beta", []))
         operator, keys = ACTIVATIONS[name]
-        # Parameters are listed only for the activations that take them, in order.
+        # The lists have parameters only for activations that use them, in order.
         before = [ACTIVATIONS[n.decode().lower()][1] for n in names[:position]]
         attributes_: dict[str, float] = {}
         for key, listed in (("alpha", alphas), ("beta", betas)):
-            place = sum(key in taken for taken in before)
-            if key in keys and place < len(listed):
-                attributes_[key] = listed[place]
+            number = sum(key in parameters for parameters in before)
+            if key in keys and number < len(listed):
+                attributes_[key] = listed[number]
         return lambda value: self.build.op(operator, value, **attributes_)
 
     def clip(self, value: str) -> str:
@@ -74,7 +74,7 @@ class Layer:
         return self.build.op("Clip", value, self.build.like(-bound, x), self.build.like(bound, x))
 
     def run(self, make_step: Callable[[int], tuple[str, Step]]) -> list[str]:
-        """Unroll all directions; returns Y, Y_h and further final states as ONNX lays them out."""
+        """Unroll all directions; returns Y, Y_h and further final states in ONNX's layout."""
         build = self.build
         x = self.node.input[0] if self.time_major else build.transpose(self.node.input[0], [1, 0, 2])
         dtype, length = build.graph.numpy_dtype(self.node.input[0]), self.steps
@@ -92,7 +92,7 @@ class Layer:
                 if lengths is None:
                     rows[time] = new[0]
                 else:
-                    # Steps past a sequence's end leave its state alone and give 0.
+                    # Steps after a sequence's end keep its state and give 0.
                     inside = build.op("Less", build.const(time, np.int64), lengths)
                     rows[time] = build.op("Where", inside, new[0], zero)
                     new = [build.op("Where", inside, now, before) for now, before in zip(new, state, strict=True)]
@@ -111,7 +111,7 @@ class Layer:
         return [y, *last]
 
     def projections(self, x: str, direction: int, bias: str, length: int) -> list[str]:
-        """The input's part of the gates per time step, from one matrix product for all of them."""
+        """The input's part of the gates per time step, from one matmul for all steps."""
         build = self.build
         projected = self.times(1, direction)(x)
         projected = build.op("Add", projected, bias) if bias else projected
@@ -119,7 +119,7 @@ class Layer:
         return [build.squeeze(step, [0]) for step in steps]
 
     def lengths(self, length: int) -> str | None:
-        """The sequence lengths as [batch, 1] int64; None when every sequence is full."""
+        """The sequence lengths as [batch, 1] int64; None if every sequence has the full length."""
         name = self.input(4)
         if not name:
             return None
@@ -131,7 +131,7 @@ class Layer:
     def initial(self, index: int, direction: int, dtype: np.dtype) -> str:
         name = self.input(index)
         if not name:
-            # One row of zeros stands for all of a dynamic batch: the first step broadcasts it.
+            # The first step broadcasts one row of zeros over a dynamic batch.
             rows = self.batch if isinstance(self.batch, int) else 1
             return self.build.const(np.zeros((rows, self.hidden)), dtype)
         if not self.time_major:
@@ -162,7 +162,7 @@ ACTIVATIONS: dict[str, tuple[str, Sequence[str]]] = {
     "hardsigmoid": ("HardSigmoid", ("alpha", "beta")),
     "elu": ("Elu", ("alpha",)),
 }
-"""Activations by lower-case name: the operator, and the parameters it takes. Affine and ScaledTanh are left out."""
+"""The operator and its parameters for activations in lower case; without Affine and ScaledTanh."""
 
 
 def _is_supported(layer: Layer) -> bool:
@@ -171,7 +171,7 @@ def _is_supported(layer: Layer) -> bool:
 
 
 def rnn(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """H = f(X·Wᵀ + Wb + H·Rᵀ + Rb)."""
+    """Unroll H = f(X·Wᵀ + Wb + H·Rᵀ + Rb)."""
     layer = Layer(node, build, gates=1, states=1)
     if not _is_supported(layer):
         return None
@@ -192,7 +192,7 @@ def rnn(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def gru(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Z, R, H gates; linear_before_reset decides where the reset gate applies."""
+    """Unroll a GRU with Z, R and H gates; linear_before_reset determines where the reset gate applies."""
     layer = Layer(node, build, gates=3, states=1)
     if not _is_supported(layer):
         return None
@@ -231,7 +231,7 @@ def gru(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def lstm(node: onnx.NodeProto, build: Builder, kind: type[Layer] = Layer) -> list[str] | None:
-    """I, O, F, C gates, with peepholes and coupled input-forget gates where the node has them."""
+    """Unroll an LSTM with I, O, F and C gates, optional peepholes, and optionally coupled input and forget gates."""
     layer = kind(node, build, gates=4, states=2)
     if not _is_supported(layer):
         return None

@@ -1,6 +1,6 @@
-"""Sequences whose length and positions are known: every element becomes a plain value and the sequence disappears.
+"""Replace sequences of known length by their elements if all positions are known.
 
-TVM's importer keeps sequences as tuples and takes some positions wrong.
+TVM's importer keeps sequences as tuples and gets some positions wrong.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ MAX_ELEMENTS = 1024
 
 
 def resolve_sequences(graph: Graph) -> int:
-    """Replace sequence operators by the values they select; returns how many nodes went."""
+    """Replace sequence operators by the values that they select; returns the number of removed nodes."""
     known: dict[str, list[str]] = {}
     nodes: list[onnx.NodeProto] = []
     resolved = 0
@@ -30,7 +30,7 @@ def resolve_sequences(graph: Graph) -> int:
             nodes.append(helper.make_node("Identity", [value], [node.output[0]]))
         else:
             known[node.output[0]] = value
-    # Only if no sequence is still read by something that stays, or is an output.
+    # Not if a remaining node reads a sequence, or if a sequence is an output.
     read = {name for node in nodes for name in node.input} | {value.name for value in graph.graph.output}
     if not resolved or read & set(known):
         return 0

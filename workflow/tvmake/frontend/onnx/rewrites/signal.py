@@ -1,4 +1,4 @@
-"""Fourier transforms as matmuls, and running sums and products along an axis."""
+"""Rewrite Fourier transforms to matmuls, and running sums and products to element-wise operators."""
 
 import numpy as np
 import onnx
@@ -24,7 +24,7 @@ def _transform(build: Builder, real: str, imaginary: str, cosine: str, sine: str
 
 
 def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """DFT of static length: the transform axis last, a matrix product, and back."""
+    """Write a DFT of fixed length as a matmul with the transform axis last."""
     graph, values = build.graph, attributes(node)
     x = node.input[0]
     shape = graph.static_shape(x)
@@ -51,15 +51,15 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if not 0 < length <= MAX_LENGTH or axis == rank - 1 or (is_real and shape[-1] == 1):
         return None
     bins = length // 2 + 1 if onesided and not inverse else length
-    taken = min(length // 2 + 1 if is_real else length, shape[axis])
+    rows = min(length // 2 + 1 if is_real else length, shape[axis])
     dtype = graph.numpy_dtype(x)
     if is_real:
         cosine, sine = half_spectrum_matrix(length, 1 / length, dtype)
     else:
         cosine, sine = dft_matrices(length, bins, inverse, dtype)
-    # Cutting or zero-padding the signal to the length is cutting the matrix's rows.
-    first, second = build.const(cosine[:taken], cosine.dtype), build.const(sine[:taken], sine.dtype)
-    data = x if taken == shape[axis] else build.slice(x, axis, 0, taken)
+    # Slicing the matrix's rows crops or zero-pads the signal to the length.
+    first, second = build.const(cosine[:rows], cosine.dtype), build.const(sine[:rows], sine.dtype)
+    data = x if rows == shape[axis] else build.slice(x, axis, 0, rows)
     order = [at for at in range(rank - 1) if at != axis] + [axis]
 
     def part(index: int) -> str:
@@ -74,7 +74,7 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """STFT of a static signal: frames by Gather, window, DFT matrix."""
+    """Write an STFT of a fixed length as a Gather of frames, the window, and a matmul with the DFT matrix."""
     graph = build.graph
     signal, step_name = node.input[:2]
     shape, step = graph.static_shape(signal), graph.constant(step_name)
@@ -111,14 +111,14 @@ def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _scan(node: onnx.NodeProto, build: Builder, operator: str, neutral: int) -> list[str] | None:
-    """Running sum or product in log₂(n) steps (Hillis and Steele, 1986), for every axis a run-time axis may name."""
+    """A running sum or product in log₂(n) steps (Hillis and Steele, 1986); a run-time axis selects among all axes."""
     graph, values = build.graph, attributes(node)
     x, axis_name = node.input
     shape, axis = graph.static_shape(x), graph.constant(axis_name)
     if shape is None or 0 in shape:
         return None
 
-    def along(axis: int) -> str:
+    def scan_axis(axis: int) -> str:
         extent = shape[axis]
         result = build.slice(x, axis, -1, -(2**31), -1) if values.get("reverse", 0) else x
 
@@ -136,23 +136,23 @@ def _scan(node: onnx.NodeProto, build: Builder, operator: str, neutral: int) -> 
         return build.slice(result, axis, -1, -(2**31), -1) if values.get("reverse", 0) else result
 
     if axis is not None:
-        return [along(int(axis.reshape(-1)[0]) % len(shape))]
+        return [scan_axis(int(axis.reshape(-1)[0]) % len(shape))]
     name = build.reshape(build.cast(axis_name, TensorProto.INT64), [])
     rank = build.const(len(shape), np.int64)
     name = build.op("Where", build.op("Less", name, build.const(0, np.int64)), build.op("Add", name, rank), name)
-    result = along(0)
-    for other in range(1, len(shape)):
-        result = build.op("Where", build.op("Equal", name, build.const(other, np.int64)), along(other), result)
+    result = scan_axis(0)
+    for number in range(1, len(shape)):
+        result = build.op("Where", build.op("Equal", name, build.const(number, np.int64)), scan_axis(number), result)
     return [result]
 
 
 def cumulative_product(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """No importer."""
+    """Write out a running product. TVM has no importer."""
     return _scan(node, build, "Mul", 1)
 
 
 def cumulative_sum(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Only where the axis is a run-time argument; the importer has the constant one."""
+    """Write out a running sum with a run-time axis; the importer supports a constant one."""
     return None if build.graph.is_constant(node.input[1]) else _scan(node, build, "Add", 0)
 
 

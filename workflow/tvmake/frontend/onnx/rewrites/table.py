@@ -1,4 +1,4 @@
-"""The table of graph rewrites: from an operator to the rule that replaces its nodes. Nothing here imports TVM."""
+"""The tables of graph rewrites, from operators to rules. This module does not import TVM."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,7 @@ REWRITES: Mapping[str, Rule] = merge_tables(
     sampling.RULES,
     signal.RULES,
 )
-"""By the operator's name in ONNX's domains."""
+"""Rules by the operator's name in ONNX's domains."""
 
 CONTRIB_REWRITES: Mapping[str, Rule] = merge_tables(
     attention.RULES,
@@ -39,4 +39,4 @@ CONTRIB_REWRITES: Mapping[str, Rule] = merge_tables(
     grouped_attention.RULES,
     rotary.RULES,
 )
-"""By the operator's name in ONNX Runtime's domain, ``com.microsoft``."""
+"""Rules by the operator's name in ONNX Runtime's domain, ``com.microsoft``."""

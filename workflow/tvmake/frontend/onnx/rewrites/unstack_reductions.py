@@ -1,8 +1,8 @@
 """Write the minimum, maximum or sum of several tensors as element-wise operators on pairs.
 
-TVM's ONNX importer spreads the inputs of Min, Max, Sum and Mean to one shape, copies them into one tensor with an axis more,
-and reduces that. Elementwise operators spread by themselves, are fused with what is before and after, and need no axis for
-which an Adreno texture has no layout.
+TVM's ONNX importer broadcasts the inputs of Min, Max, Sum and Mean, stacks them into one tensor along a new axis, and reduces that.
+Element-wise operators broadcast their operands, are fused with their neighbours, and need no extra axis, for which an Adreno texture has
+no layout.
 """
 
 from functools import reduce
@@ -22,11 +22,11 @@ PAIRWISE = {
     "sum": relax.op.add,
     "mean": relax.op.add,
 }
-"""By reduction, what it does to two."""
+"""Element-wise operators by reduction."""
 
 
 def unstack_reductions(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module with reductions over an axis that only stacks tensors replaced; what they stacked may be left unused."""
+    """The module without reductions over an axis along which tensors are stacked."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _ReductionUnstacker(module)))
 
 
@@ -43,14 +43,14 @@ class _ReductionUnstacker(PyExprMutator):
         stacked = definition(self, stack.args[0])
         if not isinstance(stacked, relax.Tuple):
             return call
-        fields = [self._unspread(field) for field in stacked.fields]
+        fields = [self._skip_broadcast(field) for field in stacked.fields]
         if len(fields) < 2:
             return call
-        made = reduce(lambda first, second: self.builder_.emit(PAIRWISE[name](first, second)), fields)
+        result = reduce(lambda first, second: self.builder_.emit(PAIRWISE[name](first, second)), fields)
         if name != "mean":
-            return made
-        return relax.op.divide(made, relax.const(len(fields), str(call.ty.dtype)))
+            return result
+        return relax.op.divide(result, relax.const(len(fields), str(call.ty.dtype)))
 
-    def _unspread(self, field: Any) -> Any:
-        spread = definition(self, field)
-        return spread.args[0] if is_call(spread, "broadcast_to") else field
+    def _skip_broadcast(self, field: Any) -> Any:
+        broadcast = definition(self, field)
+        return broadcast.args[0] if is_call(broadcast, "broadcast_to") else field

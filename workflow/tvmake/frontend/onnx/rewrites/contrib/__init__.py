@@ -1,1 +1,1 @@
-"""ONNX Runtime's operators (domain ``com.microsoft``), which its optimisations and tools leave in a file, as ONNX's own."""
+"""Rewrite ONNX Runtime's operators (domain ``com.microsoft``) to ONNX's own; its optimisations and tools write them."""

@@ -1,7 +1,6 @@
-"""ONNX Runtime's operators (domain ``com.microsoft``) as ONNX's own: what its optimisations and tools leave in a file.
+"""Rewrite ONNX Runtime's floating-point operators (domain ``com.microsoft``) to ONNX's own, without attention.
 
-The operators are described in ONNX Runtime's page on them (ContribOperators). Those of real numbers are here, attention and
-quantised ones in the modules beside this one.
+ONNX Runtime's page ContribOperators describes the operators.
 """
 
 import math
@@ -16,11 +15,11 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "Relu": (), "Tanh": (), "Sigmoid": (), "Softplus": (), "Softsign": (), "LeakyRelu": ("alpha",), "Elu": ("alpha",),
     "ThresholdedRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "Selu": ("alpha", "gamma"), "Clip": ("min", "max"),
 }  # fmt: skip
-"""What may follow a convolution or product in the same operator, and its numbers in their order."""
+"""Activations that are fused into a convolution or matmul, with their parameters in order."""
 
 
-def _activated(build: Builder, value: str, like: str, name: str, numbers: Mapping[str, float]) -> str | None:
-    """A value, of the type of ``like``, after an activation; None where it is none of those above."""
+def _activate(build: Builder, value: str, like: str, name: str, numbers: Mapping[str, float]) -> str | None:
+    """Apply an activation to a value with the dtype of ``like``; None for an unknown activation."""
     if not name:
         return value
     if name not in ACTIVATIONS:
@@ -36,7 +35,7 @@ def _conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     summand = optional_input(node, 3)
     result = build.op("Conv", *(part for part in node.input[:3] if part), **values)
     result = build.op("Add", result, summand) if summand else result
-    activated = _activated(
+    activated = _activate(
         build, result, node.input[0], name, dict(zip(ACTIVATIONS.get(name, ()), numbers, strict=False))
     )
     return None if activated is None else [activated]
@@ -46,34 +45,34 @@ def _gemm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     values = attributes(node)
     name, numbers = _activation_of(values)
     result = build.op("Gemm", *node.input, **values)
-    activated = _activated(build, result, node.input[0], name, numbers)
+    activated = _activate(build, result, node.input[0], name, numbers)
     return None if activated is None else [activated]
 
 
 def _activation_of(values: dict[str, object]) -> tuple[str, dict[str, float]]:
-    """The activation of a product and its numbers, taken out of the node's attributes."""
+    """Remove the activation and its parameters from a node's attributes, and return them."""
     name = str(values.pop("activation", ""))
-    taken = {key: values.pop(key) for key in list(values) if key.startswith("activation_")}
-    return name, {key.removeprefix("activation_"): value for key, value in taken.items()}  # type: ignore[misc]
+    numbers = {key: values.pop(key) for key in list(values) if key.startswith("activation_")}
+    return name, {key.removeprefix("activation_"): value for key, value in numbers.items()}  # type: ignore[misc]
 
 
 def _matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     values = attributes(node)
     name, numbers = _activation_of(values)
-    a = _turned(build, node.input[0], values.get("transA", 0), values.get("transBatchA", 0))
-    b = _turned(build, node.input[1], values.get("transB", 0), values.get("transBatchB", 0))
+    a = _transpose_operand(build, node.input[0], values.get("transA", 0), values.get("transBatchA", 0))
+    b = _transpose_operand(build, node.input[1], values.get("transB", 0), values.get("transBatchB", 0))
     if a is None or b is None:
         return None
     result, alpha = build.op("MatMul", a, b), values.get("alpha", 1.0)
     if alpha != 1.0:
         result = build.op("Mul", result, build.like(alpha, node.input[0]))
-    activated = _activated(build, result, node.input[0], name, numbers)
+    activated = _activate(build, result, node.input[0], name, numbers)
     return None if activated is None else [activated]
 
 
-def _turned(build: Builder, name: str, is_turned: int, is_batch_moved: int) -> str | None:
-    """An operand with its last two axes exchanged, after its first axis has become the last but one if ``is_batch_moved``."""
-    if not is_turned and not is_batch_moved:
+def _transpose_operand(build: Builder, name: str, is_transposed: int, is_batch_moved: int) -> str | None:
+    """Transpose an operand's last two axes if ``is_transposed``; before that, move the first axis if ``is_batch_moved``."""
+    if not is_transposed and not is_batch_moved:
         return name
     rank = build.graph.rank(name)
     if rank is None:
@@ -81,13 +80,13 @@ def _turned(build: Builder, name: str, is_turned: int, is_batch_moved: int) -> s
     if rank < 2:
         return name
     axes = [*range(1, rank - 1), 0, rank - 1] if is_batch_moved else list(range(rank))
-    if is_turned:
+    if is_transposed:
         axes[-2], axes[-1] = axes[-1], axes[-2]
     return build.transpose(name, axes)
 
 
 def gelu(build: Builder, x: str, like: str, is_approximate: bool = False) -> str:
-    """GELU of a value of the type of ``like``: one operator since opset 20, written out before."""
+    """GELU of a value with the dtype of ``like``: one operator since opset 20, written out before."""
     if build.graph.opset >= 20:
         return build.op("Gelu", x, approximate="tanh" if is_approximate else "none")
 
@@ -114,10 +113,10 @@ def _quick_gelu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Mul", x, build.op("Sigmoid", inner))]
 
 
-def _normalised(
+def _normalize(
     build: Builder, x: str, like: str, scale: str, bias: str, epsilon: float, has_mean: bool = True, axis: int = -1
 ) -> str | None:
-    """A layer norm, or the norm by the root mean square, over the axes from ``axis`` on."""
+    """A layer norm, or an RMS norm without ``has_mean``, over the axes from ``axis`` on."""
     since = 17 if has_mean else 23
     if build.graph.opset >= since:
         operator = "LayerNormalization" if has_mean else "RMSNormalization"
@@ -134,11 +133,11 @@ def _normalised(
 
 
 def _layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """In ONNX's domain before it was ONNX's, and the variant without means; statistics are not returned."""
+    """Rewrite a layer norm from before ONNX had it, and the variant without means; statistics are not returned."""
     if any(node.output[1:]):
         return None
     values = attributes(node)
-    result = _normalised(
+    result = _normalize(
         build, node.input[0], node.input[0], node.input[1], optional_input(node, 2), values.get("epsilon", 1e-5),
         node.op_type == "LayerNormalization", values.get("axis", -1),
     )  # fmt: skip
@@ -146,7 +145,7 @@ def _layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _skip_layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The norm of a sum, which is the fourth output; statistics are not returned."""
+    """Normalise a sum; the fourth output is the sum, and statistics are not returned."""
     if any(node.output[1:3]):
         return None
     has_mean = node.op_type == "SkipLayerNormalization"
@@ -155,7 +154,7 @@ def _skip_layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     bias = optional_input(node, 4 if has_mean else 3)
     total = build.op("Add", x, skip)
     total = build.op("Add", total, bias) if bias else total
-    result = _normalised(build, total, x, scale, beta, attributes(node).get("epsilon", 1e-12), has_mean)
+    result = _normalize(build, total, x, scale, beta, attributes(node).get("epsilon", 1e-12), has_mean)
     return None if result is None else [result, "", "", total]
 
 
@@ -163,12 +162,12 @@ def _triangle(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Trilu", *node.input, upper=attributes(node).get("upper", 1))] if build.graph.opset >= 14 else None
 
 
-def _expanded(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+def _expand_dims(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     axis = build.graph.constant(node.input[1])
     return None if axis is None or axis.size != 1 else [build.unsqueeze(node.input[0], [int(axis.reshape(-1)[0])])]
 
 
-def _padded(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+def _pad(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     widths = build.graph.constant(node.input[1])
     if widths is None or build.graph.opset < 11:
         return None
@@ -176,44 +175,46 @@ def _padded(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Pad", node.input[0], build.ints(widths.reshape(-1).tolist()), *node.input[2:3], mode=mode)]
 
 
-def _sampled(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """ONNX's own since opset 16; from 20 on its modes have other names."""
+def _grid_sample(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Use ONNX's operator, which exists since opset 16; from 20 on its modes have other names."""
     values = attributes(node)
     if build.graph.opset < 16:
         return None
     mode = values.get("mode", "bilinear")
     if build.graph.opset >= 20:
         mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    kept = {key: values[key] for key in ("align_corners", "padding_mode") if key in values}
-    return [build.op("GridSample", *node.input, mode=mode, **kept)]
+    options = {key: values[key] for key in ("align_corners", "padding_mode") if key in values}
+    return [build.op("GridSample", *node.input, mode=mode, **options)]
 
 
 def _embeddings(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """The norm of a sum of rows of tables, how many words of each sentence count, and the sum."""
-    ids, segments, words, places, parts, scale, beta, mask, positions = (optional_input(node, at) for at in range(9))
+    """Normalise a sum of embeddings; also return the numbers of unmasked words and the sum."""
+    ids, segments, words, position_table, segment_table, scale, beta, mask, positions = (
+        optional_input(node, index) for index in range(9)
+    )
     shape = build.graph.static_shape(ids)
     if not build.graph.dtype(words):
         return None
     if positions:
-        place = build.op("Gather", places, positions)
+        position = build.op("Gather", position_table, positions)
     elif shape is not None:
-        place = build.op("Gather", places, build.const(np.arange(shape[1]).reshape(1, -1), np.int64))
+        position = build.op("Gather", position_table, build.const(np.arange(shape[1]).reshape(1, -1), np.int64))
     else:
         length = build.reshape(build.slice(build.op("Shape", ids), 0, 1, 2), [])
         numbers = build.op("Range", build.const(0, np.int64), length, build.const(1, np.int64))
-        place = build.op("Gather", places, build.unsqueeze(numbers, [0]))
-    total = build.op("Add", build.op("Gather", words, ids), place)
-    total = build.op("Add", total, build.op("Gather", parts, segments)) if segments else total
-    result = _normalised(build, total, words, scale, beta, attributes(node).get("epsilon", 1e-12))
+        position = build.op("Gather", position_table, build.unsqueeze(numbers, [0]))
+    total = build.op("Add", build.op("Gather", words, ids), position)
+    total = build.op("Add", total, build.op("Gather", segment_table, segments)) if segments else total
+    result = _normalize(build, total, words, scale, beta, attributes(node).get("epsilon", 1e-12))
     if result is None:
         return None
-    counted = ""
+    count = ""
     if mask:
-        counted = build.reduce("ReduceSum", mask, [1], keepdims=False)
+        count = build.reduce("ReduceSum", mask, [1], keepdims=False)
     elif len(node.output) > 1 and node.output[1]:
         first = build.squeeze(build.slice(ids, 1, 0, 1), [1])
-        counted = build.op("Mul", first, build.like(0, ids))
-    return [result, counted, total]
+        count = build.op("Mul", first, build.like(0, ids))
+    return [result, count, total]
 
 
 RULES: dict[str, Rule] = {
@@ -231,8 +232,8 @@ RULES: dict[str, Rule] = {
     "SkipLayerNormalization": _skip_layer_norm,
     "SkipSimplifiedLayerNormalization": _skip_layer_norm,
     "EmbedLayerNormalization": _embeddings,
-    "ExpandDims": _expanded,
-    "GridSample": _sampled,
-    "Pad": _padded,
+    "ExpandDims": _expand_dims,
+    "GridSample": _grid_sample,
+    "Pad": _pad,
     "Trilu": _triangle,
 }
