@@ -22,7 +22,7 @@ from tvmake.frontend.options import InputSpec
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
 _ARITHMETIC = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__}
-_FORWARDS_INDICES = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
+_INDEX_FORWARDING = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
 PLACEHOLDER_NAMES = ("None", "unknown")
 """Placeholders that exporters write for unnamed dimensions, like ``?`` and ``*``."""
 
@@ -336,7 +336,7 @@ def value_ranges(model: onnx.ModelProto) -> dict[str, tuple[float, float]]:
     narrow = {value.name: storage_range(value.type.tensor_type.elem_type) for value in model.graph.input}
     ranges = {name: bounds for name, bounds in narrow.items() if bounds}
     for node in model.graph.node:
-        if node.op_type in _FORWARDS_INDICES and node.input[0] in origin:
+        if node.op_type in _INDEX_FORWARDING and node.input[0] in origin:
             origin[node.output[0]] = origin[node.input[0]]
         if node.op_type == "Gather" and node.input[1] in origin and node.input[0] in rows:
             axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)

@@ -1,1 +1,1 @@
-"""StableHLO: check and convert."""
+"""Import StableHLO programs: check, convert."""

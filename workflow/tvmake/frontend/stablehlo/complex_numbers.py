@@ -1,4 +1,4 @@
-"""Complex values as pairs of real ones, and Fourier transforms as matmuls: TVM has no complex types."""
+"""Convert complex values to pairs of real values, and Fourier transforms to matmuls: TVM has no complex types."""
 
 import math
 import re
@@ -24,57 +24,57 @@ Rule: TypeAlias = "Callable[[_Parts, Pair], Pair]"
 
 
 def _partwise(convert: Converter) -> Converter:
-    """An operator that treats both parts alike, each by itself; places and choices are real."""
+    """Apply a real converter to both parts separately; index and condition operands are real."""
 
-    def rule(at: Conversion, op: Any, values: list[Any]) -> Pair:
+    def rule(conversion: Conversion, op: Any, values: list[Any]) -> Pair:
         halves = [[value[half] if isinstance(value, Pair) else value for value in values] for half in (0, 1)]
-        return Pair(convert(at, op, halves[0]), convert(at, op, halves[1]))
+        return Pair(convert(conversion, op, halves[0]), convert(conversion, op, halves[1]))
 
     return rule
 
 
-def _reduce(at: Conversion, op: Any, values: list[Any]) -> Any:
-    combined = reductions.combined_by(op)
+def _reduce(conversion: Conversion, op: Any, values: list[Any]) -> Any:
+    combined = reductions.combining_operator(op)
     if (
         combined == "multiply"
         and len(values) == 2
         and is_known([*values[0], *values[1]], math.prod(extents(values[0][0])))
     ):
         numbers, start = (pair[0] + 1j * pair[1] for pair in values)
-        found = np.prod(numbers, tuple(shapes.integers(op, "dimensions"))) * start
-        return Pair(np.asarray(found.real), np.asarray(found.imag))
+        result = np.prod(numbers, tuple(shapes.integers(op, "dimensions"))) * start
+        return Pair(np.asarray(result.real), np.asarray(result.imag))
     if combined != "add":
         raise Unsupported("that combines complex numbers by anything but a sum")
     convert = reductions.CONVERTERS[op.operation.name]
-    return _partwise(convert)(at, op, values)
+    return _partwise(convert)(conversion, op, values)
 
 
-def _scatter(at: Conversion, op: Any, values: list[Any]) -> Any:
+def _scatter(conversion: Conversion, op: Any, values: list[Any]) -> Any:
     combined = scatter.reduction(op)
-    if combined == "mul" and _is_zero(values[-1][1]):  # both parts by real factors
+    if combined == "mul" and _is_zero(values[-1][1]):  # real factors multiply both parts
         values = [*values[:-1], values[-1][0]]
     elif combined not in ("update", "add"):
         raise Unsupported("that combines complex numbers by anything but a sum")
-    return _partwise(scatter.CONVERTERS["stablehlo.scatter"])(at, op, values)
+    return _partwise(scatter.CONVERTERS["stablehlo.scatter"])(conversion, op, values)
 
 
-def _constant(_at: Conversion, op: Any, _values: list[Any]) -> Pair:
-    found = complex_type(op.results[0].type)
-    text = _CONSTANT.search(op.operation.get_asm(large_elements_limit=None, enable_debug_info=False))
-    if found is None or text is None:
-        raise Unsupported("its values are stored apart from the module")
-    (shape, dtype), stated = found, text[1]
-    if stated.startswith('"0x'):
-        numbers = np.frombuffer(bytes.fromhex(stated.strip('"')[2:]), dtype).reshape(-1, 2)
+def _constant(_conversion: Conversion, op: Any, _values: list[Any]) -> Pair:
+    result_type = complex_type(op.results[0].type)
+    match = _CONSTANT.search(op.operation.get_asm(large_elements_limit=None, enable_debug_info=False))
+    if result_type is None or match is None:
+        raise Unsupported("its values are stored outside the module")
+    (shape, dtype), text = result_type, match[1]
+    if text.startswith('"0x'):
+        numbers = np.frombuffer(bytes.fromhex(text.strip('"')[2:]), dtype).reshape(-1, 2)
     else:
-        pairs = _NUMBER.findall(stated)
-        numbers = np.array([[_number(one, dtype) for one in pair] for pair in pairs], dtype).reshape(-1, 2)
+        pairs = _NUMBER.findall(text)
+        numbers = np.array([[_number(part, dtype) for part in pair] for pair in pairs], dtype).reshape(-1, 2)
     parts = (numbers[:, half] for half in (0, 1))
     return Pair(*(np.broadcast_to(part[0], shape) if len(part) == 1 else part.reshape(shape) for part in parts))
 
 
 def _number(text: str, dtype: str) -> float:
-    """A number as MLIR writes it: in hexadecimal digits, its bits."""
+    """Parse a number of MLIR's text; hexadecimal digits are its bits."""
     if not text.strip().startswith("0x"):
         return float(text)
     digits = text.strip()[2:].zfill(2 * np.dtype(dtype).itemsize)
@@ -82,37 +82,38 @@ def _number(text: str, dtype: str) -> float:
 
 
 class _Parts(ComplexArithmetic):
-    """Writes complex arithmetic for one operator, on values of its result's shape."""
+    """Writes complex arithmetic for one operator on values of its result's shape."""
 
-    def __init__(self, at: Conversion, op: Any):
-        self.at = at
+    def __init__(self, conversion: Conversion, op: Any):
+        self.conversion = conversion
         kinds = [complex_type(value.type) for value in (*op.operands, *op.results)]
         self.shape = tuple(op.results[0].type.shape)
         self.dtype = next(kind[1] for kind in kinds if kind is not None)
 
     def write(self, operator: str, *operands: Any) -> Any:
-        """An operator on real values, by StableHLO's name."""
+        """Write an operator on real values, by StableHLO's name."""
         return self(operator, *operands)
 
     def __call__(self, name: str, *values: Any) -> Any:
-        """An operator on real elements, by StableHLO's name, of values and numbers."""
-        given = [
+        """Write an operator on real values and numbers, by StableHLO's name."""
+        operands = [
             np.broadcast_to(np.array(value, self.dtype), self.shape) if isinstance(value, int | float) else value
             for value in values
         ]
-        if name == "multiply" and any(_is_zero(value) for value in given):
+        if name == "multiply" and any(_is_zero(value) for value in operands):
             return np.broadcast_to(np.zeros((), self.dtype), self.shape)
-        if name in ("add", "subtract") and _is_zero(given[1]):
-            return given[0]
-        if name == "add" and _is_zero(given[0]):
-            return given[1]
-        return elementwise.computed(self.at, name, self.shape, self.dtype, given)
+        if name in ("add", "subtract") and _is_zero(operands[1]):
+            return operands[0]
+        if name == "add" and _is_zero(operands[0]):
+            return operands[1]
+        return elementwise.compute(self.conversion, name, self.shape, self.dtype, operands)
 
-    def over(self, left: Pair, right: Pair) -> Pair:
+    def divide(self, left: Pair, right: Pair) -> Pair:
         if _is_zero(right[1]):
             return Pair(self("divide", left[0], right[0]), self("divide", left[1], right[0]))
-        above, square = self.multiply(left, Pair(right[0], self("negate", right[1]))), self.squared_magnitude(right)
-        return Pair(self("divide", above[0], square), self("divide", above[1], square))
+        numerator = self.multiply(left, Pair(right[0], self("negate", right[1])))
+        square = self.squared_magnitude(right)
+        return Pair(self("divide", numerator[0], square), self("divide", numerator[1], square))
 
     def exponential(self, pair: Pair) -> Pair:
         size = self("exponential", pair[0])
@@ -121,31 +122,31 @@ class _Parts(ComplexArithmetic):
     def hyperbolic(self, value: Value) -> tuple[Any, Any]:
         """Hyperbolic cosine and sine."""
         rising, falling = self("exponential", value), self("exponential", self("negate", value))
-        along, across = (self("multiply", self(name, rising, falling), 0.5) for name in ("add", "subtract"))
-        return along, across
+        cosh, sinh = (self("multiply", self(name, rising, falling), 0.5) for name in ("add", "subtract"))
+        return cosh, sinh
 
     def inverse_root(self, pair: Pair) -> Pair:
         one, zero = (np.broadcast_to(np.array(number, self.dtype), self.shape) for number in (1, 0))
-        return self.over(Pair(one, zero), self.sqrt(pair))
+        return self.divide(Pair(one, zero), self.sqrt(pair))
 
     def sine(self, pair: Pair) -> Pair:
-        along, across = self.hyperbolic(pair[1])
-        parts = self("multiply", self("sine", pair[0]), along), self("multiply", self("cosine", pair[0]), across)
+        cosh, sinh = self.hyperbolic(pair[1])
+        parts = self("multiply", self("sine", pair[0]), cosh), self("multiply", self("cosine", pair[0]), sinh)
         return Pair(*parts)
 
     def cosine(self, pair: Pair) -> Pair:
-        along, across = self.hyperbolic(pair[1])
-        parts = self("multiply", self("cosine", pair[0]), along), self("multiply", self("sine", pair[0]), across)
+        cosh, sinh = self.hyperbolic(pair[1])
+        parts = self("multiply", self("cosine", pair[0]), cosh), self("multiply", self("sine", pair[0]), sinh)
         return Pair(parts[0], self("negate", parts[1]))
 
     def tangent(self, pair: Pair) -> Pair:
-        """The hyperbolic one, by the tangents of both parts, so that no part of the quotient overflows."""
-        along, across = self("tanh", pair[0]), self("tan", pair[1])
-        turned = Pair(np.broadcast_to(np.ones((), self.dtype), self.shape), self("multiply", along, across))
-        return self.over(Pair(along, across), turned)
+        """The hyperbolic tangent, from the tangents of both parts, so that no part of the quotient overflows."""
+        real, imaginary = self("tanh", pair[0]), self("tan", pair[1])
+        denominator = Pair(np.broadcast_to(np.ones((), self.dtype), self.shape), self("multiply", real, imaginary))
+        return self.divide(Pair(real, imaginary), denominator)
 
     def sign(self, pair: Pair) -> Pair:
-        """The number of size 1 in the same direction; 0 for 0."""
+        """The value divided by its magnitude; 0 for 0."""
         size, zero = self.magnitude(pair), np.broadcast_to(np.zeros((), self.dtype), self.shape)
         safe = self("select", self("less", zero, size), size, 1.0)
         return Pair(self("divide", pair[0], safe), self("divide", pair[1], safe))
@@ -159,59 +160,62 @@ def _pair(value: Any) -> Pair:
     return value if isinstance(value, Pair) else Pair(value, np.zeros_like(value))
 
 
-def _of_one(rule: Rule) -> Converter:
-    return lambda at, op, values: rule(_Parts(at, op), values[0])
+def _unary(rule: Rule) -> Converter:
+    return lambda conversion, op, values: rule(_Parts(conversion, op), values[0])
 
 
-def _of_two(rule: Callable[[_Parts, Pair, Pair], Pair]) -> Converter:
-    return lambda at, op, values: rule(_Parts(at, op), values[0], values[1])
+def _binary(rule: Callable[[_Parts, Pair, Pair], Pair]) -> Converter:
+    return lambda conversion, op, values: rule(_Parts(conversion, op), values[0], values[1])
 
 
 def _power(write: _Parts, base: Pair, exponent: Pair) -> Pair:
     return write.exponential(write.multiply(exponent, write.log(base)))
 
 
-def _compare(at: Conversion, op: Any, values: list[Any]) -> Any:
+def _compare(conversion: Conversion, op: Any, values: list[Any]) -> Any:
     compare, both = elementwise.CONVERTERS["stablehlo.compare"], elementwise.direction(op)
     shape = tuple(op.results[0].type.shape)
-    parts = [at.settled(compare(at, op, [value[half] for value in values]), shape, "bool") for half in (0, 1)]
-    return elementwise.computed(at, "and" if both == "EQ" else "or", shape, "bool", parts)
+    parts = [
+        conversion.with_type(compare(conversion, op, [value[half] for value in values]), shape, "bool")
+        for half in (0, 1)
+    ]
+    return elementwise.compute(conversion, "and" if both == "EQ" else "or", shape, "bool", parts)
 
 
-def _convert(at: Conversion, op: Any, values: list[Any]) -> Any:
-    found = complex_type(op.results[0].type)
-    if found is None:
+def _convert(conversion: Conversion, op: Any, values: list[Any]) -> Any:
+    result_type = complex_type(op.results[0].type)
+    if result_type is None:
         raise Unsupported(f"to {op.results[0].type}")
     parts = values[0] if isinstance(values[0], Pair) else [values[0]]
-    shape, dtype = found
-    real, imaginary = (*(elementwise.cast(at, part, dtype) for part in parts), np.zeros((), dtype))[:2]
+    shape, dtype = result_type
+    real, imaginary = (*(elementwise.cast(conversion, part, dtype) for part in parts), np.zeros((), dtype))[:2]
     return Pair(real, np.broadcast_to(imaginary, shape) if _is_zero(imaginary) else imaginary)
 
 
-def _dot_general(at: Conversion, op: Any, values: list[Any]) -> Pair:
-    return _bilinear(at, op, values, dot_and_convolution.CONVERTERS["stablehlo.dot_general"])
+def _dot_general(conversion: Conversion, op: Any, values: list[Any]) -> Pair:
+    return _bilinear(conversion, op, values, dot_and_convolution.CONVERTERS["stablehlo.dot_general"])
 
 
-def _convolution(at: Conversion, op: Any, values: list[Any]) -> Pair:
-    return _bilinear(at, op, values, dot_and_convolution.CONVERTERS["stablehlo.convolution"])
+def _convolution(conversion: Conversion, op: Any, values: list[Any]) -> Pair:
+    return _bilinear(conversion, op, values, dot_and_convolution.CONVERTERS["stablehlo.convolution"])
 
 
-def _bilinear(at: Conversion, op: Any, values: list[Any], product: Converter) -> Pair:
-    write = _Parts(at, op)
+def _bilinear(conversion: Conversion, op: Any, values: list[Any], product: Converter) -> Pair:
+    write = _Parts(conversion, op)
 
-    def of_real(left: Any, right: Any) -> Any:
+    def multiply_real(left: Any, right: Any) -> Any:
         if _is_zero(left) or _is_zero(right):
             return np.broadcast_to(np.zeros((), write.dtype), write.shape)
-        return at.settled(product(at, op, [left, right]), write.shape, write.dtype)
+        return conversion.with_type(product(conversion, op, [left, right]), write.shape, write.dtype)
 
-    return write.bilinear(of_real, *map(_pair, values))
+    return write.bilinear(multiply_real, *map(_pair, values))
 
 
 KINDS: dict[str, Kind] = {"FFT": "forward", "IFFT": "inverse", "RFFT": "to_half", "IRFFT": "from_half"}
-"""By StableHLO's name."""
+"""Directions by StableHLO's name."""
 
 
-def _transform(at: Conversion, op: Any, values: list[Any]) -> Any:
+def _transform(conversion: Conversion, op: Any, values: list[Any]) -> Any:
     name = str(stablehlo.FftTypeAttr(op.fft_type).value)
     lengths, rank = shapes.integers(op, "fft_length"), len(op.results[0].type.shape)
     if max(lengths) > MAX_LENGTH:
@@ -219,53 +223,61 @@ def _transform(at: Conversion, op: Any, values: list[Any]) -> Any:
     axes = list(range(rank - len(lengths), rank))
     value = values[0]
     if is_known(list(value if isinstance(value, Pair) else values), math.prod(op.results[0].type.shape)):
-        return _known(name, value, axes, lengths)
+        return _transform_known(name, value, axes, lengths)
     is_inverse = name in ("IFFT", "IRFFT")
     for step in fourier_steps(KINDS[name], axes, lengths, lambda _, length: 1 / length if is_inverse else 1.0):
-        value = _transform_to_real(at, value, step) if step.gives_real else _transform_along(at, value, step)
+        value = (
+            _transform_to_real(conversion, value, step)
+            if step.gives_real
+            else _transform_along(conversion, value, step)
+        )
     return value
 
 
-def _known(kind: str, value: Any, axes: Sequence[int], lengths: Sequence[int]) -> Any:
+def _transform_known(kind: str, value: Any, axes: Sequence[int], lengths: Sequence[int]) -> Any:
     numbers = value[0] + 1j * value[1] if isinstance(value, Pair) else value
     function: Any = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[kind]
-    found = function(numbers.astype("complex128" if kind != "RFFT" else "float64"), lengths, axes)
-    return found if kind == "IRFFT" else Pair(found.real.copy(), found.imag.copy())
+    result = function(numbers.astype("complex128" if kind != "RFFT" else "float64"), lengths, axes)
+    return result if kind == "IRFFT" else Pair(result.real.copy(), result.imag.copy())
 
 
-def _transform_along(at: Conversion, value: Any, step: FourierStep) -> Pair:
+def _transform_along(conversion: Conversion, value: Any, step: FourierStep) -> Pair:
     axis, cosine, sine, _ = step
     if not isinstance(value, Pair):
-        return Pair(_matmul_along(at, value, axis, cosine), _matmul_along(at, value, axis, sine))
+        return Pair(_matmul_along(conversion, value, axis, cosine), _matmul_along(conversion, value, axis, sine))
     real, imaginary = value
     return Pair(
-        _sum(at, _matmul_along(at, real, axis, cosine), _matmul_along(at, imaginary, axis, -sine)),
-        _sum(at, _matmul_along(at, real, axis, sine), _matmul_along(at, imaginary, axis, cosine)),
+        _sum(
+            conversion, _matmul_along(conversion, real, axis, cosine), _matmul_along(conversion, imaginary, axis, -sine)
+        ),
+        _sum(
+            conversion, _matmul_along(conversion, real, axis, sine), _matmul_along(conversion, imaginary, axis, cosine)
+        ),
     )
 
 
-def _transform_to_real(at: Conversion, pair: Pair, step: FourierStep) -> Value:
-    real = _matmul_along(at, pair[0], step.axis, step.cosine)
-    return _sum(at, real, _matmul_along(at, pair[1], step.axis, -step.sine))
+def _transform_to_real(conversion: Conversion, pair: Pair, step: FourierStep) -> Value:
+    real = _matmul_along(conversion, pair[0], step.axis, step.cosine)
+    return _sum(conversion, real, _matmul_along(conversion, pair[1], step.axis, -step.sine))
 
 
-def _matmul_along(at: Conversion, data: Value, axis: int, matrix: np.ndarray) -> "Value | None":
-    """None where the data are zero."""
+def _matmul_along(conversion: Conversion, data: Value, axis: int, matrix: np.ndarray) -> "Value | None":
+    """A matmul along an axis; None if the data are zero."""
     if _is_zero(data):
         return None
     rank = len(extents(data))
     order = [a for a in range(rank) if a != axis] + [axis]
-    moved = at.whole(at.permuted(data, order))
-    found = at.emit(relax.op.matmul(moved, at.whole(matrix.astype(str(moved.ty.dtype)))))
-    return at.permuted(found, [order.index(a) for a in range(rank)])
+    transposed = conversion.whole(conversion.transpose(data, order))
+    result = conversion.emit(relax.op.matmul(transposed, conversion.whole(matrix.astype(str(transposed.ty.dtype)))))
+    return conversion.transpose(result, [order.index(a) for a in range(rank)])
 
 
-def _sum(at: Conversion, one: "Value | None", other: "Value | None") -> Value:
-    if one is None or other is None:
-        found = other if one is None else one
-        assert found is not None
-        return found
-    return elementwise.computed(at, "add", extents(one), "", [one, other])
+def _sum(conversion: Conversion, left: "Value | None", right: "Value | None") -> Value:
+    if left is None or right is None:
+        value = right if left is None else left
+        assert value is not None
+        return value
+    return elementwise.compute(conversion, "add", extents(left), "", [left, right])
 
 
 _PARTWISE: dict[str, Converter] = {
@@ -279,31 +291,31 @@ _PARTWISE: dict[str, Converter] = {
 CONVERTERS: Mapping[str, Converter] = merge_tables(
     {name: _partwise(convert) for name, convert in _PARTWISE.items()},
     {
-        "stablehlo.abs": lambda at, op, values: _Parts(at, op).magnitude(values[0]),
+        "stablehlo.abs": lambda conversion, op, values: _Parts(conversion, op).magnitude(values[0]),
         "stablehlo.compare": _compare,
-        "stablehlo.complex": lambda _at, _op, values: Pair(*values),
+        "stablehlo.complex": lambda _conversion, _op, values: Pair(*values),
         "stablehlo.constant": _constant,
         "stablehlo.convert": _convert,
         "stablehlo.convolution": _convolution,
-        "stablehlo.cosine": _of_one(_Parts.cosine),
-        "stablehlo.divide": _of_two(_Parts.over),
+        "stablehlo.cosine": _unary(_Parts.cosine),
+        "stablehlo.divide": _binary(_Parts.divide),
         "stablehlo.dot_general": _dot_general,
-        "stablehlo.exponential": _of_one(_Parts.exponential),
+        "stablehlo.exponential": _unary(_Parts.exponential),
         "stablehlo.fft": _transform,
-        "stablehlo.imag": lambda _at, _op, values: values[0][1],
-        "stablehlo.log": _of_one(_Parts.log),
-        "stablehlo.multiply": _of_two(_Parts.multiply),
-        "stablehlo.optimization_barrier": lambda _at, _op, values: values,
-        "stablehlo.power": _of_two(_power),
-        "stablehlo.real": lambda _at, _op, values: values[0][0],
+        "stablehlo.imag": lambda _conversion, _op, values: values[0][1],
+        "stablehlo.log": _unary(_Parts.log),
+        "stablehlo.multiply": _binary(_Parts.multiply),
+        "stablehlo.optimization_barrier": lambda _conversion, _op, values: values,
+        "stablehlo.power": _binary(_power),
+        "stablehlo.real": lambda _conversion, _op, values: values[0][0],
         "stablehlo.reduce": _reduce,
         "stablehlo.reduce_window": _reduce,
-        "stablehlo.rsqrt": _of_one(_Parts.inverse_root),
+        "stablehlo.rsqrt": _unary(_Parts.inverse_root),
         "stablehlo.scatter": _scatter,
-        "stablehlo.sign": _of_one(_Parts.sign),
-        "stablehlo.sine": _of_one(_Parts.sine),
-        "stablehlo.sqrt": _of_one(_Parts.sqrt),
-        "stablehlo.tanh": _of_one(_Parts.tangent),
+        "stablehlo.sign": _unary(_Parts.sign),
+        "stablehlo.sine": _unary(_Parts.sine),
+        "stablehlo.sqrt": _unary(_Parts.sqrt),
+        "stablehlo.tanh": _unary(_Parts.tangent),
     },
 )
-"""By the operator's full name, where it takes or gives complex numbers."""
+"""Converters by full name for operators with complex operands or results."""

@@ -1,7 +1,7 @@
-"""From the operators of a program to Relax: known values, emitted values, and calls between functions.
+"""Convert a program's operators to Relax: known values, emitted values, and calls between functions.
 
-A value is a numpy array where the program fixes it (a constant, or what follows from constants alone and is small), else a
-Relax variable. That unrolls loops: their counters are known. Complex values are pairs of such.
+A value is a numpy array if it is known (a constant, or a small result of constants), else a Relax variable. Loops are unrolled, because
+their counters are known. Complex values are pairs of these.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ Value: TypeAlias = "np.ndarray | relax.Var"
 Converter: TypeAlias = "Callable[[Conversion, Any, list[Any]], Any]"
 
 KNOWN_ELEMENTS = 4096
-"""What follows from constants is computed here up to this size; larger weights stay constants and their use operators."""
+"""Largest result of constants that is computed during the import."""
 
 MOST_STEPS = 4096
-"""A loop of more steps is refused: it is written out, so that a longer one would be no network anyone wants to compile."""
+"""Loops with more steps are refused: they are unrolled, and would take too long to compile."""
 
-SAME_VALUES = frozenset(
+INDEX_FORWARDING = frozenset(
     f"stablehlo.{name}"
     for name in (
         "broadcast_in_dim",
@@ -38,38 +38,42 @@ SAME_VALUES = frozenset(
         "concatenate",
     )
 )
-"""On an index's way from an input to a lookup; ``add`` wraps negative ones around."""
+"""Operators between an input of indices and a lookup; ``add`` wraps negative indices."""
 
 
 class Unsupported(Exception):
-    """A form of an operator that has no counterpart; the text says which."""
+    """A form of an operator that has no counterpart in Relax; the text describes it."""
 
 
 class Conversion:
-    """One program on its way to Relax."""
+    """The conversion of one program to Relax."""
 
     def __init__(
-        self, where: str, program: Program, converters: Mapping[str, Converter], of_complex: Mapping[str, Converter]
+        self,
+        where: str,
+        program: Program,
+        converters: Mapping[str, Converter],
+        complex_converters: Mapping[str, Converter],
     ):
         self.where = where
         self.program = program
         self.converters = converters
-        self.of_complex = of_complex
-        """Those of operators that take or give complex numbers."""
+        self.complex_converters = complex_converters
+        """Converters of operators with complex operands or results."""
         self.builder = relax.BlockBuilder()
         self.narrow: dict[Any, Any] = {}
-        """What a broadcast variable was made from, of the same rank: operators with implicit broadcast take that."""
+        """For a broadcast variable, its source of the same rank: operators that broadcast implicitly use the source."""
         self.origins: dict[Any, str] = {}
-        """The input whose values an integer variable has, up to wrapping."""
+        """For an integer variable, the input whose values it has, up to wrapping."""
         self.rows: dict[str, int] = {}
-        """The least extent that an input's values index."""
+        """For an input, the smallest dimension that its values index."""
 
     def function(self, name: str, values: Sequence[Value]) -> list[Value]:
-        """The results of a function of the program, written out in place."""
+        """Inline a function of the program; returns its results."""
         return self.block(self.program.functions[name].regions[0].blocks[0], values, {})
 
     def block(self, block: Any, values: Sequence[Value], outer: Mapping[Any, Value]) -> list[Value]:
-        """What a block returns; ``outer`` holds the values around it, which regions may use."""
+        """Convert a block; returns its results. ``outer`` has the values of the enclosing blocks, which regions may use."""
         scope = dict(outer)
         scope.update(zip(block.arguments, values, strict=True))
         for op in block.operations:
@@ -97,19 +101,21 @@ class Conversion:
             complex_type(result.type) for result in op.results
         )
         try:
-            convert = (self.of_complex if is_complex else self.converters).get(key)
+            convert = (self.complex_converters if is_complex else self.converters).get(key)
             if convert is None:
                 raise Unsupported("of complex numbers" if is_complex else "of real numbers")
-            found = convert(self, op, operands)
+            converted = convert(self, op, operands)
             results = [
-                self._settled(value, result.type)
-                for value, result in zip(found if isinstance(found, list) else [found], op.results, strict=True)
+                self._with_result_type(value, result.type)
+                for value, result in zip(
+                    converted if isinstance(converted, list) else [converted], op.results, strict=True
+                )
             ]
         except Unsupported as error:
             problem = f"the operator {key} in a form that is not converted: {error}"
             raise InputError(self.where, problem, "write it in another way, or export it from PyTorch") from error
         origin = next((self.origins[v] for v in operands if isinstance(v, relax.Var) and v in self.origins), None)
-        if origin and name in SAME_VALUES:
+        if origin and name in INDEX_FORWARDING:
             self.origins.update({value: origin for value in results if isinstance(value, relax.Var)})
         return results
 
@@ -118,43 +124,49 @@ class Conversion:
         for _ in range(MOST_STEPS):
             [proceed] = self.block(condition, values, scope)
             if not isinstance(proceed, np.ndarray):
-                problem = "holds a loop (stablehlo.while) whose number of steps depends on data"
+                problem = "has a loop (stablehlo.while) whose number of steps depends on data"
                 raise InputError(self.where, problem, "give it a fixed number of steps, as jax.lax.scan has")
             if not proceed:
                 return values
             values = self.block(body, values, scope)
-        problem = f"holds a loop (stablehlo.while) of more than {MOST_STEPS} steps, each of which would be written out"
+        problem = f"has a loop (stablehlo.while) of more than {MOST_STEPS} steps, which would be unrolled"
         raise InputError(self.where, problem, "export a shorter one")
 
     def _choice(self, op: Any, choice: Value, scope: Mapping[Any, Value]) -> list[Value]:
-        """What the branch gives that a value chooses: the first one for true, the last one for numbers beyond."""
+        """The results of the branch that a value selects: the first for true, the last for indices out of range."""
         branches = [region.blocks[0] for region in op.regions]
         if isinstance(choice, np.ndarray):
             number = int(not choice) if choice.dtype == bool else int(choice)
             return self.block(branches[number if 0 <= number < len(branches) else -1], [], scope)
-        *results, found = [self.block(branch, [], scope) for branch in branches]
-        for number, others in reversed(list(enumerate(results))):
+        *alternatives, result = [self.block(branch, [], scope) for branch in branches]
+        for number, alternative in reversed(list(enumerate(alternatives))):
             is_bool = str(choice.ty.dtype) == "bool"
-            chosen = choice if is_bool else self.emit(relax.op.equal(choice, relax.const(number, str(choice.ty.dtype))))
-            found = [self._chosen(chosen, one, other) for one, other in zip(others, found, strict=True)]
-        return found
+            condition = (
+                choice if is_bool else self.emit(relax.op.equal(choice, relax.const(number, str(choice.ty.dtype))))
+            )
+            result = [self._select(condition, *pair) for pair in zip(alternative, result, strict=True)]
+        return result
 
-    def _chosen(self, chosen: Any, one: Any, other: Any) -> Any:
-        if isinstance(one, Pair):
-            return Pair(*(self._chosen(chosen, *parts) for parts in zip(one, other, strict=True)))
-        return self.emit(relax.op.where(chosen, self.whole(one), self.whole(other)))
+    def _select(self, condition: Any, left: Any, right: Any) -> Any:
+        if isinstance(left, Pair):
+            return Pair(*(self._select(condition, *parts) for parts in zip(left, right, strict=True)))
+        return self.emit(relax.op.where(condition, self.whole(left), self.whole(right)))
 
-    def _settled(self, value: Any, kind: Any) -> Any:
-        """A converter's result with exactly the shape and type that the program states."""
-        if (stated := complex_type(kind)) is not None:
-            return Pair(*(self.settled(part, *stated) for part in value))
-        stated = tensor_type(kind)
-        if stated is None:
+    def _with_result_type(self, value: Any, kind: Any) -> Any:
+        """A converter's result with the shape and dtype that the program declares."""
+        if (declared := complex_type(kind)) is not None:
+            return Pair(*(self.with_type(part, *declared) for part in value))
+        declared = tensor_type(kind)
+        if declared is None:
             raise Unsupported(f"its result is {kind}")
-        return self.settled(value, *stated)
+        return self.with_type(value, *declared)
 
-    def settled(self, value: Any, shape: tuple[int, ...], dtype: str) -> Value:
-        """A value with a shape and a type; raises Unsupported where it has another type."""
+    def with_type(self, value: Any, shape: tuple[int, ...], dtype: str) -> Value:
+        """Broadcast a value to a shape.
+
+        Raises:
+            Unsupported: it has another dtype.
+        """
         if isinstance(value, np.ndarray):
             assert value.shape == shape, f"{value.shape} instead of {shape}"
             return value.astype(dtype, copy=False)
@@ -168,7 +180,7 @@ class Conversion:
         return var
 
     def emit(self, expression: Any) -> Any:
-        """A variable for an expression, so that its shape and type are known."""
+        """Bind an expression to a variable, so that its shape and dtype are known."""
         return self.builder.emit(expression)
 
     def whole(self, value: Value) -> Any:
@@ -176,7 +188,7 @@ class Conversion:
         return _constant(value) if isinstance(value, np.ndarray) else value
 
     def thin(self, value: Value) -> Any:
-        """A value as an expression that may have extents of 1 where it repeats."""
+        """A value as an expression that may have size 1 along axes where it repeats."""
         if isinstance(value, np.ndarray):
             once = tuple(
                 slice(0, 1) if step == 0 or size == 1 else slice(None)
@@ -185,8 +197,8 @@ class Conversion:
             return _constant(value[once])
         return self.narrow.get(value, value)
 
-    def permuted(self, value: Value, axes: Sequence[int]) -> Value:
-        """A value with its axes in another order."""
+    def transpose(self, value: Value, axes: Sequence[int]) -> Value:
+        """Transpose a value."""
         if list(axes) == list(range(len(axes))):
             return value
         return (
@@ -195,8 +207,8 @@ class Conversion:
             else self.emit(relax.op.permute_dims(value, list(axes)))
         )
 
-    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
-        """A value in another shape."""
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Reshape a value."""
         if tuple(shape) == extents(value):
             return value
         return (
@@ -205,7 +217,7 @@ class Conversion:
 
 
 def _constant(value: np.ndarray) -> Any:
-    # Without its type named, float64 would become float32.
+    # Without a dtype, float64 would become float32.
     return relax.const(np.array(value), str(value.dtype))
 
 
@@ -214,18 +226,18 @@ def extents(value: Value) -> tuple[int, ...]:
     return value.shape if isinstance(value, np.ndarray) else tuple(int(extent) for extent in value.ty.shape.values)
 
 
-def numbered(shape: Sequence[int], axis: int) -> np.ndarray:
-    """0, 1 … along an axis of a shape, int64, to be spread over the others."""
+def axis_indices(shape: Sequence[int], axis: int) -> np.ndarray:
+    """The indices 0, 1 … along an axis, int64, with size 1 along other axes."""
     return np.arange(shape[axis], dtype="int64").reshape([-1 if a == axis else 1 for a in range(len(shape))])
 
 
 def is_known(values: Sequence[Value], elements: int) -> bool:
-    """Whether a result of so many elements is computed here."""
+    """Whether a result of this number of elements is computed during the import."""
     return elements <= KNOWN_ELEMENTS and all(isinstance(value, np.ndarray) for value in values)
 
 
 def integers(op: Any, name: str, default: Sequence[int] = ()) -> list[int]:
-    """An attribute of integers, in any of the forms that the dialect has; pairs are given one after the other."""
+    """An attribute of integers, in any form of the dialect; pairs are flattened."""
     if name not in op.attributes:
         return list(default)
     return [int(item) for item in np.asarray(list(op.attributes[name])).flatten()]

@@ -1,4 +1,4 @@
-"""Element-wise operators."""
+"""Convert element-wise operators."""
 
 import math
 from collections.abc import Callable
@@ -15,48 +15,56 @@ from tvmake.frontend.stablehlo.source import tensor_type
 from tvm import relax  # isort: skip
 
 
-def _constant(_at: Conversion, op: Any, _values: list[Value]) -> Value:
+def _constant(_conversion: Conversion, op: Any, _values: list[Value]) -> Value:
     attribute = op.attributes["value"]
-    found = tensor_type(op.results[0].type)
-    if found is None:
+    result_type = tensor_type(op.results[0].type)
+    if result_type is None:
         raise Unsupported(f"{op.results[0].type}")
-    shape, dtype = found
+    shape, dtype = result_type
     try:
         if attribute.is_splat:
             return np.broadcast_to(np.array(attribute.get_splat_value().value, dtype), shape)
         return np.array(attribute).astype(dtype).reshape(shape)
     except (AttributeError, ValueError, TypeError) as error:
-        raise Unsupported("its values are stored apart from the module") from error
+        raise Unsupported("its values are stored outside the module") from error
 
 
 def _elementwise(compute: Callable[..., Any], known: Callable[..., Any] | None = None) -> Converter:
-    def convert(at: Conversion, op: Any, values: list[Value]) -> Any:
+    def convert(conversion: Conversion, op: Any, values: list[Value]) -> Any:
         shape = tuple(op.results[0].type.shape)
         if known is not None and is_known(values, math.prod(shape)):
             with np.errstate(all="ignore"):
                 return np.broadcast_to(known(*values), shape)
-        return compute(*(at.thin(value) for value in values))
+        return compute(*(conversion.thin(value) for value in values))
 
     return convert
 
 
-def computed(at: Conversion, name: str, shape: tuple[int, ...], dtype: str, values: list[Any]) -> Any:
-    """A function of elements, by StableHLO's name, or ``max`` or ``less``; its result is of a shape and, unless that is empty, a type."""
+def compute(conversion: Conversion, name: str, shape: tuple[int, ...], dtype: str, values: list[Any]) -> Any:
+    """Apply an element-wise function.
+
+    Args:
+        conversion: emits the bindings.
+        name: StableHLO's name, ``max`` or ``less``.
+        shape: of the result.
+        dtype: of the result; empty for any.
+        values: the operands.
+    """
     function, known = _FURTHER.get(name) or _FUNCTIONS[name]
     if known is not None and is_known(values, math.prod(shape)):
         with np.errstate(all="ignore"):
             return np.broadcast_to(known(*values), shape)
-    found = at.emit(function(*(at.thin(value) for value in values)))
-    return at.settled(found, shape, dtype if name != "less" and dtype else str(found.ty.dtype))
+    result = conversion.emit(function(*(conversion.thin(value) for value in values)))
+    return conversion.with_type(result, shape, dtype if name != "less" and dtype else str(result.ty.dtype))
 
 
-def cast(at: Conversion, value: Value, dtype: str) -> Any:
-    """A value, which may repeat, in another type of numbers."""
+def cast(conversion: Conversion, value: Value, dtype: str) -> Any:
+    """Cast a value; axes along which it repeats may have size 1 in the result."""
     if isinstance(value, np.ndarray):
-        # Only what does not repeat is converted.
+        # Convert repeated elements once.
         once = value[tuple(slice(0, 1) if step == 0 else slice(None) for step in value.strides)]
         return np.broadcast_to(once.astype(dtype), value.shape)
-    thin = at.thin(value)
+    thin = conversion.thin(value)
     return thin if str(thin.ty.dtype) == dtype else relax.op.astype(thin, dtype)
 
 
@@ -64,14 +72,14 @@ def _is(expression: Any, *kinds: str) -> bool:
     return str(expression.ty.dtype).startswith(kinds)
 
 
-def _remainder(at: Conversion, op: Any, values: list[Value]) -> Any:
-    """With the sign of the dividend, as C's ``%`` and ``fmod``; Relax has the one of the divisor."""
+def _remainder(conversion: Conversion, op: Any, values: list[Value]) -> Any:
+    """A remainder with the dividend's sign, like C's ``%`` and ``fmod``; Relax's has the divisor's sign."""
     shape = tuple(op.results[0].type.shape)
     if is_known(values, math.prod(shape)):
         with np.errstate(all="ignore"):
             return np.broadcast_to(np.fmod(*values), shape)
-    a, b = (at.thin(value) for value in values)
-    size = at.emit(relax.op.floor_mod(relax.op.abs(a), relax.op.abs(b))) if not _is(a, "uint") else None
+    a, b = (conversion.thin(value) for value in values)
+    size = conversion.emit(relax.op.floor_mod(relax.op.abs(a), relax.op.abs(b))) if not _is(a, "uint") else None
     if size is None:
         return relax.op.floor_mod(a, b)
     return relax.op.where(relax.op.less(a, relax.const(0, str(a.ty.dtype))), relax.op.negative(size), size)
@@ -92,7 +100,7 @@ def _logical(of_bools: Callable[..., Any], of_integers: Callable[..., Any]) -> C
 
 
 def _differ(a: Any, b: Any) -> Any:
-    # LLVM's comparison of floating-point numbers is what TVM makes of one of bools.
+    # TVM compiles a comparison of booleans to LLVM's comparison of floating-point values.
     return relax.op.logical_xor(a, b) if _is(a, "bool") else relax.op.not_equal(a, b)
 
 
@@ -111,87 +119,92 @@ _COMPARISONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def direction(op: Any) -> str:
-    """``LT`` and the like, of a comparison."""
+    """The direction of a comparison, such as ``LT``."""
     return str(stablehlo.ComparisonDirectionAttr(op.comparison_direction).value)
 
 
-def _bits(at: Conversion, value: Value, dtype: str) -> Value:
-    """The same bits as another type of the same width."""
+def _bits(conversion: Conversion, value: Value, dtype: str) -> Value:
+    """Reinterpret the bits as another dtype of the same width."""
     if isinstance(value, np.ndarray):
         return value.astype(value.dtype, order="C").view(dtype)
-    return bitcast(at.builder, value, dtype)
+    return bitcast(conversion.builder, value, dtype)
 
 
-def _bitcast(at: Conversion, op: Any, values: list[Value]) -> Any:
-    found, given = (tensor_type(value.type) for value in (op.results[0], op.operands[0]))
+def _bitcast(conversion: Conversion, op: Any, values: list[Value]) -> Any:
+    result_type, operand_type = (tensor_type(value.type) for value in (op.results[0], op.operands[0]))
     if (
-        found is None
-        or given is None
-        or np.dtype(found[1]).itemsize != np.dtype(given[1]).itemsize
-        or "bool" in (found[1], given[1])
+        result_type is None
+        or operand_type is None
+        or np.dtype(result_type[1]).itemsize != np.dtype(operand_type[1]).itemsize
+        or "bool" in (result_type[1], operand_type[1])
     ):
         raise Unsupported(f"from {op.operands[0].type} to {op.results[0].type}")
-    return values[0] if found[1] == given[1] else _bits(at, values[0], found[1])
+    return values[0] if result_type[1] == operand_type[1] else _bits(conversion, values[0], result_type[1])
 
 
-def _ordered(at: Conversion, value: Value) -> Value:
-    """Integers in the total order of floating-point numbers: -0 before 0, and what is no number at the ends (IEEE 754-2008, 5.10)."""
+def _order_keys(conversion: Conversion, value: Value) -> Value:
+    """Integers in the total order of floating-point values: -0 before 0, NaN at both ends (IEEE 754-2008, 5.10)."""
     dtype = str(value.dtype if isinstance(value, np.ndarray) else value.ty.dtype)
     if not dtype.startswith("float"):
         return value
     width = int(dtype.removeprefix("float"))
-    integer, rest = _bits(at, value, f"int{width}"), 2 ** (width - 1) - 1
+    integer, rest = _bits(conversion, value, f"int{width}"), 2 ** (width - 1) - 1
     if isinstance(integer, np.ndarray):
         return np.asarray(integer ^ ((integer >> (width - 1)) & rest))
-    sign = at.emit(relax.op.right_shift(integer, relax.const(width - 1, f"int{width}")))
-    flipped = at.emit(relax.op.bitwise_and(sign, relax.const(rest, f"int{width}")))
-    return at.emit(relax.op.bitwise_xor(integer, flipped))
+    sign = conversion.emit(relax.op.right_shift(integer, relax.const(width - 1, f"int{width}")))
+    flipped = conversion.emit(relax.op.bitwise_and(sign, relax.const(rest, f"int{width}")))
+    return conversion.emit(relax.op.bitwise_xor(integer, flipped))
 
 
-def _shift_right_logical(at: Conversion, op: Any, values: list[Value]) -> Any:
+def _shift_right_logical(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     shape, dtype = tensor_type(op.results[0].type) or ((), "")
     plain = dtype if dtype.startswith("u") else f"u{dtype}"
     width = np.dtype(dtype).itemsize * 8
     if is_known(values, math.prod(shape)):
-        value, places = (np.asarray(one).astype(plain) for one in values)
-        return np.where(places < width, value >> np.minimum(places, width - 1), 0).astype(dtype)
-    value, places = (at.emit(relax.op.astype(at.whole(one), plain)) for one in values)
-    return relax.op.astype(at.emit(relax.op.right_shift(value, places)), dtype)
+        value, shift = (np.asarray(operand).astype(plain) for operand in values)
+        return np.where(shift < width, value >> np.minimum(shift, width - 1), 0).astype(dtype)
+    value, shift = (conversion.emit(relax.op.astype(conversion.whole(operand), plain)) for operand in values)
+    return relax.op.astype(conversion.emit(relax.op.right_shift(value, shift)), dtype)
 
 
-def _compare(at: Conversion, op: Any, values: list[Value]) -> Any:
+def _compare(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     if "compare_type" in op.attributes and stablehlo.ComparisonTypeAttr(op.compare_type).value == "TOTALORDER":
-        values = [_ordered(at, value) for value in values]
-    return _elementwise(*_COMPARISONS[direction(op)])(at, op, values)
+        values = [_order_keys(conversion, value) for value in values]
+    return _elementwise(*_COMPARISONS[direction(op)])(conversion, op, values)
 
 
-def _convert(at: Conversion, op: Any, values: list[Value]) -> Any:
-    found = tensor_type(op.results[0].type)
-    if found is None:
+def _convert(conversion: Conversion, op: Any, values: list[Value]) -> Any:
+    result_type = tensor_type(op.results[0].type)
+    if result_type is None:
         raise Unsupported(f"to {op.results[0].type}")
-    if found[1] == "bool" and not isinstance(values[0], np.ndarray) and not _is(value := at.thin(values[0]), "bool"):
+    dtype = result_type[1]
+    if (
+        dtype == "bool"
+        and not isinstance(values[0], np.ndarray)
+        and not _is(value := conversion.thin(values[0]), "bool")
+    ):
         return relax.op.not_equal(value, relax.const(0, str(value.ty.dtype)))
-    return cast(at, values[0], found[1])
+    return cast(conversion, values[0], dtype)
 
 
-def _maximum(at: Conversion, op: Any, values: list[Value]) -> Any:
-    for value, other in (values, reversed(values)):
+def _maximum(conversion: Conversion, op: Any, values: list[Value]) -> Any:
+    for value, bound in (values, reversed(values)):
         if (
-            isinstance(other, np.ndarray)
+            isinstance(bound, np.ndarray)
             and not isinstance(value, np.ndarray)
-            and not other.any()
+            and not bound.any()
             and _is(value, "float")
         ):
             return relax.op.nn.relu(value)
-    return _elementwise(relax.op.maximum, np.maximum)(at, op, values)
+    return _elementwise(relax.op.maximum, np.maximum)(conversion, op, values)
 
 
-def _reduce_precision(at: Conversion, op: Any, values: list[Value]) -> Any:
+def _reduce_precision(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     widths = (op.exponent_bits.value, op.mantissa_bits.value)
     kinds = {(5, 10): "float16", (8, 7): "bfloat16", (8, 23): "float32"}
     if widths not in kinds:
         raise Unsupported(f"{widths[0]} exponent and {widths[1]} mantissa bits")
-    value = at.whole(values[0])
+    value = conversion.whole(values[0])
     return relax.op.astype(relax.op.astype(value, kinds[widths]), str(value.ty.dtype))
 
 
@@ -200,7 +213,7 @@ def _population(x: Any) -> Any:
 
 
 def _bits_set(x: Any, dtype: str) -> Any:
-    """How many bits are set, by sums of pairs, of fours, of bytes (H. Warren, "Hacker's Delight", 2nd edition, 2012, section 5-1)."""
+    """The number of set bits, by sums of pairs, nibbles and bytes (H. Warren, "Hacker's Delight", 2nd edition, 2012, section 5-1)."""
     width = np.dtype(dtype).itemsize * 8
 
     def repeated(byte: int) -> Any:
@@ -218,7 +231,7 @@ def _bits_set(x: Any, dtype: str) -> Any:
 
 
 def _leading_zeros(x: Any) -> Any:
-    """How many bits are above the highest one that is set: all below that are set, and the others counted."""
+    """The number of leading zeros: set all bits below the highest set one, and count the others."""
     dtype = str(x.ty.dtype)
     for count in (1, 2, 4, 8, 16, 32):
         if count < np.dtype(dtype).itemsize * 8:
@@ -269,7 +282,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "tanh": (relax.op.tanh, np.tanh),
     "xor": (_logical(relax.op.logical_xor, relax.op.bitwise_xor), np.bitwise_xor),
 }
-"""By name: of Relax expressions, and of arrays that are known."""
+"""Functions of Relax expressions and of known arrays, by StableHLO's name."""
 
 _FURTHER: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "less": (relax.op.less, np.less),
@@ -286,6 +299,6 @@ CONVERTERS: dict[str, Converter] = {
     "stablehlo.remainder": _remainder,
     "stablehlo.reduce_precision": _reduce_precision,
     "stablehlo.shift_right_logical": _shift_right_logical,
-    "stablehlo.optimization_barrier": lambda _at, _op, values: values,
+    "stablehlo.optimization_barrier": lambda _conversion, _op, values: values,
     "chlo.erf": _elementwise(relax.op.erf),
 }

@@ -1,6 +1,6 @@
-"""StableHLO: a checked program becomes Relax, operator by operator.
+"""Import StableHLO: convert a checked program to Relax, operator by operator.
 
-It takes the place of TVM's importer. Repair: `stablehlo-attributes`.
+Replaces TVM's importer. Repair: `stablehlo-attributes`.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
     shapes.CONVERTERS,
     sort.CONVERTERS,
 )
-"""The table from an operator, by its full name or that of a composite, to its converter on real values."""
+"""Converters on real values, by the full name of an operator or a composite."""
 
 _STRUCTURE = {"func.call", "func.return", "stablehlo.return", "stablehlo.composite"}
 _STRUCTURE |= {"stablehlo.while", "stablehlo.case", "stablehlo.if"}
@@ -52,7 +52,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     """
     where = str(source)
     program = load(source)
-    found = _operators(where, program)
+    counts = _count_operators(where, program)
     check_inputs(where, program.signature, options.inputs)
     conversion = Conversion(where, program, CONVERTERS, complex_numbers.CONVERTERS)
     specs = program.signature.inputs
@@ -75,27 +75,25 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         module=module,
         params=params,
         signature=with_ranges(signature, options.inputs),
-        notes={"format": "stablehlo", "operators": sorted(found)},
+        notes={"format": "stablehlo", "operators": sorted(counts)},
     )
 
 
 def _origin(program: Program, operator: str) -> str:
-    found = set().union(*(primitives(function.regions[0], operator) for function in program.functions.values()))
-    return f", of jax' {', '.join(sorted(found))}" if found else ""
+    names = set().union(*(primitives(function.regions[0], operator) for function in program.functions.values()))
+    return f", of jax' {', '.join(sorted(names))}" if names else ""
 
 
-def _operators(where: str, program: Program) -> Counter[str]:
-    found: Counter[str] = Counter()
-    replaced = {f"{name}.impl" for name in CONVERTERS}  # what decompositions of jax' composites are called
+def _count_operators(where: str, program: Program) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    replaced = {f"{name}.impl" for name in CONVERTERS}  # names of decompositions of jax' composites
     for name, function in program.functions.items():
         if name not in replaced:
-            found += operators(function.regions[0])
+            counts += operators(function.regions[0])
     known = {*CONVERTERS, *complex_numbers.CONVERTERS, *_STRUCTURE}
-    missing = {name: count for name, count in found.items() if name not in known}
+    missing = {name: count for name, count in counts.items() if name not in known}
     if missing:
         listing = ", ".join(f"{name} ({count}×{_origin(program, name)})" for name, count in sorted(missing.items()))
         problem = f"{len(missing)} {'operator is' if len(missing) == 1 else 'operators are'} not converted: {listing}"
-        raise InputError(
-            where, problem, "leave them out of what is exported, or take the network's PyTorch or ONNX form"
-        )
-    return found
+        raise InputError(where, problem, "export the network without them, or use its PyTorch or ONNX form")
+    return counts

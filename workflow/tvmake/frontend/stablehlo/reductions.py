@@ -1,4 +1,4 @@
-"""Reductions of whole axes and of windows."""
+"""Convert reductions of axes and of pooling windows."""
 
 import math
 from collections.abc import Callable
@@ -6,13 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers, numbered
+from tvmake.frontend.stablehlo.conversion import (
+    Conversion,
+    Converter,
+    Unsupported,
+    Value,
+    axis_indices,
+    extents,
+    integers,
+)
 from tvmake.frontend.stablehlo.elementwise import direction
 
 from tvm import relax  # isort: skip
 
 _ARGMAX = ("compare", "compare NE", "or", "compare EQ", "compare LT", "and", "or", "select", "select")
-"""The body of jax' argmax and argmin after its first comparison: of two equal values the first counts, and NaN above all."""
+"""The body of jax' argmax and argmin after its first comparison: the first of equal values is selected, and NaN is the largest."""
 
 
 def _least(dtype: str) -> float:
@@ -39,13 +47,13 @@ _REDUCERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[str
     "and": (_all, relax.op.logical_and, lambda _: 1),
     "or": (_any, relax.op.logical_or, lambda _: 0),
 }
-"""What reduces axes, what combines two, and what changes nothing."""
+"""The reduction of axes, the binary operator, and its neutral element."""
 
 _ON_BOOLS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
 
 
-def combined_by(op: Any, region: int = 0) -> str | None:
-    """The one operator of a region that combines its two arguments; None for anything else."""
+def combining_operator(op: Any, region: int = 0) -> str | None:
+    """The single operator of a region that combines its two arguments; None for other regions."""
     block = op.regions[region].blocks[0]
     body = [inner.operation for inner in block.operations]
     if len(body) != 2 or len(block.arguments) != 2 or set(body[0].operands) != set(block.arguments):
@@ -54,7 +62,7 @@ def combined_by(op: Any, region: int = 0) -> str | None:
 
 
 def _combiner(op: Any, dtype: str) -> str:
-    name = combined_by(op)
+    name = combining_operator(op)
     name = _ON_BOOLS.get(str(name), name) if dtype == "bool" else name
     if name not in _REDUCERS or (name in ("and", "or") and dtype != "bool"):
         raise Unsupported(f"that combines {dtype} by {name or 'several operators'}")
@@ -65,57 +73,57 @@ def _dtype(value: Any) -> str:
     return str(value.ty.dtype)
 
 
-def _reduce(at: Conversion, op: Any, values: list[Value]) -> Any:
+def _reduce(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     axes = integers(op, "dimensions")
     if len(values) == 4:
-        return _arg_extremum(at, op, values, axes)
+        return _arg_extremum(conversion, op, values, axes)
     if len(values) != 2:
         raise Unsupported(f"of {len(values) // 2} arrays at once")
-    value = at.whole(values[0])
+    value = conversion.whole(values[0])
     name = _combiner(op, _dtype(value))
     reduce, combine, identity = _REDUCERS[name]
-    found = at.emit(reduce(value, axes)) if axes else value
+    result = conversion.emit(reduce(value, axes)) if axes else value
     if _is_identity(values[1], identity(_dtype(value))):
-        return found
-    return combine(found, at.whole(values[1]))
+        return result
+    return combine(result, conversion.whole(values[1]))
 
 
 def _is_identity(start: Value, identity: float) -> bool:
     return isinstance(start, np.ndarray) and bool(start == identity)
 
 
-def _arg_extremum(at: Conversion, op: Any, values: list[Value], axes: list[int]) -> Any:
+def _arg_extremum(conversion: Conversion, op: Any, values: list[Value], axes: list[int]) -> Any:
     body = [inner.operation for inner in op.regions[0].blocks[0].operations][:-1]
-    shown = tuple(_shown(inner) for inner in body)
+    names = tuple(_operation_name(inner) for inner in body)
     kinds = {"compare GT": (relax.op.argmax, relax.op.max), "compare LT": (relax.op.argmin, relax.op.min)}
-    places = values[1]
-    is_usual = (
+    indices = values[1]
+    is_argmax = (
         len(axes) == 1
-        and shown[0] in kinds
-        and ("compare", *shown[1:]) == _ARGMAX
-        and isinstance(places, np.ndarray)
-        and np.array_equal(places, np.broadcast_to(numbered(extents(places), axes[0]), extents(places)))
+        and names[0] in kinds
+        and ("compare", *names[1:]) == _ARGMAX
+        and isinstance(indices, np.ndarray)
+        and np.array_equal(indices, np.broadcast_to(axis_indices(extents(indices), axes[0]), extents(indices)))
     )
-    if not is_usual:
+    if not is_argmax:
         raise Unsupported("of two arrays at once, other than argmax and argmin")
-    where, most = kinds[shown[0]]
-    value = at.whole(values[0])
-    is_bool = _dtype(value) == "bool"  # which has no least value in TVM
-    value = at.emit(relax.op.astype(value, "int8")) if is_bool else value
-    found = at.emit(most(value, axes))
-    found = relax.op.astype(found, "bool") if is_bool else found
-    return [found, relax.op.astype(at.emit(where(value, axes[0])), str(places.dtype))]
+    index_of, extremum = kinds[names[0]]
+    value = conversion.whole(values[0])
+    is_bool = _dtype(value) == "bool"  # TVM has no smallest bool
+    value = conversion.emit(relax.op.astype(value, "int8")) if is_bool else value
+    result = conversion.emit(extremum(value, axes))
+    result = relax.op.astype(result, "bool") if is_bool else result
+    return [result, relax.op.astype(conversion.emit(index_of(value, axes[0])), str(indices.dtype))]
 
 
-def _shown(operation: Any) -> str:
+def _operation_name(operation: Any) -> str:
     name = operation.name.partition(".")[2]
     return f"compare {direction(operation.opview)}" if name == "compare" else name
 
 
-def _reduce_window(at: Conversion, op: Any, values: list[Value]) -> Any:
+def _reduce_window(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     if len(values) != 2:
         raise Unsupported(f"of {len(values) // 2} arrays at once")
-    value = at.emit(at.whole(values[0]))
+    value = conversion.emit(conversion.whole(values[0]))
     shape, rank = extents(value), len(extents(value))
     window = integers(op, "window_dimensions")
     strides, dilations = (integers(op, f"window_{name}", [1] * rank) for name in ("strides", "dilations"))
@@ -123,37 +131,37 @@ def _reduce_window(at: Conversion, op: Any, values: list[Value]) -> Any:
     pairs = list(zip(pads[::2], pads[1::2], strict=True))
     name = _combiner(op, _dtype(value))
     if any(n != 1 for n in integers(op, "base_dilations")):
-        raise Unsupported("over an array with gaps")
+        raise Unsupported("over a dilated array")
     if min(pads, default=0) < 0:
-        raise Unsupported("with padding below 0")
+        raise Unsupported("with negative padding")
     if not _is_identity(values[1], _REDUCERS[name][2](_dtype(value))):
-        raise Unsupported("with a start that changes the result")
+        raise Unsupported("with an initial value that changes the result")
     axes = [a for a in range(rank) if (window[a], strides[a], dilations[a], pairs[a]) != (1, 1, 1, (0, 0))]
     if not axes:
         return value
     if len(axes) == 1 and (window[axes[0]], strides[axes[0]], dilations[axes[0]]) == (shape[axes[0]], 1, 1):
-        running = _running(at, name, value, axes[0], pairs[axes[0]])
+        running = _running_reduction(conversion, name, value, axes[0], pairs[axes[0]])
         if running is not None:
             return running
-    return _pooled(
-        at,
+    return _pool(
+        conversion,
         name,
         value,
         axes,
-        [[each[a] for a in axes] for each in (window, strides, dilations)],
+        [[sizes[a] for a in axes] for sizes in (window, strides, dilations)],
         [pairs[a] for a in axes],
     )
 
 
-def _running(at: Conversion, name: str, value: Any, axis: int, pair: tuple[int, int]) -> Any:
-    """Windows from one end to each element: a running sum or product, from the first element on or from the last."""
+def _running_reduction(conversion: Conversion, name: str, value: Any, axis: int, pair: tuple[int, int]) -> Any:
+    """A running sum or product, if the windows extend from one end to each element; else None."""
     rest = extents(value)[axis] - 1
     running = {"add": relax.op.cumsum, "multiply": relax.op.cumprod}.get(name)
     if running is None or pair not in ((rest, 0), (0, rest)):
         return None
     if pair == (rest, 0):
         return running(value, axis)
-    return relax.op.flip(at.emit(running(at.emit(relax.op.flip(value, axis)), axis)), axis)
+    return relax.op.flip(conversion.emit(running(conversion.emit(relax.op.flip(value, axis)), axis)), axis)
 
 
 _POOLS = {
@@ -162,27 +170,27 @@ _POOLS = {
 }
 
 
-def _pooled(
-    at: Conversion, name: str, value: Any, axes: list[int], sizes: list[list[int]], pairs: list[tuple[int, int]]
+def _pool(
+    conversion: Conversion, name: str, value: Any, axes: list[int], sizes: list[list[int]], pairs: list[tuple[int, int]]
 ) -> Any:
-    """Windows by a pooling over the last axes; a sum is an average times the number of elements, a minimum a maximum negated."""
+    """Pool over the last axes; a sum is an average times the window's size, a minimum is a negated maximum."""
     if not _dtype(value).startswith("float") or name not in ("maximum", "minimum", "add") or len(axes) > 3:
         raise Unsupported(f"that combines {_dtype(value)} by {name} along {len(axes)} axes")
     shape = extents(value)
-    others = [a for a in range(len(shape)) if a not in axes]
-    order = others + axes
-    moved = at.permuted(value, order)
-    flat = at.reshaped(moved, [1, math.prod(shape[a] for a in others), *(shape[a] for a in axes)])
+    outer = [a for a in range(len(shape)) if a not in axes]
+    order = outer + axes
+    transposed = conversion.transpose(value, order)
+    flat = conversion.reshape(transposed, [1, math.prod(shape[a] for a in outer), *(shape[a] for a in axes)])
     window, strides, dilations = sizes
     padding = [low for low, _ in pairs] + [high for _, high in pairs]
-    flat = at.emit(relax.op.negative(flat)) if name == "minimum" else flat
+    flat = conversion.emit(relax.op.negative(flat)) if name == "minimum" else flat
     kind = _POOLS["add" if name == "add" else "maximum"][len(axes) - 1]
-    found = at.emit(kind(flat, window, strides, padding, dilations, count_include_pad=True))
+    result = conversion.emit(kind(flat, window, strides, padding, dilations, count_include_pad=True))
     if name == "add":
-        found = at.emit(relax.op.multiply(found, relax.const(float(math.prod(window)), _dtype(value))))
-    found = at.emit(relax.op.negative(found)) if name == "minimum" else found
-    found = at.reshaped(found, [*(shape[a] for a in others), *extents(found)[2:]])
-    return at.permuted(found, np.argsort(order).tolist())
+        result = conversion.emit(relax.op.multiply(result, relax.const(float(math.prod(window)), _dtype(value))))
+    result = conversion.emit(relax.op.negative(result)) if name == "minimum" else result
+    result = conversion.reshape(result, [*(shape[a] for a in outer), *extents(result)[2:]])
+    return conversion.transpose(result, np.argsort(order).tolist())
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -1,4 +1,4 @@
-"""Read a StableHLO file, text or bytecode, and refuse, in one line, what is not a usable model. Imports no TVM."""
+"""Read a StableHLO file, text or bytecode, and refuse an unusable model in one line. This module does not import TVM."""
 
 import re
 from collections import Counter
@@ -16,13 +16,13 @@ from tvmake.errors import InputError
 from tvmake.frontend.source_file import open_source
 
 BYTECODE = b"ML\xefR"
-"""How MLIR's bytecode begins; portable artifacts name StableHLO as their producer next."""
+"""First bytes of MLIR's bytecode; in portable artifacts, StableHLO follows as the producer."""
 
 DTYPES = {
     "f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
 }  # fmt: skip
-"""StableHLO's element types in TVM's spelling."""
+"""TVM's dtypes by StableHLO's element types."""
 
 _HALF = {"f16": "float16", "bf16": "bfloat16"}
 AS_FLOAT32 = "export it in float32, and ask for `precisions: [float16]`"
@@ -31,7 +31,7 @@ _EXPORT = "export it again: jax.export.export(jax.jit(function))(*inputs).mlir_m
 
 @dataclass(frozen=True)
 class Program:
-    """A parsed module. ``context`` owns it and has to live as long."""
+    """A parsed module. ``context`` owns it and must live as long."""
 
     module: Any
     context: Any
@@ -45,14 +45,14 @@ def load(source: Path) -> Program:
     """The checked program.
 
     Raises:
-        InputError: no such file; not MLIR, or MLIR of other dialects; no entry function; inputs or outputs that are no
-            tensors, or of an open extent or a type that is not read.
+        InputError: no such file; not MLIR, or MLIR of other dialects; no entry function; inputs or outputs that are not
+            tensors, or have a dynamic dimension or an unsupported type.
     """
     where = str(source)
     with open_source(source, ".mlir", _EXPORT) as file:
         data = file.read()
     context = _context()
-    module = _parsed(where, data, context)
+    module = _parse(where, data, context)
     functions = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp)}
     public = [f for f in functions.values() if "sym_visibility" not in f.attributes or f.visibility.value == "public"]
     main = functions.get("main") or (public[0] if len(public) == 1 else None)
@@ -67,7 +67,7 @@ def inspect(source: Path) -> Signature:
 
 
 def tensor_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
-    """Shape and dtype of a tensor of fixed shape and a type that is read; None for anything else."""
+    """Shape and dtype of a tensor of fixed shape and a supported type; None for anything else."""
     if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
         return None
     dtype = DTYPES.get(str(kind.element_type))
@@ -83,46 +83,46 @@ def complex_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
 
 
 def half(kind: Any) -> str | None:
-    """The type of a tensor's elements where that is one of 16 bits."""
+    """The element type of a tensor of 16-bit floats; None for anything else."""
     return _HALF.get(str(kind.element_type)) if isinstance(kind, ir.RankedTensorType) else None
 
 
 def operators(region: Any) -> Counter[str]:
-    """How often each operator occurs, in nested regions too, custom calls by what they call."""
-    found: Counter[str] = Counter()
+    """Counts of operators, including nested regions; custom calls are counted by their target."""
+    counts: Counter[str] = Counter()
     for block in region.blocks:
         for op in block.operations:
-            found[operator(op)] += 1
+            counts[operator(op)] += 1
             for inner in op.regions:
-                found += operators(inner)
-    return found
+                counts += operators(inner)
+    return counts
 
 
 def operator(op: Any) -> str:
-    """An operator's name, a custom call's by what it calls."""
+    """An operator's name; for a custom call with its target."""
     name = str(op.operation.name)
     return f"custom_call @{op.call_target_name.value}" if name == "stablehlo.custom_call" else name
 
 
-def primitives(region: Any, wanted: str) -> set[str]:
-    """What jax calls its functions that led to an operator, as far as the locations tell."""
-    found: set[str] = set()
+def primitives(region: Any, name: str) -> set[str]:
+    """jax' names of the primitives that led to an operator, from the locations."""
+    names: set[str] = set()
     for block in region.blocks:
         for op in block.operations:
-            if operator(op) == wanted:
+            if operator(op) == name:
                 location = op.location
-                name = location.name_str if isinstance(location, ir.NameLoc) else ""
-                found |= {name.rpartition("/")[2].rstrip(":")} - {""}
+                path = location.name_str if isinstance(location, ir.NameLoc) else ""
+                names |= {path.rpartition("/")[2].rstrip(":")} - {""}
             for inner in op.regions:
-                found |= primitives(inner, wanted)
-    return found
+                names |= primitives(inner, name)
+    return names
 
 
 def _context() -> Any:
-    """A context that knows the dialects of what jax exports.
+    """A context with the dialects that jax exports.
 
-    ``func`` has no function that registers it; reading any artifact does. Nothing here starts jax' own runtime, whose threads
-    would not survive a fork.
+    Reading an artifact registers ``func``, for which there is no function. This does not start jax' runtime, whose threads would
+    not survive a fork.
     """
     context = ir.Context()
     for dialect in (chlo, sdy, stablehlo):
@@ -132,7 +132,7 @@ def _context() -> Any:
     return context
 
 
-def _parsed(where: str, data: bytes, context: Any) -> Any:
+def _parse(where: str, data: bytes, context: Any) -> Any:
     try:
         if data.startswith(BYTECODE) and b"StableHLO" in data[:64]:
             module = mlir.deserialize_portable_artifact(data, context)
@@ -154,9 +154,9 @@ def _signature(where: str, main: Any) -> Signature:
     )
     if not len(results):
         raise InputError(where, "the function 'main' returns nothing", _EXPORT)
-    taken: set[str] = set()
+    names: set[str] = set()
     inputs = tuple(
-        _spec(where, _input_name(argument, index), argument.type, taken)
+        _spec(where, _input_name(argument, index), argument.type, names)
         for index, argument in enumerate(main.arguments)
     )
     outputs = tuple(
@@ -169,13 +169,13 @@ def _signature(where: str, main: Any) -> Signature:
 
 
 def _input_name(argument: Any, index: int) -> str:
-    """The name that the program's location tells, as jax writes it; text without locations has none."""
+    """The name in the program's location, written by jax; text without locations has none."""
     location = argument.location
     return location.name_str if isinstance(location, ir.NameLoc) and location.name_str else f"arg{index}"
 
 
 def _output_name(note: Any, index: int, count: int) -> str:
-    """``a`` for jax' ``result['a']``; places in a tuple, and what has no note, are numbered."""
+    """``a`` for jax' ``result['a']``; elements of a tuple, and outputs without a note, are numbered."""
     path = str(note["jax.result_info"].value) if note is not None and "jax.result_info" in note else ""
     parts = re.findall(r"\['([^']+)'\]|\.(\w+)|\[(\d+)\]", path)
     keys = [next(filter(None, part)) for part in parts]
@@ -184,27 +184,27 @@ def _output_name(note: Any, index: int, count: int) -> str:
     return "_".join(keys if not keys[0].isdigit() else ["output", *keys])
 
 
-def _spec(where: str, name: str, kind: Any, taken: set[str]) -> TensorSpec:
-    found = tensor_type(kind)
-    if found is None:
-        raise InputError(where, *_unusable(name, kind))
+def _spec(where: str, name: str, kind: Any, names: set[str]) -> TensorSpec:
+    type_ = tensor_type(kind)
+    if type_ is None:
+        raise InputError(where, *_refusal(name, kind))
     relax_name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "input"
     relax_name = relax_name if relax_name[0].isalpha() else f"input_{relax_name}"
-    while relax_name in taken:
+    while relax_name in names:
         relax_name += "_"
-    taken.add(relax_name)
-    return TensorSpec(name=name, relax_name=relax_name, shape=found[0], dtype=found[1])
+    names.add(relax_name)
+    return TensorSpec(name=name, relax_name=relax_name, shape=type_[0], dtype=type_[1])
 
 
-def _unusable(name: str, kind: Any) -> tuple[str, str]:
+def _refusal(name: str, kind: Any) -> tuple[str, str]:
     if not isinstance(kind, ir.RankedTensorType):
-        return f"'{name}' is no tensor, but {kind}", "export a function of arrays only"
+        return f"'{name}' is not a tensor, but {kind}", "export a function of arrays only"
     if not kind.has_static_shape:
-        return f"an extent of '{name}' is open: {kind}", "export it for one shape"
-    if (found := half(kind)) is not None:
-        return f"'{name}' is {found}", AS_FLOAT32
+        return f"a dimension of '{name}' is dynamic: {kind}", "export it for one shape"
+    if (width := half(kind)) is not None:
+        return f"'{name}' is {width}", AS_FLOAT32
     element = str(kind.element_type)
     remedy = "export it with another type"
     if element.startswith("complex"):
-        remedy = "hand in and return pairs of real numbers"
+        remedy = "take and return pairs of real numbers"
     return f"'{name}' has the type {element}, which is not read", remedy
