@@ -20,7 +20,7 @@ from comparing import environment, machine
 EXPORT = """
 import sys, torch
 from tvmake.frontend.zoo import models as zoo
-network = zoo.weighted("resnet50", 0, num_classes=1000)
+network = zoo.seeded_network("resnet50", 0, num_classes=1000)
 torch.onnx.export(network, (torch.zeros(1, 3, 224, 224),), sys.argv[1], dynamo=False, opset_version=17,
                   do_constant_folding=False, training=torch.onnx.TrainingMode.PRESERVE)
 """

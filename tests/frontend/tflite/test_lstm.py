@@ -142,5 +142,5 @@ def filters() -> bytes:
 def test_a_network_that_keeps_a_state_is_refused_at_the_first_look(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(filters())
-    with pytest.raises(InputError, match=r"keeps state from call to call, which a package does not: SVDF \(1×\)"):
+    with pytest.raises(InputError, match=r"keeps state between calls, which a package does not: SVDF \(1×\)"):
         inspect(path)

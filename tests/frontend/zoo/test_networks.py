@@ -48,7 +48,7 @@ def test_every_network_has_its_published_number_of_parameters():
 def test_the_output_depends_on_the_image(name):
     """Two images of white noise look alike to a convolutional network; their logits still differ by far more than
     rounding does (1e-4), and logits keep a scale near one."""
-    network = zoo.weighted(name, 0, num_classes=100)
+    network = zoo.seeded_network(name, 0, num_classes=100)
     size = zoo.arguments_model(name)().size
     low, high = zoo.INPUT_RANGE
     images = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(1)) * (high - low) + low
@@ -73,7 +73,7 @@ import hashlib
 from tvmake.frontend.zoo import models as zoo
 
 def digest(name, seed):
-    state = zoo.weighted(name, seed, num_classes=10).state_dict()
+    state = zoo.seeded_network(name, seed, num_classes=10).state_dict()
     return hashlib.sha256(b"".join(key.encode() + value.numpy().tobytes() for key, value in state.items())).hexdigest()
 """
 
@@ -106,7 +106,7 @@ def test_the_seed_decides_the_weights():
 def test_making_a_network_leaves_the_global_random_state_and_thread_count_alone():
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()
-    zoo.weighted("squeezenet1_1", 0, num_classes=2)
+    zoo.seeded_network("squeezenet1_1", 0, num_classes=2)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_num_threads() == threads
 

@@ -1,1 +1,1 @@
-"""Relax modules that a function of the user's returns."""
+"""Import Relax modules that a user's function returns."""

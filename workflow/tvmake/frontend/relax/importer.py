@@ -1,4 +1,4 @@
-"""``package.module:function`` that returns a Relax module: checked, its parameters apart, its entry called ``main``."""
+"""Import the Relax module that ``package.module:function`` returns: check it, rename its entry to ``main``, separate parameters."""
 
 import hashlib
 import random
@@ -25,25 +25,25 @@ _RETURN = "return an IRModule, or a pair of one and its parameters by name"
 
 
 def read(source: Path, options: ImportOptions) -> ImportedModel:
-    """Call the function with ``options.arguments`` as keywords, and take the module that it returns.
+    """Call the function with ``options.arguments`` as keywords, and import the module that it returns.
 
-    It returns an ``IRModule`` with one Relax function that others do not call (or one called ``main``), or a pair of it and its
-    parameters: by the names of arguments, as a mapping or as pairs (which is what ``export_tvm`` of TVM's own ``nn`` gives).
-    Arguments without a parameter are the inputs, and come first. The random states of Python and numpy are seeded with
-    ``options.seed``: it is called again for the reference, and has to give the same parameters.
+    The function returns an ``IRModule`` with a single Relax function (or with one called ``main``), or a pair of the module and its
+    parameters by the arguments' names, as a mapping or as pairs (as from ``export_tvm`` of TVM's ``nn``). Arguments without a
+    parameter are the inputs, and come first. The random states of Python and numpy are seeded with ``options.seed``: the function is
+    called again for the reference, and must return the same parameters.
 
     Raises:
-        InputError: the source is not trusted; the function cannot be found, fails, or returns something else; a module that TVM
-            finds badly formed; parameters that do not fit; inputs or outputs that are no tensors; ``options.inputs`` does not fit.
+        InputError: the source is not trusted; the function cannot be found, fails, or returns something else; TVM finds the module
+            badly formed; parameters do not fit; inputs or outputs are not tensors; ``options.inputs`` does not fit.
     """
     check_trusted(options)
     where = str(source)
-    module, values = _called(where, options)
+    module, values = _call(where, options)
     module = _with_entry(where, module)
-    module, params = _apart(where, module, values)
+    module, params = _separate_parameters(where, module, values)
     signature = _signature(where, module, len(params))
     check_inputs(where, signature, options.inputs)
-    module = _settled(module, signature, options)
+    module = _bind_dimensions(module, signature, options)
     digest = _digest(params)
     module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
@@ -55,25 +55,25 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     )
 
 
-def _called(where: str, options: ImportOptions) -> tuple["tvm.IRModule", dict[str, Any]]:
+def _call(where: str, options: ImportOptions) -> tuple["tvm.IRModule", dict[str, Any]]:
     function = load_function(where, where)
     random.seed(options.seed)
     np.random.seed(options.seed % 2**32)
     with guard_call(where, "the function fails", function):
         returned = function(**options.arguments)
-    module, given = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, {})
+    module, parameters = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, {})
     if not isinstance(module, tvm.IRModule):
         hint = "; leave `format: relax` out for one that returns an nn.Module" if hasattr(module, "forward") else ""
         raise InputError(where, f"the function returns {type(module).__name__}, not an IRModule", _RETURN + hint)
-    pairs = given.items() if isinstance(given, Mapping) else given
+    pairs = parameters.items() if isinstance(parameters, Mapping) else parameters
     try:
         return module, {str(name): value for name, value in pairs}
     except (TypeError, ValueError) as error:
-        raise InputError(where, f"its parameters are {type(given).__name__}, without names", _RETURN) from error
+        raise InputError(where, f"its parameters are {type(parameters).__name__}, without names", _RETURN) from error
 
 
 def _with_entry(where: str, module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module with its entry called ``main``; a badly formed one is refused."""
+    """The module with its entry renamed to ``main``; refuses a badly formed module."""
     functions = {var.name_hint: f for var, f in module.functions.items() if isinstance(f, relax.Function)}
     if "main" not in functions:
         if len(functions) != 1:
@@ -95,8 +95,10 @@ def _with_entry(where: str, module: "tvm.IRModule") -> "tvm.IRModule":
     return module
 
 
-def _apart(where: str, module: "tvm.IRModule", values: Mapping[str, Any]) -> tuple["tvm.IRModule", dict[str, Any]]:
-    """The module with its inputs before its parameters, and these by the names of their arguments."""
+def _separate_parameters(
+    where: str, module: "tvm.IRModule", values: Mapping[str, Any]
+) -> tuple["tvm.IRModule", dict[str, Any]]:
+    """The module with its inputs before its parameters, and the parameters by the arguments' names."""
     main = module["main"]
     by_name = dict(values)
     names = [var.name for var in main.params]
@@ -149,32 +151,32 @@ def _signature(where: str, module: "tvm.IRModule", params: int) -> Signature:
 
 def _spec(where: str, name: str, kind: Any) -> TensorSpec:
     if not isinstance(kind, relax.TensorType) or kind.shape is None:
-        problem = f"'{name}' is {kind}, not a tensor of a shape that is known"
+        problem = f"'{name}' is {kind}, not a tensor of a known shape"
         raise InputError(where, problem, "take and return tensors only, and give them shapes")
     return TensorSpec(
         name=name, relax_name=name, shape=tuple(_extent(extent) for extent in kind.shape.values), dtype=str(kind.dtype)
     )
 
 
-def _settled(module: "tvm.IRModule", signature: Signature, options: ImportOptions) -> "tvm.IRModule":
-    """The module with the extents that the config states or names."""
+def _bind_dimensions(module: "tvm.IRModule", signature: Signature, options: ImportOptions) -> "tvm.IRModule":
+    """The module with the sizes and dimension names of the config."""
     binding: dict[str, Any] = {}
     for spec in signature.inputs:
         shape = options.inputs[spec.name].shape if spec.name in options.inputs else None
-        for has, wanted in zip(spec.shape, shape or (), strict=False):
-            if isinstance(has, str) and has != wanted:
-                binding[has] = tvm.tirx.Var(wanted, "int64") if isinstance(wanted, str) else wanted
+        for name, extent in zip(spec.shape, shape or (), strict=False):
+            if isinstance(name, str) and name != extent:
+                binding[name] = tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else extent
     if not binding:
         return module
-    names = {has: str(extent.name) if isinstance(extent, tvm.tirx.Var) else extent for has, extent in binding.items()}
+    names = {name: str(extent.name) if isinstance(extent, tvm.tirx.Var) else extent for name, extent in binding.items()}
     bounds = rename_bounds(bounds_of(module), names)
     return with_bounds(relax.transform.BindSymbolicVars(binding, "main")(module), bounds)
 
 
 def _digest(params: Mapping[str, Any]) -> str:
     """The sha256 of all parameters with their names, types and shapes."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, value in sorted(params.items()):
-        found.update(f"{name} {value.dtype} {value.shape}\n".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {value.dtype} {value.shape}\n".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()

@@ -1,1 +1,1 @@
-"""TFLite: check and convert."""
+"""Import TFLite models: check, convert."""

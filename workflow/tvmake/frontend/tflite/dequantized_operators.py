@@ -1,7 +1,7 @@
-"""Quantised operators as operators on real values, between ``dequantize`` and ``quantize``.
+"""Convert quantised operators to float32 operators between ``dequantize`` and ``quantize``.
 
-Every converter sees float32 tensors without scales, whatever its operator: which part of the network is computed in integers is
-decided where all sources meet (``tvmake.quantize``). Repair: `tflite-quantized-operators`.
+All converters see float32 tensors without scales. ``tvmake.quantize`` determines which part of the network is computed in integers.
+Repair: `tflite-quantized-operators`.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,16 +16,16 @@ from tvm import relax  # isort: skip
 from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, TensorWrapper, get_tensor_name  # isort: skip
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-"""Operators that scales are the meaning of."""
+"""Operators that convert between integers and floating-point values themselves."""
 
 INT4 = tflite.TensorType.INT4
 
 BIASED = frozenset({"CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
-"""Operators whose bias may be integers of the product's scale without saying so."""
+"""Operators whose integer bias may lack a scale; it then has the scale of the matmul."""
 
 
-class _Real(tflite.Tensor):
-    """A tensor of a file that says it is of float32."""
+class _FloatTensor(tflite.Tensor):
+    """A tensor of the file that reports the type float32."""
 
     def __init__(self, tensor: tflite.Tensor):
         super().__init__()
@@ -36,41 +36,41 @@ class _Real(tflite.Tensor):
 
 
 class RealConverter(OperatorConverter):
-    """TVM's converter, of real numbers."""
+    """TVM's converter on dequantised tensors."""
 
     convert_map: dict[str, Callable[..., Any]]
-    """By names of operators."""
+    """Converters by the operator's name."""
 
     def __init__(self, *arguments: Any, **values: Any):
         super().__init__(*arguments, **values)
         self._real: dict[int, Any] = {}
-        """The wrappers of tensors that are shown as real numbers, by their place in the file."""
+        """Float32 wrappers of the current operator's quantised tensors, by the index in the file."""
         self._quantised: dict[int, Any] = {}
-        """What these are in the file."""
+        """The file's own wrappers of these tensors."""
         for name, converter in self.convert_map.items():
             if name not in CONVERSIONS:
-                self.convert_map[name] = partial(self._converted, name, converter)
+                self.convert_map[name] = partial(self._convert_on_floats, name, converter)
 
     def check_unsupported_ops(self) -> None:
-        """What no converter is there for has been refused; every one takes quantised tensors."""
+        """Do nothing: unsupported operators have been refused, and every converter supports quantised tensors."""
 
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
-        """Tensors, those of the operator that is converted as real numbers."""
+        """Tensors; quantised ones of the current operator as float32."""
         return [self._real.get(tensor.tensor_idx, tensor) for tensor in super().get_tensors(tensors_idx_list)]
 
     def get_tensor_type_str(self, tensor_type: int) -> str:
-        """Of a tensor's type; integers of 4 bits are imported as ones of 8."""
+        """TVM's dtype of a tensor's type; 4-bit integers are imported as int8."""
         return "int8" if tensor_type == INT4 else str(super().get_tensor_type_str(tensor_type))
 
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> Any:
-        """A constant; two integers of 4 bits share a byte, the first in its lower half."""
-        if isinstance(tensor_wrapper.tensor, _Real):
+        """The value of a constant; two 4-bit integers share a byte, the first in its lower half."""
+        if isinstance(tensor_wrapper.tensor, _FloatTensor):
             return self._real_value(self._quantised[tensor_wrapper.tensor_idx])
         if tensor_wrapper.tensor.Type() != INT4:
             return super().get_tensor_value(tensor_wrapper, is_sparse)
         shape = tensor_wrapper.tensor.ShapeAsNumpy()
-        held = np.asarray(tensor_wrapper.buffer.DataAsNumpy(), np.uint8).view(np.int8)
-        halves = np.stack([held << 4 >> 4, held >> 4], axis=-1)
+        packed = np.asarray(tensor_wrapper.buffer.DataAsNumpy(), np.uint8).view(np.int8)
+        halves = np.stack([packed << 4 >> 4, packed >> 4], axis=-1)
         return halves.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
     def _real_value(self, tensor: Any) -> np.ndarray:
@@ -82,65 +82,72 @@ class RealConverter(OperatorConverter):
         return np.float32(integers.astype(np.float64) - zero_point) * scale
 
     def dequantize(self, expr: Any, tensor: Any) -> Any:
-        """Integers as real numbers."""
+        """Dequantise integers."""
         parameters = tensor.qnn_params
-        if str(self.bb.normalize(expr).ty.dtype) == "int64":  # of biases; TVM's operator takes no such
+        if str(self.bb.normalize(expr).ty.dtype) == "int64":  # biases; TVM's operator does not support int64
             real = relax.op.astype(expr, "float32")
             return relax.op.multiply(real, parameters["scale"])
         return super().dequantize(expr, tensor)
 
     def convert_dequantize(self, op: Any) -> Any:
-        """Of constants, too, as tools write weights whose input stays in floating point."""
+        """Convert a dequantisation, also of constants: tools write weights of floating-point operators this way."""
         (data,) = self.get_input_tensors(op)
-        return self._number(data) if data.qnn_params else super().convert_dequantize(op)
+        return self._float_value(data) if data.qnn_params else super().convert_dequantize(op)
 
-    def _converted(self, name: str, convert: Callable[..., Any], op: Any) -> Any:
+    def _convert_on_floats(self, name: str, convert: Callable[..., Any], op: Any) -> Any:
         inputs, outputs = self.get_input_tensors(op), self.get_output_tensors(op)
         quantised = [tensor for tensor in (*inputs, *outputs) if tensor.tensor_idx >= 0 and tensor.qnn_params]
         if not quantised:
             return convert(op=op)
-        real = {tensor.tensor_idx: self.bb.normalize(self._number(tensor)) for tensor in inputs if tensor in quantised}
+        real = {
+            tensor.tensor_idx: self.bb.normalize(self._float_value(tensor)) for tensor in inputs if tensor in quantised
+        }
         if name in BIASED and (bias := self._unscaled_bias(inputs)) is not None:
             quantised.append(bias)
-            real[bias.tensor_idx] = self.bb.normalize(self._number(bias))
-        with self._shown(quantised, real):
-            found = convert(op=op)
-        if found is None:
+            real[bias.tensor_idx] = self.bb.normalize(self._float_value(bias))
+        with self._replace_by_floats(quantised, real):
+            result = convert(op=op)
+        if result is None:
             return None
-        found = self.bb.normalize(found)
+        result = self.bb.normalize(result)
         if len(outputs) == 1:
-            return self._rounded(found, outputs[0])
-        return relax.Tuple([self._rounded(found[place], tensor) for place, tensor in enumerate(outputs)])
+            return self._quantize_result(result, outputs[0])
+        return relax.Tuple([self._quantize_result(result[index], tensor) for index, tensor in enumerate(outputs)])
 
-    def _number(self, tensor: Any) -> Any:
-        """A tensor as floating-point numbers."""
+    def _float_value(self, tensor: Any) -> Any:
+        """A tensor's value, dequantised if it is quantised."""
         value = self.get_tensor_expr(tensor)
         return self.dequantize(value, tensor) if tensor.qnn_params else value
 
-    def _rounded(self, value: Any, tensor: Any) -> Any:
+    def _quantize_result(self, value: Any, tensor: Any) -> Any:
         return self.quantize(value, tensor) if tensor.qnn_params else value
 
     def _unscaled_bias(self, inputs: list[Any]) -> Any | None:
-        """A bias of integers that has no scale of its own, with the product's."""
-        *products, bias = inputs
+        """An integer bias without a scale, with the scale of the matmul; None for any other."""
+        *operands, bias = inputs
         if len(inputs) < 3 or bias.tensor_idx < 0 or bias.qnn_params:
             return None
         if bias.tensor.Type() not in (tflite.TensorType.INT32, tflite.TensorType.INT64):
             return None
-        scales = [tensor.qnn_params["scale"].value.numpy() for tensor in products if tensor.qnn_params]
+        scales = [tensor.qnn_params["scale"].value.numpy() for tensor in operands if tensor.qnn_params]
         if len(scales) < 2:
             return None
         parameters = {"scale": relax.const(scales[0] * scales[1]), "zero_point": relax.const(0, "int32"), "axis": 0}
         return TensorWrapper(bias.tensor_idx, bias.tensor, bias.buffer, parameters)
 
     @contextmanager
-    def _shown(self, quantised: list[Any], real: dict[int, Any]) -> Iterator[None]:
-        """Show tensors as real numbers; of those that an operator reads, these."""
-        names = {place: get_tensor_name(self.subgraph, place) for place in real}
+    def _replace_by_floats(self, quantised: list[Any], real: dict[int, Any]) -> Iterator[None]:
+        """Replace quantised tensors by float32 ones for one operator.
+
+        Args:
+            quantised: the operator's quantised tensors.
+            real: dequantised values of those that it reads, by the index in the file.
+        """
+        names = {index: get_tensor_name(self.subgraph, index) for index in real}
         before = {name: self.exp_tab.exprs.get(name) for name in names.values()}
-        self.exp_tab.exprs.update({names[place]: value for place, value in real.items()})
+        self.exp_tab.exprs.update({names[index]: value for index, value in real.items()})
         self._real = {
-            tensor.tensor_idx: TensorWrapper(tensor.tensor_idx, _Real(tensor.tensor), tensor.buffer)
+            tensor.tensor_idx: TensorWrapper(tensor.tensor_idx, _FloatTensor(tensor.tensor), tensor.buffer)
             for tensor in quantised
         }
         self._quantised = {tensor.tensor_idx: tensor for tensor in quantised}

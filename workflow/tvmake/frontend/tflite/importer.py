@@ -1,4 +1,4 @@
-"""TFLite: a checked file becomes Relax through TVM's importer."""
+"""Import TFLite: convert a checked file to Relax through TVM's importer."""
 
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,11 @@ __all__ = ["inspect", "read"]
 def read(source: Path, options: ImportOptions) -> ImportedModel:
     """Import a TFLite model, float or quantised; constants become trailing arguments of ``main``.
 
-    An extent that was left open at conversion (LiteRT's resizable inputs; usually the batch) is 1 unless
-    ``options.inputs`` gives another one.
+    A dimension that is dynamic in the file (LiteRT's resizable inputs; usually the batch) is 1 unless ``options.inputs``
+    sets another size.
 
     Raises:
-        InputError: the file is unusable, or uses operators that TVM's importer lacks (all of them are listed);
+        InputError: the file is unusable, or has operators that TVM's importer lacks (all of them are listed);
             ``options.inputs`` does not fit.
     """
     where = str(source)
@@ -42,10 +42,10 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     try:
         module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)), op_converter=Converter)
     except DataDependentLoopError:
-        problem = f"holds a loop (WHILE) whose number of steps depends on data, or is above {MAX_STEPS}"
+        problem = f"has a loop (WHILE) whose number of steps depends on data, or is above {MAX_STEPS}"
         raise InputError(where, problem, "convert the model with loops unrolled (Keras: unroll=True)") from None
     except Exception as error:
-        # The importer raises whatever its converters run into: OpNotImplemented, AssertionError, ValueError …
+        # The importer raises errors of many types: OpNotImplemented, AssertionError, ValueError …
         if "dynamic range quantization" in str(error):
             problem = (
                 "has quantised weights but float activations (dynamic-range quantisation), which TVM cannot import"
@@ -58,7 +58,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         raise InputError(where, problem, "convert the model to ONNX (python -m tf2onnx.convert --tflite …)") from error
     module = _with_argument_names(module, [spec.relax_name for spec in model.signature.inputs])
     module, params = lift_constants(correct_operators(module))
-    signature = _settled(where, module, model.signature)
+    signature = _with_imported_shapes(where, module, model.signature)
     return ImportedModel(
         module=module,
         params=params,
@@ -69,11 +69,11 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
 
 
 def _rounds_inputs(model: TFLiteModel) -> bool:
-    """Whether LiteRT rounds what operators multiply with weights of 8 bits (dynamic range), which the import does not."""
+    """Whether LiteRT, unlike the import, rounds inputs of operators with 8-bit weights (dynamic range)."""
     graph, code = model.graph, tflite.BuiltinOperator
     narrow = (tflite.TensorType.INT8, tflite.TensorType.INT4)
-    for place in range(graph.OperatorsLength()):
-        operator = graph.Operators(place)
+    for number in range(graph.OperatorsLength()):
+        operator = graph.Operators(number)
         opcode = model.root.OperatorCodes(operator.OpcodeIndex())
         if max(opcode.BuiltinCode(), opcode.DeprecatedBuiltinCode()) in (
             code.DEQUANTIZE,
@@ -81,10 +81,10 @@ def _rounds_inputs(model: TFLiteModel) -> bool:
             code.EMBEDDING_LOOKUP,
         ):
             continue
-        read = [graph.Tensors(at) for i in range(operator.InputsLength()) if (at := operator.Inputs(i)) >= 0]
-        written = [graph.Tensors(operator.Outputs(i)) for i in range(operator.OutputsLength())]
-        if any(one.Type() == tflite.TensorType.FLOAT32 for one in written) and any(
-            one.Type() in narrow for one in read
+        inputs = [graph.Tensors(index) for i in range(operator.InputsLength()) if (index := operator.Inputs(i)) >= 0]
+        outputs = [graph.Tensors(operator.Outputs(i)) for i in range(operator.OutputsLength())]
+        if any(tensor.Type() == tflite.TensorType.FLOAT32 for tensor in outputs) and any(
+            tensor.Type() in narrow for tensor in inputs
         ):
             return True
     return False
@@ -92,7 +92,7 @@ def _rounds_inputs(model: TFLiteModel) -> bool:
 
 def _refuse_unsupported(where: str, model: TFLiteModel) -> None:
     known = Converter(model.root, model.graph, ExprTable(), relax.BlockBuilder()).convert_map
-    # The importer knows this one custom operator, under its own name.
+    # The importer supports this custom operator under its own name.
     missing = {
         name: count
         for name, count in model.operators.items()
@@ -106,7 +106,7 @@ def _refuse_unsupported(where: str, model: TFLiteModel) -> None:
 
 
 def _shapes(where: str, model: TFLiteModel, entries: dict[str, InputSpec]) -> list[tuple[int, ...]]:
-    """The shape each input is imported with."""
+    """The shapes with which the inputs are imported."""
     resized: list[tuple[int, ...]] = []
     checked = dict(entries)
     for index, spec in enumerate(model.signature.inputs):
@@ -118,22 +118,22 @@ def _shapes(where: str, model: TFLiteModel, entries: dict[str, InputSpec]) -> li
                     problem = f"axis {axis} of input '{spec.name}' cannot stay dynamic ('{entry.shape[axis]}')"
                     raise InputError(where, problem, "give its extent, or convert the model to ONNX instead")
                 shape[axis] = entry.shape[axis]
-            same = [has if shape[a] == entry.shape[a] else entry.shape[a] for a, has in enumerate(spec.shape)]
-            checked[spec.name] = entry.model_copy(update={"shape": same})
+            declared = [extent if shape[a] == entry.shape[a] else entry.shape[a] for a, extent in enumerate(spec.shape)]
+            checked[spec.name] = entry.model_copy(update={"shape": declared})
         resized.append(tuple(shape))
     check_inputs(where, model.signature, checked)
     return resized
 
 
-def _settled(where: str, module: "tvm.IRModule", signature: Signature) -> Signature:
-    """The file's signature with the shapes that the import arrived at."""
+def _with_imported_shapes(where: str, module: "tvm.IRModule", signature: Signature) -> Signature:
+    """The file's signature with the imported module's shapes."""
     main = module["main"]
     returned = main.ret_ty
     types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
     specs = [*signature.inputs, *signature.outputs]
-    found = [*(var.ty for var in main.params[: len(signature.inputs)]), *types]
-    settled = []
-    for spec, ty in zip(specs, found, strict=True):
+    imported_types = [*(var.ty for var in main.params[: len(signature.inputs)]), *types]
+    imported = []
+    for spec, ty in zip(specs, imported_types, strict=True):
         extents = list(ty.shape) if ty.shape is not None else []
         if len(extents) != len(spec.shape) or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
             raise InputError(
@@ -141,9 +141,9 @@ def _settled(where: str, module: "tvm.IRModule", signature: Signature) -> Signat
             )
         if str(ty.dtype) != spec.dtype:
             raise InputError(where, f"TVM imports '{spec.name}' as {ty.dtype}, the file says {spec.dtype}")
-        settled.append(spec.model_copy(update={"shape": tuple(int(extent) for extent in extents)}))
+        imported.append(spec.model_copy(update={"shape": tuple(int(extent) for extent in extents)}))
     count = len(signature.inputs)
-    return Signature(inputs=tuple(settled[:count]), outputs=tuple(settled[count:]))
+    return Signature(inputs=tuple(imported[:count]), outputs=tuple(imported[count:]))
 
 
 @mutator
@@ -157,7 +157,7 @@ class _ArgumentRenamer(PyExprMutator):
 
 
 def _with_argument_names(module: "tvm.IRModule", names: list[str]) -> "tvm.IRModule":
-    """``main`` with other argument names and without the importer's ``params``, which no argument belongs to."""
+    """``main`` with other argument names, and without the importer's ``params``, for which there are no arguments."""
     main = module["main"]
     fresh = [relax.Var(name, var.ty) for name, var in zip(names, main.params, strict=True)]
     body = _ArgumentRenamer(dict(zip(main.params, fresh, strict=True))).visit_expr(main.body)

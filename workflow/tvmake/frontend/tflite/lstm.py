@@ -1,7 +1,7 @@
-"""TFLite's LSTM over a sequence, unrolled from states of zeros.
+"""Unroll TFLite's LSTM over a sequence, with zero initial states.
 
-The states are variables of the file, which LiteRT keeps from call to call until ``reset_all_variables``; a package begins each call with
-zeros, as Keras does. In a layer of integers the states are rounded, and bounded, at each step. Repair: `tflite-lstm`.
+The states are variables of the file, which LiteRT keeps between calls until ``reset_all_variables``; a package starts every call with
+zeros, as Keras does. In an integer layer the states are rounded and clipped at each step. Repair: `tflite-lstm`.
 """
 
 from typing import Any
@@ -15,20 +15,20 @@ from tvm import relax  # isort: skip
 
 GATES = ("input", "forget", "cell", "output")
 EPSILON = 1e-8
-"""Of norms in a layer (``kLayerNormEpsilon``, tensorflow/lite/kernels/lstm_eval.cc)."""
+"""Epsilon of layer norms (``kLayerNormEpsilon``, tensorflow/lite/kernels/lstm_eval.cc)."""
 
 FROM_INPUT, FROM_OUTPUT, FROM_CELL, BIAS, PROJECTION, STATES, NORM = 1, 5, 9, 12, 16, 18, 20
-"""Where the weights of gates begin among the operands, each in the order of ``GATES``; no peephole leads to the gate of the cell."""
+"""Indices of the first weights among the operands, in the order of ``GATES``; the cell gate has no peephole."""
 
 UNPROJECTED = 4
-"""The intermediate tensor that tells the scale of what is projected, after those of what the gates' norms take."""
+"""Index of the intermediate tensor with the scale of the projection's input; those of the gates' norms precede it."""
 
 
 class RecurrentConverter(LoopConverter):
-    """TVM's converter, with the LSTM over a sequence."""
+    """TVM's converter with the LSTM over a sequence."""
 
     def get_tensor_expr(self, tensor: Any, is_sparse: bool = False) -> Any:
-        """A tensor's expression; a variable that nothing has been written to is zero."""
+        """A tensor's expression; a variable is zero before the first write."""
         if not tensor.tensor.IsVariable() or self.has_expr(tensor.tensor_idx):
             return super().get_tensor_expr(tensor, is_sparse)
         zero = int(tensor.qnn_params["zero_point"].value.numpy()) if tensor.qnn_params else 0
@@ -36,32 +36,32 @@ class RecurrentConverter(LoopConverter):
         return relax.const(np.full(tensor.tensor.ShapeAsNumpy(), zero, dtype))
 
     def convert_unidirectional_sequence_lstm(self, op: Any) -> Any:
-        """Of all gates, with peepholes, projection and norms where there are such."""
+        """Convert an LSTM with optional peepholes, projection and norms."""
         options = tflite.UnidirectionalSequenceLSTMOptions()
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
         tensors = self.get_input_tensors(op)
-        weights = [self._given(tensors, place) for place in range(len(tensors))]
-        layer = _Lstm(self, weights, options, self._scaled(op, tensors))
+        weights = [self._optional_operand(tensors, index) for index in range(len(tensors))]
+        layer = _Lstm(self, weights, options, self._scaled_tensors(op, tensors))
         data = self.get_tensor_expr(tensors[0])
         if options.TimeMajor():
             data = self.bb.emit(relax.op.permute_dims(data, [1, 0, 2]))
-        found = layer.run(data)
-        return relax.op.permute_dims(found, [1, 0, 2]) if options.TimeMajor() else found
+        result = layer.run(data)
+        return relax.op.permute_dims(result, [1, 0, 2]) if options.TimeMajor() else result
 
-    def _scaled(self, op: Any, tensors: list[Any]) -> list[Any]:
-        """The tensors whose scales output, cell, what norms take and what is projected have; None for those that stay real numbers."""
+    def _scaled_tensors(self, op: Any, tensors: list[Any]) -> list[Any]:
+        """Tensors with the scales of the output, the cell, the norms' inputs and the projection's input; None for float32."""
         states = [self._quantised.get(tensor.tensor_idx) for tensor in tensors[STATES : STATES + 2]]
-        others = self.get_tensors([op.Intermediates(place) for place in range(op.IntermediatesLength())])
-        between = [tensor if tensor.qnn_params else None for tensor in others]
-        return [*states, *[*between, *[None] * (UNPROJECTED + 1)][: UNPROJECTED + 1]]
+        intermediates = self.get_tensors([op.Intermediates(index) for index in range(op.IntermediatesLength())])
+        scaled = [tensor if tensor.qnn_params else None for tensor in intermediates]
+        return [*states, *[*scaled, *[None] * (UNPROJECTED + 1)][: UNPROJECTED + 1]]
 
-    def _given(self, tensors: list[Any], place: int) -> Any:
-        """An operand's expression; None where it was left out."""
-        return self.get_tensor_expr(tensors[place]) if tensors[place].tensor_idx >= 0 else None
+    def _optional_operand(self, tensors: list[Any], index: int) -> Any:
+        """An operand's expression; None if it is absent."""
+        return self.get_tensor_expr(tensors[index]) if tensors[index].tensor_idx >= 0 else None
 
 
 class _Lstm:
-    """A layer: its weights, and what follows from them."""
+    """An LSTM layer."""
 
     def __init__(self, converter: RecurrentConverter, weights: list[Any], options: Any, scaled: list[Any]):
         self._converter = converter
@@ -70,68 +70,68 @@ class _Lstm:
         self._clips = options.CellClip(), options.ProjClip()
         self._weights = [*weights, *[None] * (NORM + len(GATES) - len(weights))]
         self._gates = [gate for gate in range(len(GATES)) if self._weights[FROM_INPUT + gate] is not None]
-        self._has_norms = any(one is not None for one in self._weights[NORM:])
+        self._has_norms = any(weight is not None for weight in self._weights[NORM:])
 
     def run(self, data: "relax.Expr") -> "relax.Expr":
-        """All steps of a batch of sequences, ``[batch, step, value]``."""
+        """Unroll a batch of sequences, ``[batch, step, value]``."""
         emit = self._converter.bb.emit
         batch, steps, _ = (int(extent) for extent in data.ty.shape)
-        taken = self._turned(FROM_INPUT)
-        given = relax.op.matmul(data, taken)
+        input_weights = self._transpose_weights(FROM_INPUT)
+        projected = relax.op.matmul(data, input_weights)
         if not self._has_norms:
-            given = relax.op.add(
-                emit(given), emit(relax.op.concat([self._weights[BIAS + gate] for gate in self._gates], 0))
+            projected = relax.op.add(
+                emit(projected), emit(relax.op.concat([self._weights[BIAS + gate] for gate in self._gates], 0))
             )
-        parts = emit(relax.op.split(emit(given), steps, axis=1)) if steps > 1 else [emit(given)]
-        recurrent = self._turned(FROM_OUTPUT)
+        parts = emit(relax.op.split(emit(projected), steps, axis=1)) if steps > 1 else [emit(projected)]
+        recurrent = self._transpose_weights(FROM_OUTPUT)
         cell_width = int(self._weights[BIAS + 1].ty.shape[0])
         output, cell = (
             relax.const(np.zeros([batch, width], "float32")) for width in (int(recurrent.ty.shape[0]), cell_width)
         )
         outputs = []
         for step in range(steps):
-            now = emit(relax.op.squeeze(parts[step], [1]))
-            now = emit(relax.op.add(now, emit(relax.op.matmul(output, recurrent))))
+            sums = emit(relax.op.squeeze(parts[step], [1]))
+            sums = emit(relax.op.add(sums, emit(relax.op.matmul(output, recurrent))))
             output, cell = self._step(
-                dict(zip(self._gates, emit(relax.op.split(now, len(self._gates), axis=1)), strict=True)), cell
+                dict(zip(self._gates, emit(relax.op.split(sums, len(self._gates), axis=1)), strict=True)), cell
             )
             outputs.append(output)
         return relax.op.stack(outputs, axis=1)
 
-    def _turned(self, first: int) -> "relax.Expr":
-        """Weights of all gates beside each other, values in rows."""
+    def _transpose_weights(self, first: int) -> "relax.Expr":
+        """The concatenated weights of all gates, ``[value, gates]``."""
         emit = self._converter.bb.emit
-        beside = emit(relax.op.concat([self._weights[first + gate] for gate in self._gates], 0))
-        return emit(relax.op.permute_dims(beside, [1, 0]))
+        joined = emit(relax.op.concat([self._weights[first + gate] for gate in self._gates], 0))
+        return emit(relax.op.permute_dims(joined, [1, 0]))
 
     def _step(self, sums: dict[int, Any], cell: Any) -> tuple[Any, Any]:
         emit, op = self._converter.bb.emit, relax.op
         forget = emit(op.sigmoid(self._gate(1, sums, cell)))
-        given = (
+        input_gate = (
             emit(op.sigmoid(self._gate(0, sums, cell))) if 0 in sums else emit(op.subtract(relax.const(1.0), forget))
         )
-        new = emit(op.multiply(given, self._activated(self._gate(2, sums, None))))
-        cell = self._clipped(emit(op.add(emit(op.multiply(forget, cell)), new)), self._clips[0])
-        cell = self._rounded(cell, self._cell)
-        shown = emit(op.sigmoid(self._gate(3, sums, cell)))
-        output = emit(op.multiply(shown, self._activated(cell)))
+        new = emit(op.multiply(input_gate, self._activate(self._gate(2, sums, None))))
+        cell = self._clip(emit(op.add(emit(op.multiply(forget, cell)), new)), self._clips[0])
+        cell = self._fake_quantize(cell, self._cell)
+        output_gate = emit(op.sigmoid(self._gate(3, sums, cell)))
+        output = emit(op.multiply(output_gate, self._activate(cell)))
         if (projection := self._weights[PROJECTION]) is not None:
-            output = self._rounded(output, self._unprojected)
+            output = self._fake_quantize(output, self._unprojected)
             output = emit(op.matmul(output, emit(op.permute_dims(projection, [1, 0]))))
             if (bias := self._weights[PROJECTION + 1]) is not None:
                 output = emit(op.add(output, bias))
-            output = self._clipped(output, self._clips[1])
-        return self._rounded(output, self._output), cell
+            output = self._clip(output, self._clips[1])
+        return self._fake_quantize(output, self._output), cell
 
     def _gate(self, gate: int, sums: dict[int, Any], cell: Any) -> Any:
-        """What goes into a gate's activation."""
+        """The input of a gate's activation."""
         emit, op = self._converter.bb.emit, relax.op
         value = sums[gate]
         peephole = None if cell is None else self._weights[FROM_CELL + gate - (gate > 2)]
         if peephole is not None:
             value = emit(op.add(value, emit(op.multiply(cell, peephole))))
         if self._has_norms:
-            value = self._rounded(value, self._normed[gate])
+            value = self._fake_quantize(value, self._normed[gate])
             value = emit(
                 op.nn.layer_norm(
                     value, self._weights[NORM + gate], self._weights[BIAS + gate], axes=[-1], epsilon=EPSILON
@@ -139,15 +139,15 @@ class _Lstm:
             )
         return value
 
-    def _activated(self, value: Any) -> Any:
+    def _activate(self, value: Any) -> Any:
         converter = self._converter
         return converter.bb.emit(converter.convert_fused_activation_function(value, self._activation))
 
-    def _clipped(self, value: Any, bound: float) -> Any:
+    def _clip(self, value: Any, bound: float) -> Any:
         return self._converter.bb.emit(relax.op.clip(value, -bound, bound)) if bound > 0 else value
 
-    def _rounded(self, value: Any, tensor: Any | None) -> Any:
-        """A value as the integers of a tensor hold it."""
+    def _fake_quantize(self, value: Any, tensor: Any | None) -> Any:
+        """Round a value to the quantisation of a tensor."""
         if tensor is None:
             return value
         converter = self._converter

@@ -1,4 +1,4 @@
-"""Read a TFLite file and refuse, in one line, what is not a usable model. Imports no TVM."""
+"""Read a TFLite file, and refuse an unusable model in one line. This module does not import TVM."""
 
 import struct
 from collections import Counter
@@ -28,28 +28,30 @@ DTYPES = {
     tflite.TensorType.UINT8: "uint8",
     tflite.TensorType.BOOL: "bool",
 }
-"""TFLite's tensor types in TVM's spelling; the others (strings, complex numbers, resources) cannot be inputs."""
+"""TVM's dtypes by TFLite's tensor types; other types (strings, complex numbers, resources) cannot be inputs."""
 
 SINGLE_STEPS = frozenset({"SVDF", "RNN", "LSTM"})
-"""Operators that take one step from a state that they keep."""
+"""Operators that compute one step from a stored state."""
 
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if name.isupper()}
 _OPERATOR_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if name.isupper()}
 
 
 class _OperatorCode(tflite.OperatorCode):
-    """Of the two fields for an operator's number, the larger one counts, as in LiteRT: newer tools write the newer field alone,
-    which the schema's own reader passes over below 127."""
+    """An operator code that is the larger of its two fields, as in LiteRT.
+
+    New tools write only the newer field, which the schema's own reader ignores below 127.
+    """
 
     def BuiltinCode(self) -> int:
-        offset = self._tab.Offset(10)  # of the newer field; 0 where it is left out
+        offset = self._tab.Offset(10)  # of the newer field; 0 if it is absent
         start = offset + self._tab.Pos
         newer = int.from_bytes(self._tab.Bytes[start : start + 4], "little") if offset else 0
         return max(newer, int(self.DeprecatedBuiltinCode()))
 
 
 class _Model(tflite.Model):
-    """A model whose operators are those that LiteRT reads."""
+    """A model that reads operator codes like LiteRT."""
 
     def OperatorCodes(self, j: int) -> _OperatorCode:
         table = super().OperatorCodes(j)._tab
@@ -60,12 +62,12 @@ class _Model(tflite.Model):
 
 @dataclass(frozen=True)
 class TFLiteModel:
-    """A model whose tables and buffers have all been read once without error."""
+    """A model whose tables and buffers have been read without error."""
 
     root: tflite.Model
     signature: Signature
     operators: Counter[str]
-    """How often each operator occurs, by its schema name (a custom one as ``CUSTOM:<its name>``)."""
+    """Counts of operators by schema name (custom ones as ``CUSTOM:<name>``)."""
     description: str
 
     @property
@@ -77,8 +79,8 @@ def load(source: Path) -> TFLiteModel:
     """The checked model.
 
     Raises:
-        InputError: no such file; no TFLite model; truncated or damaged; inputs or outputs TVM has no dtype for; tensors
-            that share a name; a network that keeps state from call to call.
+        InputError: no such file; not a TFLite model; truncated or damaged; inputs or outputs without a TVM dtype; tensors
+            that share a name; a network that keeps state between calls.
     """
     where = str(source)
     data = _read(source)
@@ -86,7 +88,7 @@ def load(source: Path) -> TFLiteModel:
         root = _Model()
         root.Init(data, tflite.Model.GetRootAs(data, 0)._tab.Pos)
         if root.SubgraphsLength() == 0:
-            raise InputError(where, "holds no graph", _CONVERT)
+            raise InputError(where, "has no graph", _CONVERT)
         graph = root.Subgraphs(0)
         _check_buffers(where, root, graph)
         _check_names(where, graph)
@@ -95,7 +97,7 @@ def load(source: Path) -> TFLiteModel:
         signature = _signature(where, root, graph)
         description = (root.Description() or b"").decode("utf-8", "replace")
     except (AttributeError, IndexError, TypeError, UnicodeDecodeError, ValueError, struct.error) as error:
-        # What the FlatBuffers reader runs into behind offsets that lead nowhere.
+        # Errors of the FlatBuffers reader on invalid offsets.
         raise InputError(where, "is damaged or truncated: its tables cannot be read", COPY) from error
     return TFLiteModel(root, signature, operators, description)
 
@@ -106,7 +108,7 @@ def inspect(source: Path) -> Signature:
 
 
 def resizable_axes(model: TFLiteModel, index: int) -> tuple[int, ...]:
-    """Axes of the graph's input number ``index`` whose extent was left open when the model was converted."""
+    """Axes of the graph's input ``index`` that are dynamic in the file."""
     return tuple(np.flatnonzero(_shape_signature(model.graph.Tensors(model.graph.Inputs(index))) < 0).tolist())
 
 
@@ -120,7 +122,7 @@ def _read(source: Path) -> bytes:
 
 
 def _check_buffers(where: str, root: tflite.Model, graph: tflite.SubGraph) -> None:
-    """Every constant must have as many bytes as its shape says."""
+    """Check that the size of every constant fits its shape."""
     sizes = [root.Buffers(index).DataLength() for index in range(root.BuffersLength())]
     for buffer in range(root.BuffersLength()):
         root.Buffers(buffer).DataAsNumpy()
@@ -137,7 +139,7 @@ def _check_buffers(where: str, root: tflite.Model, graph: tflite.SubGraph) -> No
 
 
 def _check_names(where: str, graph: tflite.SubGraph) -> None:
-    """TVM's importer finds tensors by name: of two with one name, it would take the first for both."""
+    """Refuse tensors that share a name: TVM's importer looks up tensors by name."""
     names = Counter(graph.Tensors(index).Name() for index in range(graph.TensorsLength()))
     shared = [name.decode() for name, count in names.items() if name is not None and count > 1]
     if shared:
@@ -145,20 +147,20 @@ def _check_names(where: str, graph: tflite.SubGraph) -> None:
 
 
 def _check_state(where: str, root: tflite.Model, graph: tflite.SubGraph) -> None:
-    """Refuse a network whose outputs depend on the calls before."""
-    kept: Counter[str] = Counter()
-    for place in range(graph.OperatorsLength()):
-        operator = graph.Operators(place)
+    """Refuse a network whose outputs depend on earlier calls."""
+    stateful: Counter[str] = Counter()
+    for position in range(graph.OperatorsLength()):
+        operator = graph.Operators(position)
         name = _operator_name(root, operator)
         read = [operator.Inputs(number) for number in range(operator.InputsLength())]
         if name == "ASSIGN_VARIABLE" or (
             name in SINGLE_STEPS and any(graph.Tensors(index).IsVariable() for index in read if index >= 0)
         ):
-            kept[name] += 1
-    if kept:
-        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(kept.items()))
+            stateful[name] += 1
+    if stateful:
+        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(stateful.items()))
         remedy = "convert it with its state as inputs and outputs, or with whole sequences as inputs"
-        raise InputError(where, f"keeps state from call to call, which a package does not: {listing}", remedy)
+        raise InputError(where, f"keeps state between calls, which a package does not: {listing}", remedy)
 
 
 def _operator_name(root: tflite.Model, operator: tflite.Operator) -> str:
@@ -175,16 +177,16 @@ def _signature(where: str, root: tflite.Model, graph: tflite.SubGraph) -> Signat
     if not outputs:
         raise InputError(where, "the graph has no outputs", _CONVERT)
     ranges = _index_ranges(root, graph)
-    taken: set[str] = set()
+    names: set[str] = set()
     return Signature(
         inputs=tuple(
-            _spec(where, graph, index, taken).model_copy(update={"range": ranges.get(index)}) for index in inputs
+            _spec(where, graph, index, names).model_copy(update={"range": ranges.get(index)}) for index in inputs
         ),
         outputs=tuple(_spec(where, graph, index, set()) for index in outputs),
     )
 
 
-def _spec(where: str, graph: tflite.SubGraph, index: int, taken: set[str]) -> TensorSpec:
+def _spec(where: str, graph: tflite.SubGraph, index: int, names: set[str]) -> TensorSpec:
     tensor = graph.Tensors(index)
     name = (tensor.Name() or f"tvmgen_tensor_{index}".encode()).decode()
     dtype = DTYPES.get(tensor.Type())
@@ -194,9 +196,9 @@ def _spec(where: str, graph: tflite.SubGraph, index: int, taken: set[str]) -> Te
     relax_name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
     if not relax_name[:1].isalpha():
         relax_name = f"input_{relax_name}"
-    while relax_name in taken:
+    while relax_name in names:
         relax_name += "_"
-    taken.add(relax_name)
+    names.add(relax_name)
     shape: tuple[Dim, ...] = tuple(tensor.Shape(axis) for axis in range(tensor.ShapeLength()))
     return TensorSpec(name=name, relax_name=relax_name, shape=shape, dtype=dtype)
 

@@ -1,4 +1,4 @@
-"""Unroll TFLite's counting loops, which Keras' recurrent layers become: one copy of the body for each step.
+"""Unroll TFLite's counting loops, to which Keras converts recurrent layers: one copy of the body per step.
 
 Repair: `tflite-loops`.
 """
@@ -35,105 +35,105 @@ COMPUTED: Mapping[str, Callable[..., Any]] = {
     "PACK": lambda *values: np.stack(values),
     "CONCATENATION": lambda *values: np.concatenate(values),
 }
-"""Of whole numbers and truth values that are known, along the first axis; none of them rounds."""
+"""Functions on known integers and booleans, along the first axis; none of them rounds."""
 
 Value = Any
-"""What a loop carries along: an array where it is known, else an expression."""
+"""A loop-carried value: an array if it is known, else an expression."""
 
 
 class DataDependentLoopError(Exception):
-    """A loop whose number of steps is not known."""
+    """A loop whose number of steps is unknown."""
 
 
 class LoopConverter(RealConverter):
-    """TVM's converter, which writes loops out and computes what they count."""
+    """TVM's converter with unrolled loops; it computes their counters."""
 
-    def __init__(self, *given: Any):
-        super().__init__(*given)
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
         self.known: dict[int, np.ndarray] = {}
-        """Of a loop's body, the tensors that do not depend on the network's inputs, by their places."""
+        """Values of a loop body's tensors that do not depend on the network's inputs, by the tensors' indices."""
         self.is_body = False
 
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> Any:
-        """A constant, or what a loop has counted."""
-        if (found := self.known.get(tensor_wrapper.tensor_idx)) is not None:
-            return found
+        """A constant, or a known value of a loop."""
+        if (value := self.known.get(tensor_wrapper.tensor_idx)) is not None:
+            return value
         return super().get_tensor_value(tensor_wrapper, is_sparse)
 
     def get_expr(self, input_tensor_idx: int) -> Any:
-        """A tensor's expression; what a loop has counted as a constant."""
+        """A tensor's expression; a known value of a loop as a constant."""
         known = self.known.get(input_tensor_idx)
         return super().get_expr(input_tensor_idx) if known is None else relax.const(known)
 
     def convert_while(self, op: Any) -> Any:
-        """One copy of the body for each step."""
+        """Copy the body once per step."""
         options = tflite.WhileOptions()
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
         values = [self._value(tensor) for tensor in self.get_input_tensors(op)]
         for _ in range(MAX_STEPS + 1):
-            (goes_on,) = self._run(options.CondSubgraphIndex(), values)
-            if not isinstance(goes_on, np.ndarray):
+            (condition,) = self._run(options.CondSubgraphIndex(), values)
+            if not isinstance(condition, np.ndarray):
                 break
-            if not goes_on.all():
-                found = [relax.const(value) if isinstance(value, np.ndarray) else value for value in values]
-                return relax.Tuple(found) if len(found) > 1 else found[0]
+            if not condition.all():
+                results = [relax.const(value) if isinstance(value, np.ndarray) else value for value in values]
+                return relax.Tuple(results) if len(results) > 1 else results[0]
             values = self._run(options.BodySubgraphIndex(), values)
         raise DataDependentLoopError
 
     def _run(self, subgraph: int, values: list[Value]) -> list[Value]:
-        """What a subgraph makes of values."""
+        """Convert a subgraph on values; returns its outputs."""
         graph = self.model.Subgraphs(subgraph)
         inner = type(self)(self.model, graph, ExprTable(), self.bb, self.conversion_state)
         inner.is_body = True
-        for place, value in zip(graph.InputsAsNumpy().tolist(), values, strict=True):
+        for index, value in zip(graph.InputsAsNumpy().tolist(), values, strict=True):
             if isinstance(value, np.ndarray):
-                inner.known[place] = value
+                inner.known[index] = value
             else:
-                inner.exp_tab.set_expr(get_tensor_name(graph, place), value)
+                inner.exp_tab.set_expr(get_tensor_name(graph, index), value)
         inner.convert_op_to_relax()
         return [inner._value(tensor) for tensor in inner.get_tensors(graph.OutputsAsNumpy().tolist())]
 
     def _value(self, tensor: Any) -> Value:
-        if (found := self._constant(tensor)) is not None:
-            return found
+        if (value := self._constant(tensor)) is not None:
+            return value
         return self.bb.normalize(self.get_tensor_expr(tensor))
 
     def _constant(self, tensor: Any) -> np.ndarray | None:
-        """What is known of a tensor of whole numbers or truth values, or without elements."""
-        if (found := self.known.get(tensor.tensor_idx)) is not None:
-            return found
-        is_held = tensor.tensor_idx >= 0 and tensor.buffer.DataLength() and not self.has_expr(tensor.tensor_idx)
-        if not is_held or self.get_tensor_type_str(tensor.tensor.Type()) not in ("int32", "int64", "bool"):
+        """The known value of a tensor of integers or booleans, or without elements; None if unknown."""
+        if (value := self.known.get(tensor.tensor_idx)) is not None:
+            return value
+        is_stored = tensor.tensor_idx >= 0 and tensor.buffer.DataLength() and not self.has_expr(tensor.tensor_idx)
+        if not is_stored or self.get_tensor_type_str(tensor.tensor.Type()) not in ("int32", "int64", "bool"):
             return None
         return np.asarray(super().get_tensor_value(tensor))
 
     def _extents(self, tensor: Any) -> np.ndarray | None:
-        """Those of a tensor, where they are fixed."""
+        """The dimensions of a tensor; None if one is dynamic."""
         shape = self.bb.normalize(self.get_tensor_expr(tensor)).ty.shape
         fixed = shape is not None and all(isinstance(extent, tirx.IntImm) for extent in shape)
         return np.array([int(extent) for extent in shape], "int64") if fixed else None
 
-    def _converted(self, name: str, convert: Callable[..., Any], op: Any) -> Any:
-        """Nothing where a body's operator is computed here."""
+    def _convert_on_floats(self, name: str, convert: Callable[..., Any], op: Any) -> Any:
+        """Convert an operator; None if its value is known and recorded in ``known``."""
         if name == "WHILE":
             return convert(op=op)
-        (place,) = op.OutputsAsNumpy().tolist()[:1]
-        if self.is_body or place not in self.subgraph.OutputsAsNumpy():
+        (index,) = op.OutputsAsNumpy().tolist()[:1]
+        if self.is_body or index not in self.subgraph.OutputsAsNumpy():
             tensors = self.get_input_tensors(op)
             values = [self._constant(tensor) for tensor in tensors]
             if name == "SHAPE" and (extents := self._extents(tensors[0])) is not None:
-                self.known[place] = extents.astype(self.get_tensor_type_str(self.subgraph.Tensors(place).Type()))
+                self.known[index] = extents.astype(self.get_tensor_type_str(self.subgraph.Tensors(index).Type()))
                 return None
             if name in COMPUTED and all(value is not None for value in values):
-                self.known[place] = np.asarray(COMPUTED[name](*values))
+                self.known[index] = np.asarray(COMPUTED[name](*values))
                 return None
             if name == "SLICE" and values[2] is not None and 0 in values[2]:
                 kind = self.get_tensor_type_str(tensors[0].tensor.Type())
-                self.known[place] = np.zeros([max(int(extent), 0) for extent in values[2]], kind)
+                self.known[index] = np.zeros([max(int(extent), 0) for extent in values[2]], kind)
                 return None
             if name == "CONCATENATION" and any(value is not None and not value.size for value in values):
                 options = tflite.ConcatenationOptions()
                 options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-                kept = [one for one, value in zip(tensors, values, strict=True) if value is None or value.size]
-                return relax.op.concat([self.get_tensor_expr(one) for one in kept], axis=options.Axis())
-        return super()._converted(name, convert, op)
+                parts = [tensor for tensor, value in zip(tensors, values, strict=True) if value is None or value.size]
+                return relax.op.concat([self.get_tensor_expr(tensor) for tensor in parts], axis=options.Axis())
+        return super()._convert_on_floats(name, convert, op)

@@ -1,10 +1,10 @@
-"""``zoo:<name>``: well-known image networks with drawn weights, for demonstrations, benchmarks and tests.
+"""``zoo:<name>``: well-known image networks with random weights, for demonstrations, benchmarks and tests.
 
-The weights are not trained. They are drawn from a seed and then calibrated once on synthetic images, layer by layer,
-so that every layer's output has zero mean and unit variance per channel (the data-dependent initialisation of
-Krähenbühl et al., arXiv:1511.06856; batch norms simply collect their statistics). Without it the activations of a
-deep random network fade or collapse onto one direction, the output hardly depends on the input, and comparing a
-compiled network with its reference proves nothing.
+The weights are not trained. They are drawn from a seed and calibrated once on synthetic images, layer by layer, so that
+every layer's output has zero mean and unit variance per channel (the data-dependent initialisation of Krähenbühl et al.,
+arXiv:1511.06856; batch norms collect their statistics). Without calibration the activations of a deep random network
+vanish or collapse onto one direction, so the output hardly depends on the input and a comparison with the reference proves
+nothing.
 """
 
 import difflib
@@ -25,8 +25,8 @@ INPUT_RANGE = (-2.0, 2.0)
 """Values of the input ``x``: an image with its mean removed, divided by its standard deviation."""
 
 CALIBRATION_IMAGES = 8
-# Pixels. Smaller than the networks' own sizes, which keeps calibration at a second or two; Inception's last maps
-# would be 2×2 at 128, too few samples for its statistics.
+# Pixels. Smaller than the networks' input sizes, so that calibration takes a second or two. At 128, Inception's last
+# feature maps would be 2×2, too few samples for its statistics.
 CALIBRATION_SIZE = {name: 224 if name == "inception_v3" else 128 for name in NETWORKS}
 
 
@@ -45,7 +45,7 @@ _WIDTH: Any = (Annotated[float, Field(gt=0, le=4)], 1.0)
 
 
 def arguments_model(name: str) -> type[Arguments]:
-    """The arguments that the network ``name`` takes, with its defaults."""
+    """The model of the arguments of the network ``name``, with its defaults."""
     fields: dict[str, Any] = {"width": _WIDTH} if name.startswith("mobilenet") else {}
     size: Any = (Annotated[int, Field(ge=SMALLEST_SIZE.get(name, 1))], 299 if name == "inception_v3" else 224)
     return create_model("Arguments", __base__=Arguments, size=size, **fields)
@@ -58,7 +58,7 @@ def export(source: str, options: ImportOptions) -> torch.export.ExportedProgram:
     depend on the name, seed, ``num_classes`` and ``width`` alone, not on batch or size.
 
     Raises:
-        InputError: there is no such network, or an argument it does not take.
+        InputError: there is no such network, or it has no such argument.
     """
     network, arguments = _network(source, options)
     image = torch.zeros(arguments.batch, 3, arguments.size, arguments.size)
@@ -66,7 +66,7 @@ def export(source: str, options: ImportOptions) -> torch.export.ExportedProgram:
 
 
 def network(source: str, options: ImportOptions) -> nn.Module:
-    """The network behind ``zoo:<name>``, in eval mode, for running it as it is.
+    """The network of ``zoo:<name>`` in eval mode, to run it in PyTorch.
 
     Raises:
         InputError: as :func:`export`.
@@ -77,13 +77,13 @@ def network(source: str, options: ImportOptions) -> nn.Module:
 def _network(source: str, options: ImportOptions) -> tuple[nn.Module, Arguments]:
     arguments = checked_arguments(source, options)
     constructor_arguments = arguments.model_dump(exclude={"size", "batch"})
-    return weighted(source.removeprefix(ZOO), options.seed, **constructor_arguments), arguments
+    return seeded_network(source.removeprefix(ZOO), options.seed, **constructor_arguments), arguments
 
 
-def weighted(name: str, seed: int, **arguments: Any) -> nn.Module:
-    """The network ``name`` in eval mode with seeded, calibrated weights; equal bits in every process on a machine."""
+def seeded_network(name: str, seed: int, **arguments: Any) -> nn.Module:
+    """The network ``name`` in eval mode with seeded, calibrated weights; the bits are equal in every process on a machine."""
     generator = torch.Generator().manual_seed(seed)
-    with torch.device("meta"):  # allocates nothing and leaves the global random state alone
+    with torch.device("meta"):  # allocates nothing and does not change the global random state
         network = build(name, **arguments)
     network.to_empty(device="cpu")
     with torch.no_grad(), one_thread():
@@ -93,10 +93,10 @@ def weighted(name: str, seed: int, **arguments: Any) -> nn.Module:
 
 
 def checked_arguments(source: str, options: ImportOptions) -> Arguments:
-    """The arguments of ``zoo:<name>``, given and default ones.
+    """The arguments of ``zoo:<name>``, with defaults.
 
     Raises:
-        InputError: an argument it does not take.
+        InputError: the network has no such argument.
     """
     name = source.removeprefix(ZOO)
     model = arguments_model(name)
@@ -122,16 +122,16 @@ def _draw(network: nn.Module, generator: torch.Generator) -> None:
                 module.bias.zero_()
         elif isinstance(module, nn.BatchNorm2d):
             module.reset_running_stats()
-            # Scales and shifts as a trained network has them, so that a mishandled one shows in the output.
+            # Scales and shifts like those of a trained network, so that an error in them changes the output.
             module.weight.uniform_(0.8, 1.2, generator=generator)
             module.bias.normal_(0.0, 0.1, generator=generator)
 
 
 def _images(generator: torch.Generator, count: int, size: int) -> Tensor:
-    """Patterns at every scale, (count, 3, size, size), from smooth to grainy, within INPUT_RANGE.
+    """Images with noise of all scales, (count, 3, size, size), within INPUT_RANGE.
 
-    Each image is a random mixture of uniform noise drawn on grids of 4×4 up to size×size pixels, so that the
-    statistics hold for photographs, which are smooth, and for the white noise that random inputs are.
+    Each image is a random mixture of uniform noise on grids of 4×4 up to size×size pixels, so that the statistics hold for
+    photographs, which are smooth, and for random inputs, which are white noise.
     """
     low, high = INPUT_RANGE
     grids = [min(4 << octave, size) for octave in range(6)] + [size]
@@ -146,20 +146,19 @@ def _images(generator: torch.Generator, count: int, size: int) -> Tensor:
             for grid in grids
         ]
     )
-    # Cubes of uniform shares: most images have one or two dominant scales.
-    shares = torch.rand(len(grids), count, 1, 1, 1, generator=generator) ** 3
-    shares[:, ::4] = 0
-    shares[-1, ::4] = 1
-    return (layers * (shares / shares.square().sum(0).sqrt())).sum(0).clamp(low, high)
+    # Cubes of uniform weights: most images have one or two dominant scales.
+    weights = torch.rand(len(grids), count, 1, 1, 1, generator=generator) ** 3
+    weights[:, ::4] = 0
+    weights[-1, ::4] = 1
+    return (layers * (weights / weights.square().sum(0).sqrt())).sum(0).clamp(low, high)
 
 
 def _calibrate(network: nn.Module, images: Tensor) -> None:
-    """One pass over ``images`` that gives every layer's output zero mean and unit variance.
+    """Give every layer's output zero mean and unit variance in one pass over ``images``.
 
-    Batch norms in training mode with ``momentum=None`` keep the plain average of the statistics they see. A layer
-    with a bias is normalised in place by a hook, before the next layer sees its output: per channel for a
-    convolution; for a linear layer per unit in the mean and over all units in the variance, for which a few images
-    are too few to tell unit from unit.
+    Batch norms in training mode with ``momentum=None`` average the statistics. A hook normalises a layer with a bias in place,
+    before the next layer runs. A convolution is normalised per channel. For a linear layer, the mean is per unit and the
+    variance over all units, because the images are too few for a variance per unit.
     """
 
     def normalise(layer: nn.Conv2d | nn.Linear, _: Any, output: Tensor) -> Tensor:

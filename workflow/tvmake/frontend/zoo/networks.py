@@ -2,8 +2,8 @@
 
 The layer tables follow the papers: ResNet (He et al. 2015, with the stride on the 3×3 convolution as torchvision has
 it), VGG-16 (Simonyan & Zisserman 2014), MobileNet (Howard et al. 2017), MobileNetV2 (Sandler et al. 2018),
-SqueezeNet 1.1 (Iandola et al. 2016) and Inception v3 (Szegedy et al. 2015, without the auxiliary head, which only
-training uses). Every network maps (N, 3, H, W) images to (N, num_classes) logits.
+SqueezeNet 1.1 (Iandola et al. 2016) and Inception v3 (Szegedy et al. 2015, without the auxiliary head, which is only for
+training). Every network maps (N, 3, H, W) images to (N, num_classes) logits.
 """
 
 from collections.abc import Callable
@@ -111,7 +111,7 @@ def mobilenet_v1(num_classes: int, width: float = 1.0) -> nn.Module:
 
 
 class InvertedResidual(nn.Module):
-    """Expand by 1×1, filter per channel, project by 1×1; the input is added where shape and stride allow."""
+    """Expand by 1×1, filter per channel, project by 1×1; add the input if shape and stride allow."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, expand: int):
         super().__init__()
@@ -148,7 +148,7 @@ def mobilenet_v2(num_classes: int, width: float = 1.0) -> nn.Module:
 
 
 class Concat(nn.Module):
-    """The branches' outputs, side by side along the channels."""
+    """Concatenates the branches' outputs along the channels."""
 
     def __init__(self, *branches: nn.Module):
         super().__init__()
@@ -286,10 +286,10 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "squeezenet1_1": squeezenet1_1,
     "inception_v3": inception_v3,
 }
-"""Name → constructor; all take ``num_classes``, the mobilenets also ``width`` (the channel multiplier)."""
+"""Constructors by name; all take ``num_classes``, the mobilenets also ``width`` (the channel multiplier)."""
 
 SMALLEST_SIZE: dict[str, int] = {"inception_v3": 75, "squeezenet1_1": 17, "vgg16": 32}
-"""Least input height and width, where it is above 1."""
+"""Smallest input height and width, if above 1."""
 
 
 class Classifier(nn.Module):
@@ -304,5 +304,5 @@ class Classifier(nn.Module):
 
 
 def build(name: str, **arguments: Any) -> nn.Module:
-    """The network ``name`` in eval mode; its parameters are as PyTorch initialises them (or on the meta device)."""
+    """The network ``name`` in eval mode with PyTorch's initial parameters (or on the meta device)."""
     return Classifier(NETWORKS[name](**arguments)).eval()
