@@ -1,4 +1,4 @@
-"""Compile an imported model for this machine and run it, as the tests' way to numbers."""
+"""Compile an imported model for this machine and run it."""
 
 from collections.abc import Sequence
 

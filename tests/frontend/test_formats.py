@@ -1,4 +1,4 @@
-"""What is said where the library that reads a format cannot be loaded."""
+"""Messages if the library that reads a format cannot be loaded."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tvmake.frontend.formats import unloaded_library
 
 @pytest.fixture
 def broken_torch(tmp_path: Path) -> dict[str, str]:
-    """Variables of a process whose torch lacks one of its own libraries."""
+    """Environment variables of a process whose torch lacks one of its libraries."""
     package = tmp_path / "libraries" / "torch"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise OSError('libcudart.so.13: cannot open shared object file')\n")
@@ -21,7 +21,7 @@ def broken_torch(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("source", ["network.pt2", "zoo:resnet18"])
-def test_a_library_that_lacks_what_it_needs_is_no_damaged_file(source, broken_torch, tmp_path):
+def test_a_library_with_a_missing_dependency_is_distinguished_from_a_damaged_file(source, broken_torch, tmp_path):
     (tmp_path / "network.pt2").write_bytes(b"PK\x03\x04")
     command = [sys.executable, "-c", "import tvmake.cli; tvmake.cli.main()", "init", source, "-o", "made.yaml"]
     done = subprocess.run(command, cwd=tmp_path, env=broken_torch, capture_output=True, text=True, timeout=HANG_S)
@@ -31,6 +31,6 @@ def test_a_library_that_lacks_what_it_needs_is_no_damaged_file(source, broken_to
     assert "install it again" in remedy
 
 
-def test_modules_of_tvmake_that_cannot_be_imported_are_no_librarys_fault():
+def test_an_error_in_tvmakes_own_modules_is_not_attributed_to_a_library():
     with pytest.raises(ImportError):
         unloaded_library("network.pt2", "pt2", ImportError("cannot import name", name="tvmake.frontend"))

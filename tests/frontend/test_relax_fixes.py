@@ -38,7 +38,7 @@ def test_a_negative_index_counts_from_the_end(x, value):
     np.testing.assert_array_equal(run(correct_operators(module), value), value[[-1, 0]])
 
 
-def test_takes_with_another_mode_are_left_alone(x):
+def test_takes_with_another_mode_are_unchanged(x):
     module = build(lambda b: b.emit(relax.op.take(x, relax.const(np.array([9], "int64")), axis=0, mode="clip")), x)
     tvm.ir.assert_structural_equal(correct_operators(module), module)
 
@@ -79,7 +79,7 @@ def test_a_lifted_parameter_does_not_take_a_name_that_is_in_use(value):
     assert list(lift_constants(module, min_bytes=1)[1]) == ["param_1"]
 
 
-def test_parameters_nothing_reads_are_dropped_and_inputs_are_kept(x, value):
+def test_unused_parameters_are_dropped_and_inputs_are_kept(x, value):
     unused = relax.Var("unused_input", relax.TensorType((1,), "float32"))
     weights = {name: relax.Var(name, relax.TensorType((4, 3), "float32")) for name in ("idle", "w")}
     module = build(lambda b: b.emit(relax.op.add(x, weights["w"])), x, unused, weights["idle"], weights["w"])

@@ -1,4 +1,4 @@
-"""Arithmetic on pairs gives what numpy's complex numbers give."""
+"""Arithmetic on pairs agrees with numpy's complex arithmetic."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ OPERATORS = {"max": np.maximum, "negate": np.negative, "select": np.where, "atan
 
 
 class NumpyArithmetic(ComplexArithmetic):
-    """On arrays."""
+    """Complex arithmetic on arrays."""
 
     def write(self, operator, *operands):
         """The result of numpy's function."""
@@ -30,13 +30,13 @@ def pair(values):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_function_of_complex_numbers_is_numpys(name):
+def test_a_complex_function_agrees_with_numpy(name):
     method, function, operands = CASES[name]
     real, imaginary = getattr(NumpyArithmetic(), method)(*map(pair, operands))
     np.testing.assert_allclose(real + 1j * imaginary, function(*operands))
 
 
-def test_a_product_of_matrices_is_bilinear():
+def test_a_complex_matmul_agrees_with_numpy():
     left, right = np.outer(LEFT, RIGHT), np.outer(RIGHT, LEFT.conj())
     real, imaginary = NumpyArithmetic().bilinear(np.matmul, pair(left), pair(right))
     np.testing.assert_allclose(real + 1j * imaginary, left @ right)

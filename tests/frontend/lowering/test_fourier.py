@@ -1,4 +1,4 @@
-"""Transforms by matrices give what numpy's transforms give."""
+"""Fourier transforms by matrices agree with numpy's."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def transform(kind, values, axes, lengths, is_scaled=False):
 
 
 @pytest.mark.parametrize("axes", [[0], [1, 2], [2, 0]])
-def test_a_transform_of_several_axes_is_numpys(axes):
+def test_a_transform_of_several_axes_agrees_with_numpy(axes):
     lengths = [SIGNAL.shape[axis] for axis in axes]
     np.testing.assert_allclose(transform("forward", SPECTRUM, axes, lengths), np.fft.fftn(SPECTRUM, axes=axes))
     inverse = transform("inverse", SPECTRUM, axes, lengths, is_scaled=True)
@@ -29,7 +29,7 @@ def test_a_transform_of_several_axes_is_numpys(axes):
 
 
 @pytest.mark.parametrize("axes", [[1], [2], [0, 2], [0, 1]])
-def test_half_a_spectrum_is_made_of_a_real_signal_and_taken_back(axes):
+def test_a_real_signal_is_transformed_to_half_a_spectrum_and_back(axes):
     lengths = [SIGNAL.shape[axis] for axis in axes]
     half = transform("to_half", SIGNAL, axes, lengths)
     np.testing.assert_allclose(half, np.fft.rfftn(SIGNAL, axes=axes), atol=1e-12)

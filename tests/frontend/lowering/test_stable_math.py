@@ -1,4 +1,4 @@
-"""Functions of numbers near zero and far from it, in a network as it is built: what simplifies it must not take their digits."""
+"""Functions keep their digits near zero in a built network, after TVM's simplifications."""
 
 import math
 
@@ -34,15 +34,15 @@ MISSING = torch.tensor([1.0, math.nan, math.nan, 3.0, -2.0, math.nan])
         "expm1", "log1p", "atanh", "asinh", "elu", "selu", "erfc", "hypot", "remainder", "fmax",
     ],
 )  # fmt: skip
-def test_no_digits_are_lost(function, values):
+def test_functions_keep_their_digits(function, values):
     np.testing.assert_allclose(as_built(function, values), function(values.double()).numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("divisor", [0.1, -0.3, 2.0, torch.tensor([0.1, 0.0, -3.0, 1e-3, 7.0])], ids=str)
-def test_floats_are_divided_and_rounded_down_as_python_has_it(divisor: float | torch.Tensor):
+def test_float_floor_division_agrees_with_python(divisor: float | torch.Tensor):
     values = torch.tensor([1.0, 0.5, -2.0, 0.3, -0.0])
     np.testing.assert_array_equal(as_built(lambda x: x // divisor, values), (values // divisor).numpy())
 
 
-def test_of_crossed_bounds_the_upper_one_wins():
+def test_crossed_clip_bounds_give_the_upper_bound():
     np.testing.assert_array_equal(as_built(lambda x: x.clamp(2.0, -1.0), FAR), torch.full_like(FAR, -1.0))

@@ -1,4 +1,4 @@
-"""Small ONNX models for the tests, and the numbers ONNX itself computes for them."""
+"""Small ONNX models for the tests, and results of ONNX's reference and ONNX Runtime."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def model(
     opset: int = 18,
     domains: Sequence[str] = (),
 ) -> onnx.ModelProto:
-    """A model; inputs as (element type, shape), outputs with type and shape left to inference."""
+    """A model; inputs are (element type, shape), types and shapes of outputs are inferred."""
     graph = helper.make_graph(
         nodes,
         "test",
@@ -35,18 +35,18 @@ def model(
         [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
     )
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
-    made = helper.make_model(graph, opset_imports=imports, ir_version=10)
-    inferred = onnx.shape_inference.infer_shapes(made)
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    inferred = onnx.shape_inference.infer_shapes(proto)
     types = {value.name: value for value in inferred.graph.output}
-    for value in made.graph.output:
+    for value in proto.graph.output:
         value.CopyFrom(types[value.name])
         if not value.type.HasField("tensor_type"):
             value.type.tensor_type.elem_type = FLOAT
-    return made
+    return proto
 
 
-def save(path: Path, made: onnx.ModelProto) -> Path:
-    path.write_bytes(made.SerializeToString())
+def save(path: Path, proto: onnx.ModelProto) -> Path:
+    path.write_bytes(proto.SerializeToString())
     return path
 
 
@@ -54,13 +54,13 @@ def read(path: Path, **options) -> ImportedModel:
     return frontend.read(path, ImportOptions(source=str(path), **options))
 
 
-def reference(made: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    names = [value.name for value in made.graph.input]
-    return ReferenceEvaluator(made).run(None, dict(zip(names, inputs, strict=True)))
+def reference(proto: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    names = [value.name for value in proto.graph.input]
+    return ReferenceEvaluator(proto).run(None, dict(zip(names, inputs, strict=True)))
 
 
-def runtime(made: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+def runtime(proto: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, dict(zip([value.name for value in session.get_inputs()], inputs, strict=True)))
 
 
@@ -79,7 +79,7 @@ def linear(batch: int | str = "N", weight_name: str = "fc.weight") -> onnx.Model
 
 
 def refusal(path: Path, **options) -> InputError:
-    """What a file is refused with."""
+    """The error with which a file is refused."""
     with pytest.raises(InputError) as caught:
         read(path, **options)
     assert caught.value.where == str(path)

@@ -1,4 +1,4 @@
-"""Poolings whose padding follows from their extents."""
+"""Poolings with automatic padding."""
 
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
-# Extents, window, steps.
+# Dimensions, pooling window, strides.
 POOLINGS = {
     "odd padding": ((7, 5), [3, 2], [2, 2]),
     "more rows than steps": ((3, 6), [3, 3], [2, 3]),
-    "steps longer than windows": ((4, 7), [2, 1], [3, 2]),
+    "strides longer than windows": ((4, 7), [2, 1], [3, 2]),
     "sequences": ((9,), [3], [2]),
 }
 
@@ -35,12 +35,12 @@ POOLINGS = {
         ("LpPool", 18, {}),
     ],
 )
-def test_they_are_padded_as_by_the_runtime(
+def test_automatic_padding_agrees_with_onnx_runtime(
     tmp_path: Path, operator: str, opset: int, options: dict[str, Any], automatic: str, pooling: Any, batch: int | str
 ):
-    extents, window, steps = pooling
+    extents, window, strides = pooling
     options = {name: value[: len(extents)] for name, value in options.items()}
-    node = helper.make_node(operator, ["x"], ["y"], kernel_shape=window, strides=steps, auto_pad=automatic, **options)
+    node = helper.make_node(operator, ["x"], ["y"], kernel_shape=window, strides=strides, auto_pad=automatic, **options)
     graph = helper.make_graph(
         [node],
         "padded",
@@ -54,5 +54,5 @@ def test_they_are_padded_as_by_the_runtime(
     (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
     imported = read(path, ImportOptions(source=str(path)))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
-    found = machine["main"](tvm.runtime.tensor(x))
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+    result = machine["main"](tvm.runtime.tensor(x))
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)

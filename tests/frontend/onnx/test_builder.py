@@ -1,4 +1,4 @@
-"""Clips and paddings of ONNX files are operators that the rewrites of the graph know."""
+"""Clips and paddings of ONNX files are imported as operators that graph rewrites match."""
 
 import math
 
@@ -23,7 +23,7 @@ def bounds(low: float | None, high: float | None) -> dict[str, np.ndarray]:
 
 
 def between_convolutions(middle, constants, opset=19):
-    """Something between two convolutions."""
+    """A node between two convolutions."""
     weights = {"w": random(4, 3, 3, 3), "v": random(4, 4, 3, 3, seed=1)}
     nodes = [node("Conv", ["x", "w"], ["a"]), middle, node("Conv", ["b", "v"], ["y"])]
     return model(nodes, {"x": (FLOAT, [1, 3, 8, 8])}, ["y"], {**weights, **constants}, opset=opset)
@@ -44,7 +44,7 @@ NETWORKS = {
     "ReLU6": clip(0, 6),
     "a lower bound": clip(-0.5, None),
     "an upper bound": clip(None, 0.5),
-    "a bound that is no number": clip(math.nan, 0.5),
+    "a NaN bound": clip(math.nan, 0.5),
     "bounds that cross": clip(1, -1),
     "zeros around": pad("constant"),
     "numbers around": pad("constant", 0.5),
@@ -55,12 +55,12 @@ NETWORKS = {
 
 
 def kernels(module: "tvm.IRModule") -> list[str]:
-    """Kernels that the importer has written."""
+    """Names of kernels that the importer has emitted."""
     return [name.name_hint for name in module.get_global_vars() if isinstance(module[name], tvm.tirx.PrimFunc)]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_numbers_are_those_of_onnx_runtime(name: str, tmp_path):
+def test_results_agree_with_onnx_runtime(name: str, tmp_path):
     imported, x = read(save(tmp_path / "m.onnx", NETWORKS[name])), random(1, 3, 8, 8, seed=2)
     assert not kernels(imported.module)
     np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(NETWORKS[name], [x])[0], rtol=1e-4, atol=1e-4)
@@ -69,8 +69,8 @@ def test_numbers_are_those_of_onnx_runtime(name: str, tmp_path):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_both_convolutions_are_computed_in_half_precision(name: str, tmp_path):
     imported = read(save(tmp_path / "m.onnx", NETWORKS[name]))
-    made = to_precision(imported.module, PrecisionConfig(base="float16"))
-    assert [tuple(input_dtypes(call)) for call in calls(made, "nn.conv2d")] == [("float16", "float16")] * 2
+    proto = to_precision(imported.module, PrecisionConfig(base="float16"))
+    assert [tuple(input_dtypes(call)) for call in calls(proto, "nn.conv2d")] == [("float16", "float16")] * 2
 
 
 @pytest.mark.parametrize("name", ["ReLU6", "of an old operator set"])
@@ -86,28 +86,28 @@ def test_an_extent_is_clipped(tmp_path):
         node("Gather", ["s", "zero"], ["n"]),
         node("Clip", ["n", "zero", "five"], ["c"]),
     ]
-    made = model(
+    proto = model(
         [*nodes, node("Range", ["zero", "c", "one"], ["y"])],
         {"x": (FLOAT, ["N", 3])},
         ["y"],
         {"zero": np.array(0), "one": np.array(1), "five": np.array(5)},
     )
-    imported, x = read(save(tmp_path / "m.onnx", made)), random(7, 3)
-    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+    imported, x = read(save(tmp_path / "m.onnx", proto)), random(7, 3)
+    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(proto, [x])[0])
 
 
 def test_a_negative_padding_still_crops(tmp_path):
-    made = between_convolutions(node("Pad", ["a", "pads"], ["b"]), {"pads": np.array([0, 0, -1, 0, 0, 0, 0, -1])})
-    imported, x = read(save(tmp_path / "m.onnx", made)), random(1, 3, 8, 8, seed=2)
-    np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-4)
+    proto = between_convolutions(node("Pad", ["a", "pads"], ["b"]), {"pads": np.array([0, 0, -1, 0, 0, 0, 0, -1])})
+    imported, x = read(save(tmp_path / "m.onnx", proto)), random(1, 3, 8, 8, seed=2)
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-4)
 
 
 def test_integers_are_padded_by_integers(tmp_path):
-    made = model(
+    proto = model(
         [node("Pad", ["x", "pads", "value"], ["y"])],
         {"x": (INT64, [2, 2])},
         ["y"],
         {"pads": np.array([0, 1, 0, 0]), "value": np.array(2**60 + 1)},
     )
-    imported, x = read(save(tmp_path / "m.onnx", made)), np.arange(4).reshape(2, 2)
-    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+    imported, x = read(save(tmp_path / "m.onnx", proto)), np.arange(4).reshape(2, 2)
+    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(proto, [x])[0])

@@ -1,4 +1,4 @@
-"""Poolings that round up: windows in the padding alone are left out, and what follows knows the extents."""
+"""Poolings with ceil_mode: windows that cover only padding are omitted, and later operators get the right shapes."""
 
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
-# Extents, window, steps, padding: left out along both axes, along one, along one and one more window along the other, and none.
+# Dimensions, pooling window, strides, padding; a window is omitted along both axes, along one, along one with one more along the other,
+# and along none.
 POOLINGS = {
     "both": ((6, 6), [2, 2], [2, 2], [0, 0, 1, 1]),
     "one": ((6, 8), [2, 2], [2, 2], [0, 0, 1, 0]),
     "one and one more": ((6, 6), [3, 3], [3, 3], [0, 1, 2, 0]),
-    "steps longer than windows": ((6, 5), [1, 1], [2, 3], [0, 0, 0, 0]),
+    "strides longer than windows": ((6, 5), [1, 1], [2, 3], [0, 0, 0, 0]),
     "none": ((8, 6), [3, 2], [3, 2], [0, 0, 0, 1]),
 }
 
@@ -29,13 +30,13 @@ POOLINGS = {
     ("operator", "opset", "options"),
     [("AveragePool", 13, {}), ("AveragePool", 19, {"count_include_pad": 1}), ("MaxPool", 13, {}), ("LpPool", 18, {})],
 )
-def test_what_follows_is_imported_for_the_runtimes_extents(
+def test_later_operators_get_the_shapes_of_onnx_runtime(
     tmp_path: Path, operator: str, opset: int, options: dict[str, Any], poolings: Any, batch: int | str
 ):
-    extents, window, steps, padding = poolings
+    extents, window, strides, padding = poolings
     nodes = [
         helper.make_node(
-            operator, ["x"], ["pooled"], kernel_shape=window, strides=steps, pads=padding, ceil_mode=1, **options
+            operator, ["x"], ["pooled"], kernel_shape=window, strides=strides, pads=padding, ceil_mode=1, **options
         ),
         helper.make_node("Resize", ["pooled", "", "scales"], ["y"], mode="linear"),
     ]
@@ -56,5 +57,5 @@ def test_what_follows_is_imported_for_the_runtimes_extents(
     imported = read(path, ImportOptions(source=str(path)))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
     weights = [imported.params[str(one.name)] for one in imported.module["main"].params[1:]]
-    found = machine["main"](tvm.runtime.tensor(x), *weights)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+    result = machine["main"](tvm.runtime.tensor(x), *weights)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)

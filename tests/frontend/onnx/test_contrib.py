@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators, and the files that its optimisations leave, against ONNX Runtime."""
+"""ONNX Runtime's own operators, and files that it optimised, compared with ONNX Runtime."""
 
 import ml_dtypes
 import numpy as np
@@ -30,7 +30,7 @@ TURNS = {"cosines": random(10, 2), "sines": random(10, 2, seed=1)}
 WIDE_TURNS = {"cosines": random(10, 8), "sines": random(10, 8, seed=1)}
 MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], np.int32)
 IDS = np.random.default_rng(0).integers(0, 2, (2, 5)).astype(np.int32)
-PLACES = np.array([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6]])
+POSITIONS = np.array([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6]])
 SPACES = (INT32, [2, 5])
 STEPS = {"lengths": (INT32, [2])}
 CACHE = {"pk": (FLOAT, [2, 2, 0, 8]), "pv": (FLOAT, [2, 2, 0, 8])}
@@ -151,40 +151,40 @@ CASES = {
         do_rotary=1, rotary_interleaved=1,
     ),
     "turns": case(
-        "RotaryEmbedding", "x,p,cosines,sines", {"x": (FLOAT, [2, 2, 5, 4]), "p": (INT64, [2, 5])}, TURNS, feeds={"p": PLACES}
+        "RotaryEmbedding", "x,p,cosines,sines", {"x": (FLOAT, [2, 2, 5, 4]), "p": (INT64, [2, 5])}, TURNS, feeds={"p": POSITIONS}
     ),
-    "turns, by pairs, from a place on": case(
+    "turns, by pairs, from a position on": case(
         "RotaryEmbedding", "x,p,cosines,sines", {**X, "p": (INT64, [1])}, TURNS, feeds={"p": np.array([2])}, interleaved=1
     ),
     "turns of a part": case(
-        "RotaryEmbedding", "x,p,cosines,sines", {"x": (FLOAT, [2, 5, 12]), "p": (INT64, [2, 5])}, TURNS, feeds={"p": PLACES},
+        "RotaryEmbedding", "x,p,cosines,sines", {"x": (FLOAT, [2, 5, 12]), "p": (INT64, [2, 5])}, TURNS, feeds={"p": POSITIONS},
         rotary_embedding_dim=4, num_heads=2,
     ),
 }  # fmt: skip
 
 
-def made_of(name, opset):
+def case_model(name, opset):
     operator, names, inputs, constants, outputs, feeds, domain, values = CASES[name]
     contrib_node = helper.make_node(operator, names, list(outputs), domain=domain, **values)
     used = {key: value for key, value in constants.items() if key in names}
-    made = model([contrib_node], inputs, [output for output in outputs if output], used, opset, ["com.microsoft"])
-    for value in made.graph.output:
+    proto = model([contrib_node], inputs, [output for output in outputs if output], used, opset, ["com.microsoft"])
+    for value in proto.graph.output:
         value.type.tensor_type.elem_type = INT32 if value.name == "counts" else FLOAT
     shapes = {key: [extent if isinstance(extent, int) else 3 for extent in shape] for key, (_, shape) in inputs.items()}
-    return made, [feeds[key] if key in feeds else random(*shape, seed=9) for key, shape in shapes.items()]
+    return proto, [feeds[key] if key in feeds else random(*shape, seed=9) for key, shape in shapes.items()]
 
 
 @pytest.mark.parametrize("opset", [13, 20])
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_an_operator_of_onnx_runtime_agrees_with_it(tmp_path, name, opset):
-    made, feeds = made_of(name, opset)
-    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), feeds)
-    for output, expected in zip(outputs, runtime(made, feeds), strict=True):
+    proto, feeds = case_model(name, opset)
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", proto)), feeds)
+    for output, expected in zip(outputs, runtime(proto, feeds), strict=True):
         assert output.shape == expected.shape
         np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_every_operator_of_real_numbers_that_is_replaced_is_tested():
+def test_every_replaced_floating_point_operator_is_tested():
     elsewhere = {"FusedMatMulActivation", "TransposeMatMul", "QAttention", *MOVES}
     assert CONTRIB_REWRITES.keys() - quantized.RULES.keys() - elsewhere == {operator for operator, *_ in CASES.values()}
 
@@ -200,7 +200,7 @@ WEIGHTS = {
 
 @pytest.mark.parametrize(("bits", "size", "zeros"), WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("is_biased", [False, True])
-def test_weights_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, bits, size, zeros, is_biased):
+def test_blocked_weights_of_few_bits_agree_with_onnx_runtime(tmp_path, bits, size, zeros, is_biased):
     rows, columns = 40, 6  # the last block is not full
     blocks, draw = -(-rows // size), np.random.default_rng(0)
     constants = {
@@ -216,10 +216,10 @@ def test_weights_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, bits,
     names = ["x", *(name if name in constants else "" for name in ("w", "scales", "zeros", "", "bias"))]
     values = {"K": rows, "N": columns, "bits": bits, "block_size": size}
     node = helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **values)
-    made = model([node], {"x": (FLOAT, ["batch", 3, rows])}, ["y"], constants, domains=["com.microsoft"])
+    proto = model([node], {"x": (FLOAT, ["batch", 3, rows])}, ["y"], constants, domains=["com.microsoft"])
     x = random(2, 3, rows)
-    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_allclose(outputs[0], runtime(made, [x])[0], rtol=1e-3, atol=1e-3)
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    np.testing.assert_allclose(outputs[0], runtime(proto, [x])[0], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("has_zeros", [False, True])
@@ -238,10 +238,10 @@ def test_rows_of_weights_may_belong_to_blocks_in_any_order(tmp_path, has_zeros, 
     node = helper.make_node(
         "MatMulNBits", names, ["y"], domain="com.microsoft", K=rows, N=columns, bits=4, block_size=size
     )
-    made = model([node], {"x": (FLOAT, ["batch", 3, rows])}, ["y"], constants, domains=["com.microsoft"])
+    proto = model([node], {"x": (FLOAT, ["batch", 3, rows])}, ["y"], constants, domains=["com.microsoft"])
     x = random(2, 3, rows)
-    found = read(save(tmp_path / "m.onnx", made))
-    np.testing.assert_allclose(run_compiled(found, [x])[0], runtime(made, [x])[0], rtol=1e-3, atol=1e-3)
+    result = read(save(tmp_path / "m.onnx", proto))
+    np.testing.assert_allclose(run_compiled(result, [x])[0], runtime(proto, [x])[0], rtol=1e-3, atol=1e-3)
 
 
 TABLE_TYPES = {
@@ -254,7 +254,7 @@ TABLE_TYPES = {
 
 @pytest.mark.parametrize(("kind", "values"), TABLE_TYPES.values(), ids=TABLE_TYPES)
 @pytest.mark.parametrize("has_zeros", [False, True])
-def test_rows_of_a_table_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, kind, values, has_zeros):
+def test_a_blocked_table_of_few_bits_agrees_with_onnx_runtime(tmp_path, kind, values, has_zeros):
     draw, rows, columns, size = np.random.default_rng(0), 7, 64, 16
     bits = values.get("bits", 4)
 
@@ -265,47 +265,47 @@ def test_rows_of_a_table_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_pat
 
     constants = {"table": integers(columns), "scales": np.abs(random(rows, columns // size))}
     constants |= {"zeros": integers(columns // size)} if has_zeros else {}
-    names = ["table", "places", "scales", *(["zeros"] if has_zeros else [])]
+    names = ["table", "indices", "scales", *(["zeros"] if has_zeros else [])]
     values = {**values, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
     node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **values)
-    made = model([node], {"places": (INT64, [2, 3])}, ["y"], constants, opset=21, domains=["com.microsoft"])
-    places = draw.integers(0, rows, (2, 3))
-    (found,) = run_compiled(read(save(tmp_path / "m.onnx", made)), [places])
-    np.testing.assert_allclose(found, runtime(made, [places])[0], rtol=1e-5, atol=1e-5)
+    proto = model([node], {"indices": (INT64, [2, 3])}, ["y"], constants, opset=21, domains=["com.microsoft"])
+    indices = draw.integers(0, rows, (2, 3))
+    (result,) = run_compiled(read(save(tmp_path / "m.onnx", proto)), [indices])
+    np.testing.assert_allclose(result, runtime(proto, [indices])[0], rtol=1e-5, atol=1e-5)
 
 
-def test_operators_behind_each_other_are_replaced(tmp_path):
+def test_consecutive_operators_are_replaced(tmp_path):
     nodes = [
         helper.make_node("BiasGelu", ["x", "bias"], ["a"], domain="com.microsoft"),
         helper.make_node("Relu", ["a"], ["b"]),
         helper.make_node("SkipLayerNormalization", ["b", "x", "gamma", "beta"], ["c"], domain="com.microsoft"),
         helper.make_node("FusedMatMul", ["c", "c"], ["y"], domain="com.microsoft", transB=1),
     ]
-    made = model(nodes, X, ["y"], NORM, domains=["com.microsoft"])
+    proto = model(nodes, X, ["y"], NORM, domains=["com.microsoft"])
     x = random(2, 5, 8)
-    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_allclose(outputs[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-4)
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    np.testing.assert_allclose(outputs[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-4)
 
 
-def test_attention_behind_attention_with_lengths_and_any_batch(tmp_path):
+def test_consecutive_attentions_with_lengths_and_a_dynamic_batch(tmp_path):
     nodes = [
         helper.make_node("Attention", ["x", "w", "b", "lengths"], ["a"], domain="com.microsoft", num_heads=2),
         helper.make_node("SkipLayerNormalization", ["a", "x", "gamma", "beta"], ["c"], domain="com.microsoft"),
         helper.make_node("Attention", ["c", "w", "b", "lengths"], ["y"], domain="com.microsoft", num_heads=2),
     ]
     inputs = {"x": (FLOAT, ["batch", 5, 8]), "lengths": (INT32, ["batch"])}
-    made = model(nodes, inputs, ["y"], {**PROJECTION, **NORM}, domains=["com.microsoft"])
+    proto = model(nodes, inputs, ["y"], {**PROJECTION, **NORM}, domains=["com.microsoft"])
     feeds = [random(2, 5, 8), np.array([3, 5], np.int32)]
-    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), feeds)
-    np.testing.assert_allclose(outputs[0], runtime(made, feeds)[0], rtol=1e-4, atol=1e-5)
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", proto)), feeds)
+    np.testing.assert_allclose(outputs[0], runtime(proto, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
-def optimised(made, path, level):
+def optimised(proto, path, level):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.optimized_model_filepath = str(path)
     options.log_severity_level = 3
-    onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return path
 
 
@@ -337,19 +337,19 @@ def network():
     return model(nodes, {"x": (FLOAT, [1, 4, 5, 5])}, ["y"], constants, opset=13)
 
 
-def test_a_file_that_onnx_runtime_optimised_is_as_right_as_the_model_it_was_made_from(tmp_path):
-    made, x = network(), random(1, 4, 5, 5)
-    path = optimised(made, tmp_path / "m.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
+def test_a_file_optimised_by_onnx_runtime_agrees_with_the_original_model(tmp_path):
+    proto, x = network(), random(1, 4, 5, 5)
+    path = optimised(proto, tmp_path / "m.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
     stored = onnx.load(path)
-    found = {(node.domain, node.op_type) for node in stored.graph.node}
-    assert {("com.microsoft", "FusedConv"), ("", "LayerNormalization")} <= found
+    result = {(node.domain, node.op_type) for node in stored.graph.node}
+    assert {("com.microsoft", "FusedConv"), ("", "LayerNormalization")} <= result
     assert [value.name for value in inspect(path).outputs] == ["y"]
-    np.testing.assert_allclose(run_compiled(read(path), [x])[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run_compiled(read(path), [x])[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-4)
     onnx.save_model(stored, path, save_as_external_data=True, location="m.onnx.data", size_threshold=0)
-    np.testing.assert_allclose(run_compiled(read(path), [x])[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run_compiled(read(path), [x])[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-4)
 
 
-def test_a_file_with_weights_in_blocks_is_refused_with_the_level_that_would_do(tmp_path):
+def test_a_file_with_blocked_weights_is_refused_with_a_suitable_level(tmp_path):
     path = optimised(network(), tmp_path / "m.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
     if all(node.domain != "com.microsoft.nchwc" for node in onnx.load(path).graph.node):
         pytest.skip("ONNX Runtime has no blocked layout for this processor")
@@ -358,12 +358,12 @@ def test_a_file_with_weights_in_blocks_is_refused_with_the_level_that_would_do(t
     assert "ORT_ENABLE_EXTENDED" in refused.value.remedy
 
 
-def test_an_operator_in_a_form_without_replacement_is_refused_as_such(tmp_path):
+def test_an_operator_in_an_unsupported_form_is_refused(tmp_path):
     ends = {"x": (FLOAT, [2, 5, 8]), "m": (INT32, [4])}
     contrib_node = helper.make_node("Attention", ["x", "w", "b", "m"], ["y"], domain="com.microsoft", num_heads=2)
-    made = model([contrib_node], ends, ["y"], PROJECTION, domains=["com.microsoft"])
+    proto = model([contrib_node], ends, ["y"], PROJECTION, domains=["com.microsoft"])
     with pytest.raises(InputError, match=r"not in this form .*Attention") as refused:
-        read(save(tmp_path / "m.onnx", made))
+        read(save(tmp_path / "m.onnx", proto))
     assert "before ONNX Runtime" in refused.value.remedy
 
 
@@ -379,9 +379,9 @@ def test_quantised_operators_with_channels_last(tmp_path, operator):
     else:
         constants = {}
         quantised = helper.make_node(operator, ["x"], ["y"], domain="com.microsoft", kernel_shape=[2, 2])
-    made = model([quantised], {"x": (UINT8, [1, 8, 8, 3])}, ["y"], constants, domains=["com.microsoft"])
-    made.graph.output[0].type.tensor_type.elem_type = UINT8
+    proto = model([quantised], {"x": (UINT8, [1, 8, 8, 3])}, ["y"], constants, domains=["com.microsoft"])
+    proto.graph.output[0].type.tensor_type.elem_type = UINT8
     x = draw.integers(0, 256, (1, 8, 8, 3)).astype(np.uint8)
-    found, expected = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0], runtime(made, [x])[0]
-    # A value on a rounding edge may differ by one step.
-    assert found.shape == expected.shape and np.abs(found.astype(int) - expected).max() <= 1
+    result, expected = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0], runtime(proto, [x])[0]
+    # A value at a rounding tie may differ by one step.
+    assert result.shape == expected.shape and np.abs(result.astype(int) - expected).max() <= 1

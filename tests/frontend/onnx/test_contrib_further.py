@@ -1,4 +1,4 @@
-"""ONNX Runtime's rarer operators, and those whose shapes are known only after folding, against ONNX Runtime."""
+"""Rare operators of ONNX Runtime, and operators whose shapes are known only after folding, compared with ONNX Runtime."""
 
 import numpy as np
 import onnx
@@ -28,16 +28,16 @@ MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], np.int32)
 
 @pytest.mark.parametrize("values", [{}, {"unidirectional": 1}], ids=["all", "what is before"])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-def test_attention_with_quantised_weights_is_that_of_onnx_runtime(tmp_path, dtype, values):
+def test_attention_with_quantised_weights_agrees_with_onnx_runtime(tmp_path, dtype, values):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     weights = DRAW.integers(low, high, (8, 24)).astype(dtype)
-    made = quantised_attention(weights, np.asarray((low + high) // 2, dtype), **values)
+    proto = quantised_attention(weights, np.asarray((low + high) // 2, dtype), **values)
     given = [random(2, 5, 8), MASK]
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), given)
-    np.testing.assert_allclose(found[0], runtime(made, given)[0], rtol=1e-4, atol=1e-5)
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), given)
+    np.testing.assert_allclose(result[0], runtime(proto, given)[0], rtol=1e-4, atol=1e-5)
 
 
-def test_a_choice_between_quantised_values_is_that_of_onnx_runtime(tmp_path):
+def test_where_on_quantised_values_agrees_with_onnx_runtime(tmp_path):
     constants = {
         "xs": np.float32(0.02), "xz": np.uint8(128), "k": np.float32(0), "y": DRAW.integers(0, 255, (3, 4)).astype(np.uint8),
         "ys": np.float32(0.03), "yz": np.uint8(100), "os": np.float32(0.05), "oz": np.uint8(120),
@@ -48,9 +48,9 @@ def test_a_choice_between_quantised_values_is_that_of_onnx_runtime(tmp_path):
         node("QLinearWhere", ["c", "q", "xs", "xz", "y", "ys", "yz", "os", "oz"], ["w"], domain=CONTRIB),
         node("DequantizeLinear", ["w", "os", "oz"], ["z"]),
     ]
-    made, x = model(nodes, {"x": (FLOAT, [3, 4])}, ["z"], constants, domains=[CONTRIB]), random(3, 4)
+    proto, x = model(nodes, {"x": (FLOAT, [3, 4])}, ["z"], constants, domains=[CONTRIB]), random(3, 4)
     np.testing.assert_allclose(
-        run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0], runtime(made, [x])[0], atol=1e-6
+        run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0], runtime(proto, [x])[0], atol=1e-6
     )
 
 
@@ -64,17 +64,17 @@ MOVES = {
 
 @pytest.mark.parametrize("opset", [17, 20])
 @pytest.mark.parametrize("operator", MOVES)
-def test_operators_that_pytorch_once_exported_to_onnx_runtime_are_those_of_onnx(tmp_path, operator, opset):
+def test_operators_of_older_pytorch_exports_agree_with_onnx(tmp_path, operator, opset):
     constants, values, shape = MOVES[operator]
     nodes = [node(operator, ["x", *constants], ["y"], domain=CONTRIB, **values)]
-    made = model(nodes, {"x": (FLOAT, shape)}, ["y"], constants, opset=opset, domains=[CONTRIB])
+    proto = model(nodes, {"x": (FLOAT, shape)}, ["y"], constants, opset=opset, domains=[CONTRIB])
     x = random(*shape)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_allclose(found[0], runtime(made, [x])[0], rtol=1e-5, atol=1e-6)
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    np.testing.assert_allclose(result[0], runtime(proto, [x])[0], rtol=1e-5, atol=1e-6)
 
 
 def columns_as_steps(batch: int | str, layer: onnx.NodeProto, constants: dict[str, np.ndarray]) -> onnx.ModelProto:
-    """A recurrent layer over the columns of pictures, flattened as PyTorch's older exporter writes it."""
+    """A recurrent layer over the columns of images, flattened like in PyTorch's older exporter."""
     nodes = [
         node("Relu", ["x"], ["r"]),
         node("Shape", ["r"], ["s"]),
@@ -91,12 +91,12 @@ def columns_as_steps(batch: int | str, layer: onnx.NodeProto, constants: dict[st
     return model(nodes, {"x": (FLOAT, [batch, 3, 2, 7])}, ["y"], {**lists, **constants}, opset=13, domains=domains)
 
 
-def test_a_recurrent_layer_over_columns_of_any_batch(tmp_path):
+def test_a_recurrent_layer_over_columns_with_a_dynamic_batch(tmp_path):
     layer = node("LSTM", ["steps", "w", "r_", "b"], ["y"], hidden_size=4)
-    made = columns_as_steps("batch", layer, {"w": random(1, 16, 6), "r_": random(1, 16, 4), "b": random(1, 32)})
+    proto = columns_as_steps("batch", layer, {"w": random(1, 16, 6), "r_": random(1, 16, 4), "b": random(1, 32)})
     x = random(2, 3, 2, 7)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_allclose(found[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    np.testing.assert_allclose(result[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_recurrent_layer_in_integers_whose_length_follows_from_shapes(tmp_path):
@@ -107,6 +107,6 @@ def test_a_recurrent_layer_in_integers_whose_length_follows_from_shapes(tmp_path
         "b": random(1, 32), "ws": np.array([0.01], np.float32), "wz": np.zeros(1, np.int8),
         "rs": np.array([0.01], np.float32), "rz": np.zeros(1, np.int8),
     }  # fmt: skip
-    made, x = columns_as_steps(1, layer, constants), random(1, 3, 2, 7)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_allclose(found[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+    proto, x = columns_as_steps(1, layer, constants), random(1, 3, 2, 7)
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    np.testing.assert_allclose(result[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""What a file declares of its outputs counts only where it does not follow from the operators."""
+"""Declared shapes of outputs are used only if they do not follow from the operators."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from tvmake.errors import InputError
 node = helper.make_node
 
 
-def declare(made, *shapes):
-    for value, shape in zip(made.graph.output, shapes, strict=True):
+def declare(proto, *shapes):
+    for value, shape in zip(proto.graph.output, shapes, strict=True):
         value.type.tensor_type.ClearField("shape")
         for extent in shape:
             value.type.tensor_type.shape.dim.add(dim_value=extent)
-    return made
+    return proto
 
 
 @pytest.mark.parametrize(
@@ -27,24 +27,24 @@ def declare(made, *shapes):
         ([node("Relu", ["x"], ["y"]), node("Flatten", ["y"], ["z"])], ([1, 2, 7, 8], [1, 127])),
     ],
 )
-def test_a_shape_that_follows_from_the_operator_is_right_whatever_is_declared(tmp_path, nodes, shapes):
+def test_an_inferred_shape_overrides_a_wrong_declaration(tmp_path, nodes, shapes):
     inputs = {"x": (FLOAT, [1, 2, 8, 8])}
-    made = declare(model(nodes, inputs, ["y", "z"]), *shapes)
+    proto = declare(model(nodes, inputs, ["y", "z"]), *shapes)
     x = random(1, 2, 8, 8)
-    imported = read(save(tmp_path / "m.onnx", made))
-    expected = runtime(made, [x])
+    imported = read(save(tmp_path / "m.onnx", proto))
+    expected = runtime(proto, [x])
     for output, right in zip(run_compiled(imported, [x]), expected, strict=True):
         np.testing.assert_array_equal(output, right)
     assert [spec.shape for spec in imported.signature.outputs] == [right.shape for right in expected]
 
 
 @pytest.mark.parametrize(("operator", "declared", "given"), [("Tile", [4, 7], [2, 2]), ("Expand", [3, 6], [2, 6])])
-def test_an_argument_at_run_time_counts_where_none_gives_the_declared_output(tmp_path, operator, declared, given):
+def test_a_run_time_argument_is_kept_if_no_constant_gives_the_declared_output(tmp_path, operator, declared, given):
     inputs = {"x": (FLOAT, [2, 6]), "a": (INT64, [2])}
-    made = declare(model([node(operator, ["x", "a"], ["y"])], inputs, ["y"]), declared)
+    proto = declare(model([node(operator, ["x", "a"], ["y"])], inputs, ["y"]), declared)
     given = [random(2, 6), np.array(given)]
     np.testing.assert_array_equal(
-        run_compiled(read(save(tmp_path / "m.onnx", made)), given)[0], runtime(made, given)[0]
+        run_compiled(read(save(tmp_path / "m.onnx", proto)), given)[0], runtime(proto, given)[0]
     )
 
 
@@ -55,8 +55,8 @@ def test_an_argument_at_run_time_counts_where_none_gives_the_declared_output(tmp
         ([node("Split", ["x", "a"], ["y", "z"], axis=1)], [2], ([2, 1], [2, 3])),
     ],
 )
-def test_an_argument_at_run_time_is_not_read_off_an_output_that_no_argument_gives(tmp_path, nodes, arguments, shapes):
+def test_a_run_time_argument_is_not_derived_from_an_impossible_output(tmp_path, nodes, arguments, shapes):
     inputs = {"x": (FLOAT, [2, 6]), "a": (INT64, arguments)}
-    made = declare(model(nodes, inputs, list(nodes[0].output)), *shapes)
+    proto = declare(model(nodes, inputs, list(nodes[0].output)), *shapes)
     with pytest.raises(InputError, match=nodes[0].op_type):
-        read(save(tmp_path / "m.onnx", made))
+        read(save(tmp_path / "m.onnx", proto))

@@ -1,4 +1,4 @@
-"""Paddings that follow from dynamic height and width are those of ONNX Runtime."""
+"""Padding that depends on dynamic height and width agrees with ONNX Runtime."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ WEIGHT = np.random.default_rng(0).standard_normal((6, 4, 3, 2)).astype(np.float3
 BIAS = np.arange(6, dtype=np.float32)
 
 
-def assert_as_the_runtime_has_it(path: Path, nodes: list, constants: dict[str, np.ndarray], sizes: list) -> None:
-    """Every node without a consumer is an output."""
+def assert_agrees_with_runtime(path: Path, nodes: list, constants: dict[str, np.ndarray], sizes: list) -> None:
+    """Compare with ONNX Runtime; nodes without a consumer are outputs."""
     read_names = {name for node in nodes for name in node.input}
     outputs = [name for node in nodes for name in node.output if name not in read_names]
     graph = helper.make_graph(
@@ -32,8 +32,8 @@ def assert_as_the_runtime_has_it(path: Path, nodes: list, constants: dict[str, n
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    path.write_bytes(made.SerializeToString())
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    path.write_bytes(proto.SerializeToString())
     imported = importer.read(path, ImportOptions(source=str(path)))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
     weights = [imported.params[str(one.name)] for one in imported.module["main"].params[1:]]
@@ -46,7 +46,7 @@ def assert_as_the_runtime_has_it(path: Path, nodes: list, constants: dict[str, n
             np.testing.assert_allclose(result.numpy(), expected, atol=1e-5)
 
 
-def test_windows_at_strides_are_padded_on_either_side(tmp_path: Path):
+def test_strided_windows_are_padded_on_both_sides(tmp_path: Path):
     nodes = []
     for side in ("SAME_UPPER", "SAME_LOWER"):
         for number, (kernel, strides) in enumerate([([3, 2], [2, 2]), ([3, 3], [1, 1]), ([2, 2], [3, 1])]):
@@ -56,23 +56,23 @@ def test_windows_at_strides_are_padded_on_either_side(tmp_path: Path):
                 for operator in ("MaxPool", "AveragePool")
             ]
         nodes.append(helper.make_node("Conv", ["x", "weight", "bias"], [side], strides=[2, 2], auto_pad=side))
-    assert_as_the_runtime_has_it(tmp_path / "same.onnx", nodes, {"weight": WEIGHT, "bias": BIAS}, SIZES)
+    assert_agrees_with_runtime(tmp_path / "same.onnx", nodes, {"weight": WEIGHT, "bias": BIAS}, SIZES)
 
 
-def test_a_convolution_of_a_sequence_that_was_padded_and_convolved(tmp_path: Path):
-    """What is fused agrees on its sizes."""
+def test_consecutive_padded_convolutions_of_a_sequence(tmp_path: Path):
+    """Fused kernels have equal sizes."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["third"], kernel_shape=[3], strides=[3], pads=[2, 1]),
         helper.make_node("Conv", ["third", "v"], ["y"], kernel_shape=[3], strides=[2], auto_pad="SAME_UPPER"),
     ]
-    made = model(nodes, {"x": (FLOAT, ["n", 1, "length"])}, ["y"], {"w": random(12, 1, 3), "v": random(3, 12, 3)})
-    imported = read(save(tmp_path / "sequence.onnx", made))
+    proto = model(nodes, {"x": (FLOAT, ["n", 1, "length"])}, ["y"], {"w": random(12, 1, 3), "v": random(3, 12, 3)})
+    imported = read(save(tmp_path / "sequence.onnx", proto))
     module, _ = transform(imported.module, imported.params, TransformRequest())
     assert lower(module, UNOPTIMISED, [], PassOptions(), 1).final
 
 
 def test_an_image_is_padded_to_a_multiple(tmp_path: Path):
-    """Of four, at its end, by what the network computes of its height and width."""
+    """Pad the ends to a multiple of four, by widths that the network computes from height and width."""
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
         helper.make_node("Slice", ["shape", "two", "four"], ["spatial"]),
@@ -82,9 +82,9 @@ def test_an_image_is_padded_to_a_multiple(tmp_path: Path):
         *(helper.make_node("Pad", ["x", "widths"], [mode], mode=mode) for mode in ("constant", "edge")),
     ]
     constants = {"two": np.array([2]), "four": np.array([4]), "zeros": np.zeros(6, np.int64)}
-    assert_as_the_runtime_has_it(tmp_path / "multiple.onnx", nodes, constants, SIZES)
+    assert_agrees_with_runtime(tmp_path / "multiple.onnx", nodes, constants, SIZES)
 
 
 def test_blocks_of_pixels_become_channels(tmp_path: Path):
     nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)]
-    assert_as_the_runtime_has_it(tmp_path / "blocks.onnx", nodes, {}, [(8, 12), (2, 4)])
+    assert_agrees_with_runtime(tmp_path / "blocks.onnx", nodes, {}, [(8, 12), (2, 4)])

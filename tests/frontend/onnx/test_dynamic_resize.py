@@ -1,4 +1,4 @@
-"""Resizes of dynamic height and width give what ONNX Runtime gives, at every size."""
+"""Resizes of dynamic height and width agree with ONNX Runtime at all sizes."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def model(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], output
 
 
 def resizes(options: dict[str, object]) -> onnx.ModelProto:
-    """By all scales, to the height and width of another tensor, and to twice the height and 7 columns."""
+    """Resizes by all scales, to the height and width of another tensor, and to twice the height and 7 columns."""
     constants = [
         helper.make_tensor(f"by{number}", TensorProto.FLOAT, [4], [1, 1, *scales])
         for number, scales in enumerate(SCALES)
@@ -60,8 +60,8 @@ def resizes(options: dict[str, object]) -> onnx.ModelProto:
     return model(nodes, constants, len(SCALES) + 2)
 
 
-def assert_as_the_runtime_has_it(path: Path, made: onnx.ModelProto, tolerance: float) -> None:
-    path.write_bytes(made.SerializeToString())
+def assert_agrees_with_runtime(path: Path, proto: onnx.ModelProto, tolerance: float) -> None:
+    path.write_bytes(proto.SerializeToString())
     session = onnxruntime.InferenceSession(str(path))
     imported = read(path, ImportOptions(source=str(path)))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
@@ -83,22 +83,22 @@ def assert_as_the_runtime_has_it(path: Path, made: onnx.ModelProto, tolerance: f
         *((mode, "round_prefer_floor") for mode in (*MODES[1:4], "tf_half_pixel_for_nn")),
     ],
 )
-def test_the_nearest_elements_are_those_that_the_runtime_takes(tmp_path: Path, mode: str, rounding: str):
+def test_nearest_elements_agree_with_onnx_runtime(tmp_path: Path, mode: str, rounding: str):
     options = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": rounding}
-    assert_as_the_runtime_has_it(tmp_path / "nearest.onnx", resizes(options), 0)
+    assert_agrees_with_runtime(tmp_path / "nearest.onnx", resizes(options), 0)
 
 
 @pytest.mark.parametrize(
     ("method", "mode"), [*(("linear", mode) for mode in MODES), ("cubic", "half_pixel"), ("cubic", "align_corners")]
 )
-def test_interpolated_values_are_those_of_the_runtime(tmp_path: Path, method: str, mode: str):
+def test_interpolated_values_agree_with_onnx_runtime(tmp_path: Path, method: str, mode: str):
     options = {"mode": method, "coordinate_transformation_mode": mode}
-    assert_as_the_runtime_has_it(tmp_path / "interpolated.onnx", resizes(options), 1e-5)
+    assert_agrees_with_runtime(tmp_path / "interpolated.onnx", resizes(options), 1e-5)
 
 
-def test_a_cubic_may_have_another_coefficient_and_exclude_what_is_outside(tmp_path: Path):
+def test_a_cubic_resize_with_another_coefficient_that_excludes_outside(tmp_path: Path):
     options = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}
-    assert_as_the_runtime_has_it(tmp_path / "cubic.onnx", resizes(options), 1e-5)
+    assert_agrees_with_runtime(tmp_path / "cubic.onnx", resizes(options), 1e-5)
 
 
 def test_antialiasing_is_refused(tmp_path: Path):

@@ -69,13 +69,13 @@ CASES = {
 
 
 def network() -> onnx.ModelProto:
-    """All cases over the same inputs, an output each."""
+    """All cases over the same inputs, with one output per case."""
     nodes = list(LENGTHS)
     for name, steps in CASES.items():
-        made = {output for step in steps for output in step.output}
+        proto = {output for step in steps for output in step.output}
         for step in steps:
             inputs, outputs = (
-                [f"{name}.{each}" if each in made else each for each in part] for part in (step.input, step.output)
+                [f"{name}.{each}" if each in proto else each for each in part] for part in (step.input, step.output)
             )
             nodes.append(node(step.op_type, inputs, outputs))
             nodes[-1].attribute.extend(step.attribute)
@@ -83,9 +83,9 @@ def network() -> onnx.ModelProto:
     return model(nodes, dims, [f"{name}.y" for name in CASES], CONSTANTS)
 
 
-def test_slices_between_dynamic_dimensions_are_those_of_onnx_runtime(tmp_path: Path):
-    made = network()
-    imported = read(save(tmp_path / "m.onnx", made))
+def test_slices_between_dynamic_dimensions_agree_with_onnx_runtime(tmp_path: Path):
+    proto = network()
+    imported = read(save(tmp_path / "m.onnx", proto))
     lowered = lower(imported.module, UNOPTIMISED, [], PassOptions(), 2, rules=False)
     machine = tvm.relax.VirtualMachine(generate(lowered.final, UNOPTIMISED, BuildOptions(), "targets.t"), tvm.cpu())
 
@@ -97,7 +97,7 @@ def test_slices_between_dynamic_dimensions_are_those_of_onnx_runtime(tmp_path: P
 
     for n, p in itertools.product((1, 2, 7), (0, 1, ROWS - 7)):
         inputs = [random(1, n, 8), random(1, p, 8)]
-        for name, expected, found in zip(CASES, runtime(made, inputs), run(*inputs), strict=True):
+        for name, expected, found in zip(CASES, runtime(proto, inputs), run(*inputs), strict=True):
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape), name
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} at {n}, {p}")
 

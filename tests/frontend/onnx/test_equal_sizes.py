@@ -1,4 +1,4 @@
-"""Sizes that an operator needs to be equal, and that are so for some sizes of the inputs only."""
+"""Sizes that an operator needs to be equal, and that are equal only for some sizes of the inputs."""
 
 import numpy as np
 import onnx
@@ -26,7 +26,7 @@ WEIGHTS = {"w0": random(2, 2, 2, 2), "w1": random(4, 2, 2, 2, seed=1)}
 
 
 def u_net(**outputs: str) -> onnx.ModelProto:
-    """Two levels down by pooling, and up by transposed convolutions, each joined with what went down; or one level up only."""
+    """A U-Net with two levels of pooling and transposed convolutions with skip connections, or with one level up only."""
     nodes = [
         node("MaxPool", ["image"], ["half"], **DOWN),
         node("MaxPool", ["half"], ["quarter"], **DOWN),
@@ -45,7 +45,7 @@ def u_net(**outputs: str) -> onnx.ModelProto:
 
 
 def machine(imported):
-    """A virtual machine for a package's code, and its weights."""
+    """A virtual machine for a package's code, and the package's weights."""
     module, params = transform(imported.module, imported.params, TransformRequest())
     lowered = lower(module, UNOPTIMISED, [], PassOptions(), len(imported.signature.inputs), rules=False)
     machine = relax.VirtualMachine(tvm.compile(lowered.final, UNOPTIMISED, relax_pipeline="zero"), tvm.cpu())
@@ -54,22 +54,22 @@ def machine(imported):
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    made = u_net()
-    return made, read(save(tmp_path_factory.mktemp("u_net") / "u_net.onnx", made))
+    proto = u_net()
+    return proto, read(save(tmp_path_factory.mktemp("u_net") / "u_net.onnx", proto))
 
 
-def test_a_u_net_of_dynamic_size_is_right_for_all_sizes_that_it_takes(compiled):
-    made, imported = compiled
+def test_a_u_net_of_dynamic_size_is_right_for_all_valid_sizes(compiled):
+    proto, imported = compiled
     assert imported.signature.inputs[0].shape == (1, 2, "height", "width")
     assert imported.signature.outputs[0].shape == (1, 4, "height", "width")
     module, _ = transform(imported.module, imported.params, TransformRequest())
     assert bound_signature(imported.signature, module) == imported.signature
     for height, width in ((4, 8), (12, 4), (20, 16)):
         image = random(1, 2, height, width)
-        np.testing.assert_allclose(run_compiled(imported, [image])[0], runtime(made, [image])[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(run_compiled(imported, [image])[0], runtime(proto, [image])[0], rtol=1e-5, atol=1e-5)
 
 
-def test_its_sizes_are_written_as_multiples_and_no_cast_is_left_within(compiled):
+def test_its_sizes_are_multiples_and_no_cast_remains(compiled):
     main = compiled[1].module["main"]
     bindings = [binding for block in main.body.blocks[1:] for binding in block.bindings]
     assert not any(isinstance(binding, relax.MatchCast) for binding in bindings)
@@ -78,7 +78,7 @@ def test_its_sizes_are_written_as_multiples_and_no_cast_is_left_within(compiled)
 
 
 def test_a_size_that_does_not_fit_is_reported_in_one_line_and_the_next_run_is_right(compiled):
-    made, imported = compiled
+    proto, imported = compiled
     run = machine(imported)
     with (
         pytest.raises(InputError, match=r"height is 10, and the network takes multiples of 4: Concat 'inner'"),
@@ -88,7 +88,7 @@ def test_a_size_that_does_not_fit_is_reported_in_one_line_and_the_next_run_is_ri
     with pytest.raises(InputError, match="width is 7, and the network takes multiples of 4"), checking_arguments():
         run(random(1, 2, 8, 7))
     image = random(1, 2, 8, 12)
-    np.testing.assert_allclose(run(image), runtime(made, [image])[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run(image), runtime(proto, [image])[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_size_in_the_config_that_does_not_fit_is_refused(compiled):
@@ -99,13 +99,13 @@ def test_a_size_in_the_config_that_does_not_fit_is_refused(compiled):
     assert [int(size) for size in module["main"].ret_ty.shape] == [1, 4, 8, 8]
 
 
-def test_all_sizes_that_fit_are_taken_where_these_are_not_the_multiples_of_a_number(tmp_path):
-    made = u_net(output="join0")
-    imported = read(save(tmp_path / "m.onnx", made))
+def test_all_valid_sizes_are_accepted_if_they_are_not_multiples_of_a_number(tmp_path):
+    proto = u_net(output="join0")
+    imported = read(save(tmp_path / "m.onnx", proto))
     run = machine(imported)
     for height, width in ((4, 8), (5, 9), (9, 4)):
         image = random(1, 2, height, width)
-        np.testing.assert_allclose(run(image), runtime(made, [image])[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(run(image), runtime(proto, [image])[0], rtol=1e-5, atol=1e-5)
     assert dict(imported.module["main"].attrs[LOWER]) == {"height": 4, "width": 4}
     problem = r"Concat 'inner' needs equal sizes, and height // 2 is 3, height // 4 \* 2 is 2"
     with pytest.raises(InputError, match=problem), checking_arguments():
@@ -123,11 +123,11 @@ def test_an_image_enlarged_by_whole_factors_may_have_any_size(tmp_path):
             nearest_mode="floor",
         )
     ]
-    made = model(nodes, {"x": (FLOAT, [1, 2, "h", "w"])}, ["y"], {"scales": np.array([1, 1, 2, 3], np.float32)})
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model(nodes, {"x": (FLOAT, [1, 2, "h", "w"])}, ["y"], {"scales": np.array([1, 1, 2, 3], np.float32)})
+    imported = read(save(tmp_path / "m.onnx", proto))
     for size in ((1, 1), (3, 5), (7, 2)):
         x = random(1, 2, *size)
-        np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+        np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(proto, [x])[0])
 
 
 PAIRS = {
@@ -143,25 +143,25 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_dimension_that_others_determine_is_theirs(tmp_path, name):
+def test_a_dimension_that_others_determine_is_replaced(tmp_path, name):
     nodes, first, second, expected = PAIRS[name]
-    made = model(
+    proto = model(
         nodes, {"x": (FLOAT, first), "y": (FLOAT, second)}, ["z"], {"c": random(7)} if name == "a constant" else {}
     )
-    imported = read(save(tmp_path / "m.onnx", made))
+    imported = read(save(tmp_path / "m.onnx", proto))
     x, y = imported.signature.inputs
     assert x.shape == ((3, 7) if name == "a constant" else tuple(first))
     assert y.shape == expected
     dims = {"n": 3, "k": 6, "m": 2}
     sizes = [[eval(size, {}, dims) if isinstance(size, str) else size for size in spec.shape] for spec in (x, y)]
     values = [random(*size, seed=seed) for seed, size in enumerate(sizes)]
-    np.testing.assert_allclose(run_compiled(imported, values)[0], runtime(made, values)[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run_compiled(imported, values)[0], runtime(proto, values)[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_reshape_reads_no_more_elements_than_there_are(tmp_path):
     nodes = [node("Reshape", ["x", "to"], ["y"], name="pairs")]
-    made = model(nodes, {"x": (FLOAT, ["n", 3])}, ["y"], {"to": np.array([-1, 2])})
-    run = machine(read(save(tmp_path / "m.onnx", made)))
+    proto = model(nodes, {"x": (FLOAT, ["n", 3])}, ["y"], {"to": np.array([-1, 2])})
+    run = machine(read(save(tmp_path / "m.onnx", proto)))
     np.testing.assert_array_equal(run(random(4, 3)), random(4, 3).reshape(6, 2))
     with (
         pytest.raises(InputError, match="n is 3, and the network takes multiples of 2: Reshape 'pairs'"),
@@ -189,49 +189,49 @@ def test_sizes_that_are_equal_for_no_input_are_refused(tmp_path):
         node("Add", ["padded", "up"], ["y"], name="never"),
     ]
     constants = {"w": random(2, 2, 2), "two": np.array([0, 0, 0, 0, 0, 2])}
-    made = model(nodes, {"x": (FLOAT, [1, 2, "n"])}, ["y"], constants)
+    proto = model(nodes, {"x": (FLOAT, [1, 2, "n"])}, ["y"], constants)
     assert (
         "Add 'never' needs n + 2 and n // 2 * 2 to be equal, and no size of n makes them equal"
-        in refusal(save(tmp_path / "m.onnx", made)).problem
+        in refusal(save(tmp_path / "m.onnx", proto)).problem
     )
 
 
-def test_positions_that_are_reflected_at_the_outermost_pixels_need_two_of_them(tmp_path):
+def test_reflection_at_the_outermost_pixels_needs_two_pixels(tmp_path):
     settings = {"padding_mode": "reflection", "align_corners": 1}
-    made = model(
+    proto = model(
         [node("GridSample", ["x", "grid"], ["y"], **settings)],
         {"x": (FLOAT, [1, 2, "h", "w"]), "grid": (FLOAT, [1, 3, 3, 2])},
         ["y"],
     )
-    imported = read(save(tmp_path / "m.onnx", made))
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert dict(imported.module["main"].attrs[LOWER]) == {"h": 2, "w": 2}
     run, inputs = machine(imported), [random(1, 2, 2, 5), random(1, 3, 3, 2, seed=1) * 2]
-    np.testing.assert_allclose(run(*inputs), runtime(made, inputs)[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run(*inputs), runtime(proto, inputs)[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_dynamic_dimension_is_expanded_to_its_own_size(tmp_path):
-    made = model(
+    proto = model(
         [node("MaxPool", ["x"], ["half"], **DOWN), node("Expand", ["half", "shape"], ["y"])],
         {"x": (FLOAT, [1, 1, 4, "w"])},
         ["y"],
         {"shape": np.array([2, 3, 1, 6])},
     )
-    run = machine(read(save(tmp_path / "m.onnx", made)))
+    run = machine(read(save(tmp_path / "m.onnx", proto)))
     x = random(1, 1, 4, 13)
-    np.testing.assert_array_equal(run(x), runtime(made, [x])[0])
+    np.testing.assert_array_equal(run(x), runtime(proto, [x])[0])
     with pytest.raises(InputError, match="Expand"), checking_arguments():
         run(random(1, 1, 4, 10))
 
 
 def test_operators_within_an_operators_import_have_equal_sizes_too(tmp_path):
-    """An instance norm's product and sum, of an image that is cut to five channels, which TVM cannot tell to be five."""
+    """An instance norm of an image that is sliced to five channels, which TVM cannot prove to be five."""
     nodes = [
         node("CenterCropPad", ["x", "size"], ["cut"], axes=[1]),
         node("InstanceNormalization", ["cut", "scale", "shift"], ["y"]),
     ]
     weights = {"scale": random(5), "shift": random(5, seed=1)}
-    made = model(nodes, {"x": (FLOAT, ["n", "c", 8])}, ["y"], {"size": np.array([5]), **weights})
-    run = machine(read(save(tmp_path / "m.onnx", made)))
+    proto = model(nodes, {"x": (FLOAT, ["n", "c", 8])}, ["y"], {"size": np.array([5]), **weights})
+    run = machine(read(save(tmp_path / "m.onnx", proto)))
     for channels in (3, 5, 8):
         x = random(2, channels, 8)
-        np.testing.assert_allclose(run(x), runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(run(x), runtime(proto, [x])[0], rtol=1e-4, atol=1e-5)

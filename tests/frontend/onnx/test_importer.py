@@ -21,15 +21,15 @@ from tvm import relax  # isort: skip
 node = helper.make_node
 
 
-# --- what an import gives ---
+# --- results of an import ---
 
 
-def test_weights_become_trailing_parameters_under_their_names_and_numbers_agree(tmp_path):
-    made = linear(batch=3)
-    imported = read(save(tmp_path / "m.onnx", made))
+def test_weights_become_trailing_parameters_under_their_names_and_results_agree(tmp_path):
+    proto = linear(batch=3)
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert list(imported.params) == ["fc_weight"]
     x = random(3, 16)
-    np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_signature_keeps_original_names_beside_the_relax_ones(tmp_path):
@@ -39,7 +39,7 @@ def test_the_signature_keeps_original_names_beside_the_relax_ones(tmp_path):
     assert (y.name, y.relax_name, y.shape, y.dtype) == ("0", "input_0", ("N", 32), "float32")
 
 
-def test_inspection_gives_the_same_inputs_as_the_import_without_importing_tvm(tmp_path):
+def test_inspection_returns_the_same_inputs_as_the_import_without_importing_tvm(tmp_path):
     path = save(tmp_path / "m.onnx", linear())
     assert inspect(path).inputs == read(path).signature.inputs
     code = f"import sys; from tvmake.frontend.onnx.inputs import inspect; inspect(__import__('pathlib').Path({str(path)!r})); assert 'tvm' not in sys.modules"
@@ -48,84 +48,84 @@ def test_inspection_gives_the_same_inputs_as_the_import_without_importing_tvm(tm
 
 def test_a_model_larger_than_the_set_aside_limit_keeps_its_weights(tmp_path):
     weight = random(600, 600)
-    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 600])}, ["y"], {"w": weight})
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 600])}, ["y"], {"w": weight})
+    imported = read(save(tmp_path / "m.onnx", proto))
     np.testing.assert_array_equal(imported.params["w"].numpy(), weight)
     x = random(2, 600, seed=3)
     np.testing.assert_allclose(run_compiled(imported, [x])[0], x @ weight, rtol=1e-3, atol=1e-4)
 
 
 def test_embedding_indices_get_the_range_of_the_table(tmp_path):
-    made = model([node("Gather", ["t", "i"], ["y"])], {"i": (INT64, [1, 7])}, ["y"], {"t": random(50, 8)})
-    path = save(tmp_path / "m.onnx", made)
+    proto = model([node("Gather", ["t", "i"], ["y"])], {"i": (INT64, [1, 7])}, ["y"], {"t": random(50, 8)})
+    path = save(tmp_path / "m.onnx", proto)
     assert read(path).signature.inputs[0].range == (0, 49)
     assert inspect(path).inputs[0].range == (0, 49)
     assert read(path, inputs={"i": {"range": [0, 9]}}).signature.inputs[0].range == (0, 9)
 
 
 def test_initializers_listed_as_inputs_are_weights_not_inputs(tmp_path):
-    made = linear(batch=3)
-    made.graph.input.append(helper.make_tensor_value_info("fc.weight", FLOAT, [16, 32]))
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = linear(batch=3)
+    proto.graph.input.append(helper.make_tensor_value_info("fc.weight", FLOAT, [16, 32]))
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert [spec.name for spec in imported.signature.inputs] == ["input.1"]
     run_compiled(imported, [random(3, 16)])
 
 
 def test_negative_gather_indices_at_run_time_count_from_the_end(tmp_path):
-    made = model([node("Gather", ["x", "i"], ["y"], axis=1)], {"x": (FLOAT, [2, 5]), "i": (INT64, [3])}, ["y"])
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model([node("Gather", ["x", "i"], ["y"], axis=1)], {"x": (FLOAT, [2, 5]), "i": (INT64, [3])}, ["y"])
+    imported = read(save(tmp_path / "m.onnx", proto))
     x = random(2, 5)
     np.testing.assert_array_equal(run_compiled(imported, [x, np.array([-1, -5, 2])])[0], x[:, [-1, 0, 2]])
     assert 'mode="fast"' not in imported.module.script()
 
 
 def test_a_dynamic_shape_can_be_an_output(tmp_path):
-    made = model([node("Shape", ["x"], ["s"]), node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["N", 4])}, ["s", "y"])
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model([node("Shape", ["x"], ["s"]), node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["N", 4])}, ["s", "y"])
+    imported = read(save(tmp_path / "m.onnx", proto))
     shape, y = run_compiled(imported, [random(3, 4)])
     assert shape.tolist() == [3, 4] and y.shape == (3, 4)
 
 
 def test_an_input_of_extent_0_stays_static(tmp_path):
-    made = model([node("Concat", ["x", "z"], ["y"], axis=0)], {"x": (FLOAT, [2, 3]), "z": (FLOAT, [0, 3])}, ["y"])
-    assert read(save(tmp_path / "m.onnx", made)).signature.inputs[1].shape == (0, 3)
+    proto = model([node("Concat", ["x", "z"], ["y"], axis=0)], {"x": (FLOAT, [2, 3]), "z": (FLOAT, [0, 3])}, ["y"])
+    assert read(save(tmp_path / "m.onnx", proto)).signature.inputs[1].shape == (0, 3)
 
 
 # --- dimensions ---
 
 
-def test_unnamed_dimensions_are_told_apart_and_named_ones_stay_one(tmp_path):
-    made = model(
+def test_unnamed_dimensions_are_distinct_and_named_ones_are_shared(tmp_path):
+    proto = model(
         [node("Relu", ["a"], ["x"]), node("Relu", ["b"], ["y"])],
         {"a": (FLOAT, [None, None, "T"]), "b": (FLOAT, ["T", None])},
         ["x", "y"],
     )
-    a, b = read(save(tmp_path / "m.onnx", made)).signature.inputs
+    a, b = read(save(tmp_path / "m.onnx", proto)).signature.inputs
     assert a.shape == ("a_d0", "a_d1", "T")
     assert b.shape == ("T", "b_d1")
 
 
 @pytest.mark.parametrize("mark", ["?", "*", "-1", "None", "unknown"])
-def test_a_mark_for_any_size_is_no_name(tmp_path, mark: str):
-    made = model([node("Relu", ["a"], ["y"])], {"a": (FLOAT, [1, mark, mark])}, ["y"])
-    assert read(save(tmp_path / "m.onnx", made)).signature.inputs[0].shape == (1, "a_d1", "a_d2")
+def test_a_placeholder_is_not_a_dimension_name(tmp_path, mark: str):
+    proto = model([node("Relu", ["a"], ["y"])], {"a": (FLOAT, [1, mark, mark])}, ["y"])
+    assert read(save(tmp_path / "m.onnx", proto)).signature.inputs[0].shape == (1, "a_d1", "a_d2")
 
 
-def test_a_given_shape_binds_every_occurrence_of_a_dimension(tmp_path):
-    made = model([node("Add", ["a", "b"], ["y"])], {"a": (FLOAT, ["N", 4]), "b": (FLOAT, ["N", 4])}, ["y"])
-    path = save(tmp_path / "m.onnx", made)
+def test_a_configured_shape_binds_every_occurrence_of_a_dimension(tmp_path):
+    proto = model([node("Add", ["a", "b"], ["y"])], {"a": (FLOAT, ["N", 4]), "b": (FLOAT, ["N", 4])}, ["y"])
+    path = save(tmp_path / "m.onnx", proto)
     signature = read(path, inputs={"a": {"shape": [5, 4]}}).signature
     assert [spec.shape for spec in (*signature.inputs, *signature.outputs)] == [(5, 4)] * 3
     assert read(path, inputs={"a": {"shape": ["batch", 4]}}).signature.inputs[1].shape == ("batch", 4)
 
 
-def test_dimension_names_that_are_no_identifiers_become_distinct_ones(tmp_path):
-    made = model(
+def test_dimension_names_that_are_not_identifiers_become_distinct_identifiers(tmp_path):
+    proto = model(
         [node("Relu", ["a"], ["x"]), node("Relu", ["b"], ["y"])],
         {"a": (FLOAT, ["batch-size", "past + 1"]), "b": (FLOAT, ["batch size", "past"])},
         ["x", "y"],
     )
-    a, b = read(save(tmp_path / "m.onnx", made)).signature.inputs
+    a, b = read(save(tmp_path / "m.onnx", proto)).signature.inputs
     assert a.shape[0] != b.shape[0]
     assert b.shape[1] == "past" and a.shape[1] == "past + 1"
 
@@ -146,14 +146,14 @@ def test_a_config_that_contradicts_the_model_is_refused_with_the_models_inputs(t
     assert "input.1 float32[N, 16]" in error.remedy
 
 
-def test_a_misspelt_input_is_answered_with_the_likely_one(tmp_path):
+def test_the_error_for_a_misspelt_input_suggests_the_likely_one(tmp_path):
     error = refusal(save(tmp_path / "m.onnx", linear()), inputs={"input_1": {"shape": [1, 16]}})
     assert "did you mean 'input.1'?" in error.remedy
 
 
 def test_an_input_without_a_rank_needs_a_shape(tmp_path):
-    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, None)}, ["y"])
-    path = save(tmp_path / "m.onnx", made)
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, None)}, ["y"])
+    path = save(tmp_path / "m.onnx", proto)
     assert "no known rank" in refusal(path).problem
     assert read(path, inputs={"x": {"shape": [2, "n"]}}).signature.outputs[0].shape == (2, "n")
 
@@ -161,10 +161,10 @@ def test_an_input_without_a_rank_needs_a_shape(tmp_path):
 # --- opsets, determinism ---
 
 
-def test_an_old_model_with_attribute_broadcasting_gets_the_right_numbers(tmp_path):
-    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [2, 3, 4])}, ["y"], {"b": random(3)}, opset=6)
-    made.graph.node[0].CopyFrom(node("Add", ["x", "b"], ["y"], broadcast=1, axis=1))
-    imported = read(save(tmp_path / "m.onnx", made))
+def test_an_old_model_with_attribute_broadcasting_is_right(tmp_path):
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [2, 3, 4])}, ["y"], {"b": random(3)}, opset=6)
+    proto.graph.node[0].CopyFrom(node("Add", ["x", "b"], ["y"], broadcast=1, axis=1))
+    imported = read(save(tmp_path / "m.onnx", proto))
     x = random(2, 3, 4)
     np.testing.assert_allclose(run_compiled(imported, [x])[0], x + random(3).reshape(3, 1), rtol=1e-6)
 
@@ -174,38 +174,38 @@ def test_an_old_model_with_attribute_broadcasting_gets_the_right_numbers(tmp_pat
     ("operator", "scales"),
     [("Upsample", [2, 2]), ("Upsample", [1.5, 1.7]), ("Resize", [2, 3]), ("Resize", [0.5, 0.7])],
 )
-def test_an_old_resize_takes_values_from_where_it_did(tmp_path, mode, operator, scales):
+def test_an_old_resize_keeps_its_coordinates(tmp_path, mode, operator, scales):
     constants = {"s": np.float32([1, 1, *scales])}
     opset = 9 if operator == "Upsample" else 10
-    made = model([node(operator, ["x", "s"], ["y"], mode=mode)], {"x": (FLOAT, [1, 2, 6, 6])}, ["y"], constants, opset)
+    proto = model([node(operator, ["x", "s"], ["y"], mode=mode)], {"x": (FLOAT, [1, 2, 6, 6])}, ["y"], constants, opset)
     x = random(1, 2, 6, 6)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
-    np.testing.assert_allclose(found, runtime(made, [x])[0], rtol=1e-5, atol=1e-6)
+    found = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0]
+    np.testing.assert_allclose(found, runtime(proto, [x])[0], rtol=1e-5, atol=1e-6)
 
 
 def test_old_resizes_whose_nearest_values_are_not_determined_are_refused(tmp_path):
     constants = {"s": np.float32([1, 1, 0.4, 2])}
-    made = model([node("Resize", ["x", "s"], ["y"])], {"x": (FLOAT, [1, 2, 6, 6])}, ["y"], constants, opset=10)
-    assert "at opset 11" in refusal(save(tmp_path / "m.onnx", made)).remedy
+    proto = model([node("Resize", ["x", "s"], ["y"])], {"x": (FLOAT, [1, 2, 6, 6])}, ["y"], constants, opset=10)
+    assert "at opset 11" in refusal(save(tmp_path / "m.onnx", proto)).remedy
 
 
-@pytest.mark.parametrize("places", [[0, 5], [[0, 0], [1, 2]]])
-def test_sparse_weights_are_made_dense(tmp_path, places):
-    made = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"], {})
+@pytest.mark.parametrize("positions", [[0, 5], [[0, 0], [1, 2]]])
+def test_sparse_weights_are_made_dense(tmp_path, positions):
+    proto = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"], {})
     values = numpy_helper.from_array(np.float32([2, 3]), "w")
-    indices = numpy_helper.from_array(np.int64(places), "w_places")
-    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    indices = numpy_helper.from_array(np.int64(positions), "w_places")
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
     x = random(2, 3)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
+    found = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0]
     np.testing.assert_allclose(found, x + np.float32([[2, 0, 0], [0, 0, 3]]), rtol=1e-6)
 
 
 def test_a_sparse_constant_is_made_dense(tmp_path):
-    values, places = numpy_helper.from_array(np.float32([2, 3]), "v"), numpy_helper.from_array(np.int64([0, 5]), "p")
-    constant = node("Constant", [], ["w"], sparse_value=helper.make_sparse_tensor(values, places, [2, 3]))
-    made = model([constant, node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"], {})
+    values, indices = numpy_helper.from_array(np.float32([2, 3]), "v"), numpy_helper.from_array(np.int64([0, 5]), "p")
+    constant = node("Constant", [], ["w"], sparse_value=helper.make_sparse_tensor(values, indices, [2, 3]))
+    proto = model([constant, node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"], {})
     x = random(2, 3)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
+    found = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0]
     np.testing.assert_allclose(found, x + np.float32([[2, 0, 0], [0, 0, 3]]), rtol=1e-6)
 
 
@@ -231,7 +231,7 @@ print(digest.hexdigest())
 def test_the_same_file_gives_the_same_bytes_whatever_the_hash_seed(tmp_path):
     weights = {"W": random(1, 32, 8), "R": random(1, 32, 8, seed=1), "roi": np.zeros(0, np.float32)}
     weights["scales"] = np.array([1, 0.7, 1.3], np.float32)
-    made = model(
+    proto = model(
         [
             node("LSTM", ["x", "W", "R"], ["", "h"], hidden_size=8),
             node("Resize", ["h", "roi", "scales"], ["r"], mode="linear"),
@@ -239,7 +239,7 @@ def test_the_same_file_gives_the_same_bytes_whatever_the_hash_seed(tmp_path):
         ],
         {"x": (FLOAT, [6, 4, 8])}, ["y"], weights,
     )  # fmt: skip
-    path = save(tmp_path / "m.onnx", made)
+    path = save(tmp_path / "m.onnx", proto)
     digests = {
         subprocess.run(
             [sys.executable, "-c", WITHOUT_TORCH + _DIGEST, str(path)],
@@ -255,29 +255,29 @@ def test_the_same_file_gives_the_same_bytes_whatever_the_hash_seed(tmp_path):
 
 
 def test_a_models_own_functions_are_inlined(tmp_path):
-    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"], domains=["mine"])
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"], domains=["mine"])
     body = [node("Mul", ["a", "a"], ["b"])]
-    made.functions.append(helper.make_function("mine", "Square", ["a"], ["b"], body, [helper.make_opsetid("", 18)]))
-    made.graph.node[0].CopyFrom(node("Square", ["x"], ["y"], domain="mine"))
+    proto.functions.append(helper.make_function("mine", "Square", ["a"], ["b"], body, [helper.make_opsetid("", 18)]))
+    proto.graph.node[0].CopyFrom(node("Square", ["x"], ["y"], domain="mine"))
     x = random(3)
-    np.testing.assert_allclose(run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0], x * x, rtol=1e-6)
+    np.testing.assert_allclose(run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0], x * x, rtol=1e-6)
 
 
 def test_names_that_collide_in_relax_stay_apart(tmp_path):
-    made = model(
+    proto = model(
         [node("Sub", ["a.b", "a_b"], ["h"]), node("Add", ["h", "onnx::a_b"], ["y"])],
         {"a.b": (FLOAT, [100]), "a_b": (FLOAT, [100])}, ["y"], {"onnx::a_b": random(100)},
     )  # fmt: skip
-    imported = read(save(tmp_path / "m.onnx", made))
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert (
-        numpy_helper.to_array(made.graph.initializer[0]).tolist()
+        numpy_helper.to_array(proto.graph.initializer[0]).tolist()
         == next(iter(imported.params.values())).numpy().tolist()
     )
     a, b = random(100, seed=1), random(100, seed=2)
     np.testing.assert_allclose(run_compiled(imported, [a, b])[0], a - b + random(100), rtol=1e-5, atol=1e-6)
 
 
-def test_a_branch_taken_at_run_time_is_kept_and_unsafe_operators_in_it_are_refused(tmp_path):
+def test_a_run_time_branch_is_kept_and_unsafe_operators_in_it_are_refused(tmp_path):
     def branch(operator, **values):
         return helper.make_graph(
             [node(operator, ["x"], [f"{operator}_out"], **values)], operator, [],

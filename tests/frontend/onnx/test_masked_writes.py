@@ -1,4 +1,4 @@
-"""Values put where a mask holds, as PyTorch's exporters write them."""
+"""Masked assignments in the form of PyTorch's exporters."""
 
 import numpy as np
 import pytest
@@ -12,11 +12,11 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx.importer import inspect
 
 node = helper.make_node
-PLACES = [
+INDICES = [
     node("Greater", ["m", "zero"], ["mask"]),
     node("NonZero", ["mask"], ["found"]),
-    node("Transpose", ["found"], ["places"]),
-    node("Shape", ["places"], ["size"]),
+    node("Transpose", ["found"], ["indices"]),
+    node("Shape", ["indices"], ["size"]),
     node("Slice", ["size", "[0]", "[1]"], ["count"]),
 ]
 CONSTANTS = {
@@ -37,39 +37,39 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_values_put_where_a_mask_holds_are_a_choice(tmp_path, name):
+def test_a_masked_assignment_becomes_where(tmp_path, name):
     shape, updates, constants = CASES[name]
     data = ["batch", 4] if name == "one value" else [4, 3]
-    nodes = [*PLACES, *updates, node("ScatterND", ["x", "places", "updates"], ["y"])]
-    made = model(nodes, {"x": (FLOAT, data), "m": (FLOAT, shape)}, ["y"], {**CONSTANTS, **constants})
-    path = save(tmp_path / "m.onnx", made)
+    nodes = [*INDICES, *updates, node("ScatterND", ["x", "indices", "updates"], ["y"])]
+    proto = model(nodes, {"x": (FLOAT, data), "m": (FLOAT, shape)}, ["y"], {**CONSTANTS, **constants})
+    path = save(tmp_path / "m.onnx", proto)
     assert [value.name for value in inspect(path).inputs] == ["x", "m"]
     feeds = [random(*(3 if extent == "batch" else extent for extent in one), seed=len(one)) for one in (data, shape)]
-    np.testing.assert_array_equal(run_compiled(read(path), feeds)[0], runtime(made, feeds)[0])
+    np.testing.assert_array_equal(run_compiled(read(path), feeds)[0], runtime(proto, feeds)[0])
 
 
 SELECTED = {
-    "elements": ([2, 4], [node("GatherND", ["z", "places"], ["updates"])]),
+    "elements": ([2, 4], [node("GatherND", ["z", "indices"], ["updates"])]),
     "elements by the same mask, computed twice": (
         [2, 4],
         [
             node("Greater", ["m", "zero"], ["again"]), node("NonZero", ["again"], ["found_again"]),
-            node("Transpose", ["found_again"], ["places_again"]), node("GatherND", ["z", "places_again"], ["updates"]),
+            node("Transpose", ["found_again"], ["indices_again"]), node("GatherND", ["z", "indices_again"], ["updates"]),
         ],
     ),
     "elements that are computed": (
         [2, 4],
         [
-            node("GatherND", ["z", "places"], ["of_z"]), node("GatherND", ["x", "places"], ["of_x"]), node("Exp", ["of_x"], ["e"]),
+            node("GatherND", ["z", "indices"], ["of_z"]), node("GatherND", ["x", "indices"], ["of_x"]), node("Exp", ["of_x"], ["e"]),
             node("Mul", ["of_z", "value"], ["more"]), node("Add", ["more", "e"], ["sum"]), node("Reshape", ["sum", "[-1]"], ["list"]),
             node("Slice", ["list", "[0]", "count", "[0]"], ["updates"]),
         ],
     ),
-    "rows": ([2], [node("GatherND", ["z", "places"], ["updates"])]),
+    "rows": ([2], [node("GatherND", ["z", "indices"], ["updates"])]),
     "rows of a dense layer": (
         [2],
         [
-            node("GatherND", ["z", "places"], ["rows"]), node("Gemm", ["rows", "weight", "row"], ["dense"], transB=1),
+            node("GatherND", ["z", "indices"], ["rows"]), node("Gemm", ["rows", "weight", "row"], ["dense"], transB=1),
             node("Relu", ["dense"], ["updates"]),
         ],
     ),
@@ -77,21 +77,21 @@ SELECTED = {
 
 
 @pytest.mark.parametrize("name", sorted(SELECTED))
-def test_what_the_same_mask_selects_elsewhere_is_a_choice(tmp_path, name):
-    """As many as there are places, in their order."""
+def test_an_assignment_of_values_selected_by_the_same_mask_becomes_where(tmp_path, name):
+    """One value for each index, in the indices' order."""
     shape, updates = SELECTED[name]
-    nodes = [*PLACES, *updates, node("ScatterND", ["x", "places", "updates"], ["y"])]
+    nodes = [*INDICES, *updates, node("ScatterND", ["x", "indices", "updates"], ["y"])]
     inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, shape), "z": (FLOAT, [2, 4])}
     constants = {**CONSTANTS, "[-1]": np.array([-1]), "weight": random(4, 4), "row": random(4)}
-    made = model(nodes, inputs, ["y"], constants)
+    proto = model(nodes, inputs, ["y"], constants)
     mask = np.array([[-1, 1, 1, -1], [1, -1, -1, 1]], np.float32)
     feeds = [random(2, 4), mask if len(shape) == 2 else mask[:, 1], random(2, 4, seed=2)]
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), feeds)[0]
-    np.testing.assert_allclose(found, runtime(made, feeds)[0], rtol=1e-5)
+    found = run_compiled(read(save(tmp_path / "m.onnx", proto)), feeds)[0]
+    np.testing.assert_allclose(found, runtime(proto, feeds)[0], rtol=1e-5)
 
 
 class OfSelectedRows(nn.Module):
-    """A part of a network for some rows, as mixtures of experts have it."""
+    """A sub-network for some rows, like in mixtures of experts."""
 
     def __init__(self):
         super().__init__()
@@ -114,13 +114,13 @@ def test_rows_are_selected_and_put_back_as_pytorch_exports_it(tmp_path, shape):
     np.testing.assert_allclose(found, network(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_part_of_each_row_is_not_taken_for_the_rows(tmp_path):
+def test_a_part_of_each_row_is_distinguished_from_the_rows(tmp_path):
     nodes = [
-        *PLACES,
-        node("GatherND", ["z", "places"], ["rows"]),
+        *INDICES,
+        node("GatherND", ["z", "indices"], ["rows"]),
         node("Slice", ["rows", "[0]", "[3]", "[1]"], ["parts"]),
         node("MatMul", ["parts", "matrix"], ["updates"]),
-        node("ScatterND", ["x", "places", "updates"], ["y"]),
+        node("ScatterND", ["x", "indices", "updates"], ["y"]),
     ]
     inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, [2]), "z": (FLOAT, [2, 4])}
     constants = {**CONSTANTS, "[1]": np.array([1]), "matrix": random(3, 4)}
@@ -128,14 +128,14 @@ def test_a_part_of_each_row_is_not_taken_for_the_rows(tmp_path):
         read(save(tmp_path / "m.onnx", model(nodes, inputs, ["y"], constants)))
 
 
-def test_what_another_mask_selects_is_refused(tmp_path):
+def test_values_selected_by_another_mask_are_refused(tmp_path):
     nodes = [
-        *PLACES,
+        *INDICES,
         node("Greater", ["z", "zero"], ["other"]),
         node("NonZero", ["other"], ["found_elsewhere"]),
         node("Transpose", ["found_elsewhere"], ["elsewhere"]),
         node("GatherND", ["z", "elsewhere"], ["updates"]),
-        node("ScatterND", ["x", "places", "updates"], ["y"]),
+        node("ScatterND", ["x", "indices", "updates"], ["y"]),
     ]
     inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, [2, 4]), "z": (FLOAT, [2, 4])}
     path = save(tmp_path / "m.onnx", model(nodes, inputs, ["y"], CONSTANTS))
@@ -145,8 +145,8 @@ def test_what_another_mask_selects_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("extent", [1, 3])
-def test_a_mask_of_a_part_of_the_data_is_not_spread_over_all_of_it(tmp_path, extent):
-    nodes = [*PLACES, *ONE_EACH, node("ScatterND", ["x", "places", "updates"], ["y"])]
+def test_a_mask_of_a_part_of_the_data_is_not_broadcast(tmp_path, extent):
+    nodes = [*INDICES, *ONE_EACH, node("ScatterND", ["x", "indices", "updates"], ["y"])]
     path = save(tmp_path / "m.onnx", model(nodes, {"x": (FLOAT, [4]), "m": (FLOAT, [extent])}, ["y"], CONSTANTS))
     for look in (inspect, read):
         with pytest.raises(InputError, match="depends on the data"):

@@ -1,4 +1,4 @@
-"""Element types of fewer than eight bits, and floats of eight, go in and out as bytes and compute as ONNX says."""
+"""Element types of fewer than eight bits, and floats of eight, are bytes in inputs and outputs, and are computed like in ONNX."""
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +21,7 @@ def number(kind):
 
 
 def every_float_worth_trying(dtype):
-    """All values of a type, the middles between them, both neighbours of these, zeros, infinities and NaN."""
+    """All values of a type, their midpoints, both neighbours of these, zeros, infinities and NaN."""
     codes = np.arange(16 if dtype.itemsize == 1 and "4_" in dtype.name else 256, dtype=np.uint8)
     values = np.unique(codes.view(dtype).astype(np.float32))
     values = values[np.isfinite(values)]
@@ -33,38 +33,38 @@ def every_float_worth_trying(dtype):
 
 @pytest.mark.parametrize("saturate", [1, 0])
 @pytest.mark.parametrize("kind", FLOATS)
-def test_a_cast_to_a_small_float_rounds_half_to_even_and_saturates_as_asked(tmp_path, kind, saturate):
+def test_a_cast_to_a_small_float_rounds_half_to_even_and_saturates_optionally(tmp_path, kind, saturate):
     dtype = helper.tensor_dtype_to_np_dtype(number(kind))
     x = every_float_worth_trying(dtype)
-    made = model(
+    proto = model(
         [node("Cast", ["x"], ["y"], to=number(kind), saturate=saturate)], {"x": (FLOAT, [len(x)])}, ["y"], opset=24
     )
-    imported = read(save(tmp_path / "m.onnx", made))
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert imported.signature.outputs[0].dtype == "uint8"
     (bits,) = run_compiled(imported, [x])
-    expected = to_storage_dtype(reference(made, [x])[0])
+    expected = to_storage_dtype(reference(proto, [x])[0])
     np.testing.assert_array_equal(bits, expected)
 
 
 @pytest.mark.parametrize("kind", FLOATS)
 def test_every_code_of_a_small_float_has_its_value(tmp_path, kind):
     codes = np.arange(16 if kind == "FLOAT4E2M1" else 256, dtype=np.uint8)
-    made = model([node("Cast", ["x"], ["y"], to=FLOAT)], {"x": (number(kind), [len(codes)])}, ["y"], opset=24)
-    (values,) = run_compiled(read(save(tmp_path / "m.onnx", made)), [codes])
+    proto = model([node("Cast", ["x"], ["y"], to=FLOAT)], {"x": (number(kind), [len(codes)])}, ["y"], opset=24)
+    (values,) = run_compiled(read(save(tmp_path / "m.onnx", proto)), [codes])
     np.testing.assert_array_equal(values, from_storage_dtype(codes, number(kind)).astype(np.float32))
 
 
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
-def test_powers_of_two_are_rounded_as_the_cast_says(tmp_path, mode):
+def test_powers_of_two_are_rounded_by_the_casts_mode(tmp_path, mode):
     x = np.array([0.25, 0.3, 0.374, 0.375, 1, 1.5, 1.6, 3.9, 1e38, 2e-38], np.float32)
     cast = node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E8M0, round_mode=mode)
-    made = model([cast], {"x": (FLOAT, [len(x)])}, ["y"], opset=25)
-    (bits,) = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    np.testing.assert_array_equal(bits, to_storage_dtype(reference(made, [x])[0]))
+    proto = model([cast], {"x": (FLOAT, [len(x)])}, ["y"], opset=25)
+    (bits,) = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    np.testing.assert_array_equal(bits, to_storage_dtype(reference(proto, [x])[0]))
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
-def test_small_integers_are_quantised_and_back_with_scales_by_blocks(tmp_path, kind):
+def test_small_integers_are_quantised_and_dequantised_with_blocked_scales(tmp_path, kind):
     x = np.random.default_rng(0).uniform(-12, 12, (3, 8)).astype(np.float32)
     zero = np.full((3, 2), 1, helper.tensor_dtype_to_np_dtype(number(kind)))
     constants = {"scale": np.linspace(0.5, 2, 6, dtype=np.float32).reshape(3, 2), "zero": zero}
@@ -72,14 +72,14 @@ def test_small_integers_are_quantised_and_back_with_scales_by_blocks(tmp_path, k
         node("QuantizeLinear", ["x", "scale", "zero"], ["q"], axis=1, block_size=4),
         node("DequantizeLinear", ["q", "scale", "zero"], ["y"], axis=1, block_size=4),
     ]
-    made = model(nodes, {"x": (FLOAT, [3, 8])}, ["q", "y"], constants, opset=25)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
-    bits, values = reference(made, [x])
-    np.testing.assert_array_equal(found[0], to_storage_dtype(bits))
-    np.testing.assert_array_equal(found[1], values)
+    proto = model(nodes, {"x": (FLOAT, [3, 8])}, ["q", "y"], constants, opset=25)
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
+    bits, values = reference(proto, [x])
+    np.testing.assert_array_equal(result[0], to_storage_dtype(bits))
+    np.testing.assert_array_equal(result[1], values)
 
 
-def test_large_weights_of_eight_bit_floats_keep_to_a_byte_each(tmp_path):
+def test_large_weights_of_eight_bit_floats_are_stored_in_one_byte_each(tmp_path):
     random = np.random.default_rng(0)
     weight = random.standard_normal((2100, 500)).astype(ml_dtypes.float8_e4m3fn)
     constants = {"w": weight, "ws": np.full(500, 0.5, np.float32), "xs": np.float32(0.02)}
@@ -90,18 +90,18 @@ def test_large_weights_of_eight_bit_floats_keep_to_a_byte_each(tmp_path):
         node("DequantizeLinear", ["w", "ws"], ["wd"], axis=1),
         node("MatMul", ["xd", "wd"], ["y"]),
     ]
-    made = model(nodes, {"x": (FLOAT, [2, 2100])}, ["y"], constants, opset=23)
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model(nodes, {"x": (FLOAT, [2, 2100])}, ["y"], constants, opset=23)
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert [value.numpy().dtype for value in imported.params.values() if value.numpy().size == 1_050_000] == [np.uint8]
     x = random.standard_normal((2, 2100)).astype(np.float32)
-    np.testing.assert_allclose(run_compiled(imported, [x])[0], reference(made, [x])[0], rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], reference(proto, [x])[0], rtol=1e-4, atol=1e-3)
 
 
-def test_the_reference_takes_and_gives_what_packages_do(tmp_path):
-    made = model(
+def test_the_reference_has_the_inputs_and_outputs_of_packages(tmp_path):
+    proto = model(
         [node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E5M2)], {"x": (TensorProto.INT4, [4])}, ["y"], opset=24
     )
-    path = save(tmp_path / "m.onnx", made)
+    path = save(tmp_path / "m.onnx", proto)
     imported = read(path)
     (spec,) = imported.signature.inputs
     assert (spec.dtype, spec.range) == ("int8", (-8, 7))
@@ -111,7 +111,7 @@ def test_the_reference_takes_and_gives_what_packages_do(tmp_path):
     np.testing.assert_array_equal(run_compiled(imported, [x])[0], expected)
 
 
-def test_small_integers_in_a_loop_are_written_out_once_it_is_unrolled(tmp_path):
+def test_small_integers_in_a_loop_are_replaced_once_it_is_unrolled(tmp_path):
     body = helper.make_graph(
         [node("Cast", ["state"], ["small"], to=TensorProto.INT4), node("Cast", ["small"], ["new"], to=FLOAT)],
         "body",
@@ -120,11 +120,11 @@ def test_small_integers_in_a_loop_are_written_out_once_it_is_unrolled(tmp_path):
         [helper.make_tensor_value_info("go", TensorProto.BOOL, []), helper.make_tensor_value_info("new", FLOAT, [3])],
     )  # fmt: skip
     constants = {"trips": np.array(2), "true": np.array(True)}
-    made = model(
+    proto = model(
         [node("Loop", ["trips", "true", "x"], ["y"], body=body)], {"x": (FLOAT, [3])}, ["y"], constants, opset=24
     )
     x = np.array([9.0, -3.7, 2.2], np.float32)
-    np.testing.assert_array_equal(run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0], [-7, -3, 2])
+    np.testing.assert_array_equal(run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])[0], [-7, -3, 2])
 
 
 def test_bytes_are_the_tensors_of_onnx():

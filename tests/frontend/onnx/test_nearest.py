@@ -1,4 +1,4 @@
-"""Resize to the nearest element: where a place lies between two, or on one, it is the runtime that says which it takes."""
+"""Resize to the nearest element agrees with ONNX Runtime, also for coordinates between two elements or at one."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
-# Extent and factor, or extent and size; of each some output lies on an element, or between two.
+# Length and factor, or length and size; some outputs are at an element, or midway between two.
 SCALED = [(4, 0.6), (7, 1.1), (30, 0.3), (30, 1.2), (40, 0.6), (11, 1.6666666), (9, 2.5)]
 SIZED = [(20, 26), (20, 6), (27, 60), (7, 5), (26, 2)]
 MODES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
@@ -21,7 +21,7 @@ ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-def test_the_elements_are_those_that_the_runtime_takes(tmp_path: Path, mode: str, rounding: str):
+def test_nearest_elements_agree_with_onnx_runtime(tmp_path: Path, mode: str, rounding: str):
     options = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": rounding}
     nodes, inputs, outputs, constants = [], {}, [], []
     for number, (extent, factor) in enumerate([*SCALED, *SIZED]):
@@ -41,6 +41,6 @@ def test_the_elements_are_those_that_the_runtime_takes(tmp_path: Path, mode: str
     imported = read(path, ImportOptions(source=str(path)))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
     weights = [imported.params[str(one.name)] for one in imported.module["main"].params[len(inputs) :]]
-    found = machine["main"](*map(tvm.runtime.tensor, inputs.values()), *weights)
-    for number, (one, wanted) in enumerate(zip(found, expected, strict=True)):
+    result = machine["main"](*map(tvm.runtime.tensor, inputs.values()), *weights)
+    for number, (one, wanted) in enumerate(zip(result, expected, strict=True)):
         assert one.numpy().tolist() == wanted.tolist(), f"{[*SCALED, *SIZED][number]}"

@@ -1,4 +1,4 @@
-"""Recurrent layers whose weights ONNX Runtime's ``quantize_dynamic`` rounded: its numbers, and weights that stay integers."""
+"""Recurrent layers that ONNX Runtime's ``quantize_dynamic`` quantised agree with it, and their weights stay integers."""
 
 import numpy as np
 import onnx
@@ -36,35 +36,35 @@ def layer(direction: str, kind: type, is_per_channel: bool, **values):
     values |= {"hidden_size": HIDDEN, "direction": direction}
     node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "y_h", "y_c"], domain="com.microsoft", **values)
     shapes = {"x": (LENGTH, BATCH, INPUTS), **dict.fromkeys("hc", (directions, BATCH, HIDDEN))}
-    made = model(
+    proto = model(
         [node],
         {name: (FLOAT, shape) for name, shape in shapes.items()},
         ["y", "y_h", "y_c"],
         constants,
         domains=["com.microsoft"],
     )
-    return made, [random(*shape, seed=seed) for seed, shape in enumerate(shapes.values())]
+    return proto, [random(*shape, seed=seed) for seed, shape in enumerate(shapes.values())]
 
 
-def on_one_thread(made: onnx.ModelProto, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """ONNX Runtime's numbers: with several threads, each rounds its rows of a state by their own range."""
+def run_on_one_thread(proto: onnx.ModelProto, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Results of ONNX Runtime on one thread; with several, each thread rounds its rows of a state by their own range."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, dict(zip("xhc", inputs, strict=True)))
 
 
 @pytest.mark.parametrize(("direction", "kind", "is_per_channel", "values"), FORMS.values(), ids=FORMS)
-def test_an_lstm_of_rounded_weights_is_that_of_onnx_runtime(tmp_path, direction, kind, is_per_channel, values):
-    made, inputs = layer(direction, kind, is_per_channel, **values)
-    found = run_compiled(read(save(tmp_path / "m.onnx", made)), inputs)
-    for output, expected in zip(found, on_one_thread(made, inputs), strict=True):
+def test_an_lstm_with_rounded_weights_agrees_with_onnx_runtime(tmp_path, direction, kind, is_per_channel, values):
+    proto, inputs = layer(direction, kind, is_per_channel, **values)
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), inputs)
+    for output, expected in zip(result, run_on_one_thread(proto, inputs), strict=True):
         np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_its_products_are_those_of_integers(tmp_path):
-    made, _ = layer("forward", np.int8, False)
-    found = transformed(read(save(tmp_path / "m.onnx", made)))
-    products = calls(found[0], "matmul")
+def test_its_matmuls_are_computed_in_integers(tmp_path):
+    proto, _ = layer("forward", np.int8, False)
+    result = transformed(read(save(tmp_path / "m.onnx", proto)))
+    products = calls(result[0], "matmul")
     assert len(products) == 1 + LENGTH
     assert all(set(input_dtypes(call)) <= {"int8", "uint8"} for call in products)

@@ -1,4 +1,4 @@
-"""ONNX files that are refused, and what is said of them."""
+"""ONNX files that are refused, and the messages."""
 
 import numpy as np
 import onnx
@@ -16,49 +16,49 @@ node = helper.make_node
 
 
 def test_every_missing_operator_is_listed_with_its_count(tmp_path):
-    made = model(
+    proto = model(
         [node("Bernoulli", ["x"], ["a"]), node("Bernoulli", ["x"], ["b"]), node("RandomNormalLike", ["x"], ["c"])],
         {"x": (FLOAT, [3, 3])},
         ["a", "b", "c"],
     )
     assert (
         "2 operators cannot be imported: Bernoulli (2×), RandomNormalLike (1×)"
-        in refusal(save(tmp_path / "m.onnx", made)).problem
+        in refusal(save(tmp_path / "m.onnx", proto)).problem
     )
 
 
-def test_operators_of_other_domains_are_not_mistaken_for_onnxs(tmp_path):
-    made = model(
+def test_operators_of_other_domains_are_distinguished_from_onnxs(tmp_path):
+    proto = model(
         [node("Relu", ["x"], ["h"], domain="my.evil"), node("Attention", ["h"], ["y"], domain="other")],
         {"x": (FLOAT, [2])}, ["y"], domains=["my.evil", "other"],
     )  # fmt: skip
-    assert "my.evil::Relu (1×), other::Attention (1×)" in refusal(save(tmp_path / "m.onnx", made)).problem
+    assert "my.evil::Relu (1×), other::Attention (1×)" in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
 def test_a_contrib_operator_without_its_domain_is_not_onnx(tmp_path):
-    made = model([node("Identity", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
-    made.graph.node[0].op_type = "FastGelu"
-    assert "FastGelu" in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = model([node("Identity", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
+    proto.graph.node[0].op_type = "FastGelu"
+    assert "FastGelu" in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
 def test_training_dropout_is_refused(tmp_path):
     constants = {"r": np.float32(0.5), "t": np.array(True)}
-    made = model([node("Dropout", ["x", "r", "t"], ["y"])], {"x": (FLOAT, [2])}, ["y"], constants)
-    assert "training mode is random" in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = model([node("Dropout", ["x", "r", "t"], ["y"])], {"x": (FLOAT, [2])}, ["y"], constants)
+    assert "training mode is random" in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
 def test_string_and_sequence_inputs_are_refused(tmp_path):
     text = model([node("Identity", ["x"], ["y"])], {"x": (onnx.TensorProto.STRING, [2])}, ["y"])
     assert "element type string" in refusal(save(tmp_path / "text.onnx", text)).problem
-    made = model([node("Identity", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
-    made.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", FLOAT, [2]))
-    made.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("y", FLOAT, [2]))
-    assert "is a sequence" in refusal(save(tmp_path / "sequence.onnx", made)).problem
+    proto = model([node("Identity", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
+    proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", FLOAT, [2]))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("y", FLOAT, [2]))
+    assert "is a sequence" in refusal(save(tmp_path / "sequence.onnx", proto)).problem
 
 
 def test_a_node_the_importer_fails_on_is_named_and_nothing_is_printed(tmp_path, capfd):
-    made = model([node("Pad", ["x", "p"], ["y"], name="pad_here")], {"x": (FLOAT, [2, 2]), "p": (INT64, [4])}, ["y"])
-    assert "Pad 'pad_here'" in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = model([node("Pad", ["x", "p"], ["y"], name="pad_here")], {"x": (FLOAT, [2, 2]), "p": (INT64, [4])}, ["y"])
+    assert "Pad 'pad_here'" in refusal(save(tmp_path / "m.onnx", proto)).problem
     assert capfd.readouterr().out == ""
 
 
@@ -70,7 +70,7 @@ def test_a_node_the_importer_fails_on_is_named_and_nothing_is_printed(tmp_path, 
         (b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS"),
     ],
 )
-def test_a_file_that_is_no_model_is_refused(tmp_path, content, complaint):
+def test_a_file_that_is_not_a_model_is_refused(tmp_path, content, complaint):
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
     assert complaint in refusal(path).problem
@@ -88,25 +88,25 @@ def test_a_missing_file_and_a_directory_are_refused(tmp_path):
 
 
 def test_a_graph_that_reads_an_undefined_value_is_refused(tmp_path):
-    made = linear()
-    made.graph.node[1].input[0] = "nowhere"
-    assert "not a valid ONNX model" in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = linear()
+    proto.graph.node[1].input[0] = "nowhere"
+    assert "not a valid ONNX model" in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
 def test_shapes_that_contradict_each_other_are_refused(tmp_path):
-    made = linear(batch=3)
-    made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 15
-    assert "15" in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = linear(batch=3)
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 15
+    assert "15" in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
 @pytest.mark.parametrize(
     ("opset", "problem"),
     [(99, "there is no opset 99: this release of onnx knows"), (1, "cannot be converted from opset 18 to 1: ")],
 )
-def test_an_opset_that_cannot_be_is_refused_at_a_first_look_too(tmp_path, opset, problem):
-    made = model([node("BatchNormalization", ["x", *"abcd"], ["y"])], {"x": (FLOAT, [1, 3, 4])}, ["y"],
+def test_an_impossible_opset_is_refused_by_inspection(tmp_path, opset, problem):
+    proto = model([node("BatchNormalization", ["x", *"abcd"], ["y"])], {"x": (FLOAT, [1, 3, 4])}, ["y"],
                  {name: random(3) for name in "abcd"})  # fmt: skip
-    path = save(tmp_path / "m.onnx", made)
+    path = save(tmp_path / "m.onnx", proto)
     told = refusal(path, opset=opset).problem
     assert problem in told and "/project/" not in told
     with pytest.raises(InputError) as caught:
@@ -119,21 +119,21 @@ def test_an_opset_that_cannot_be_is_refused_at_a_first_look_too(tmp_path, opset,
     [("MatMul", ["n", 4], (5, 3), r"\[n, 4\] and \[5, 3\]"), ("Gemm", [1, 4], (5, 3), r"\[1, 4\] and \[5, 3\]"),
      ("Add", [1, 4], (5, 3), r"\[1, 4\] and \[5, 3\]")],
 )  # fmt: skip
-def test_tensors_that_do_not_fit_are_named_with_node_and_shapes(tmp_path, operator, x, w, shapes):
-    made = model([node(operator, ["x", "w"], ["y"], name="/fc")], {"x": (FLOAT, x)}, ["y"], {"w": random(*w)})
-    path = save(tmp_path / "m.onnx", made)
+def test_operands_that_do_not_fit_are_named_with_node_and_shapes(tmp_path, operator, x, w, shapes):
+    proto = model([node(operator, ["x", "w"], ["y"], name="/fc")], {"x": (FLOAT, x)}, ["y"], {"w": random(*w)})
+    path = save(tmp_path / "m.onnx", proto)
     for look in (refusal, inspect):
         with pytest.raises(InputError, match=f"{operator} '/fc' cannot take tensors of the shapes {shapes}"):
             raise look(path)
 
 
-def test_tvms_words_are_given_without_its_notation(tmp_path):
-    made = model([node("Conv", ["x", "w"], ["y"])], {"x": (FLOAT, [1, 3, 8, 8])}, ["y"], {"w": random(8, 4, 3, 3)})
-    told = refusal(save(tmp_path / "m.onnx", made)).problem
+def test_tvms_messages_are_quoted_without_its_notation(tmp_path):
+    proto = model([node("Conv", ["x", "w"], ["y"])], {"x": (FLOAT, [1, 3, 8, 8])}, ["y"], {"w": random(8, 4, 3, 3)})
+    told = refusal(save(tmp_path / "m.onnx", proto)).problem
     assert "data channel size is 3 while the weight input channel size" in told and "T.int64" not in told
 
 
-def test_the_operators_refused_at_a_first_look_are_those_that_nothing_imports():
+def test_inspection_refuses_exactly_the_operators_without_an_importer():
     imported = supported_operators() - MICROSOFT_ONLY | REWRITES.keys()
     for name in NEVER_IMPORTED:
         assert name not in imported, name
@@ -141,9 +141,9 @@ def test_the_operators_refused_at_a_first_look_are_those_that_nothing_imports():
 
 @pytest.mark.parametrize(("operator", "inputs"), [("NonZero", ["x"]), ("Unique", ["x"]), ("Compress", ["x", "c"])])
 def test_a_shape_that_depends_on_the_data_is_refused(tmp_path, operator, inputs):
-    made = model([node(operator, inputs, ["y"], name="n")],
+    proto = model([node(operator, inputs, ["y"], name="n")],
                  {"x": (FLOAT, [4]), "c": (onnx.TensorProto.BOOL, [4])}, ["y"])  # fmt: skip
-    path = save(tmp_path / "m.onnx", made)
+    path = save(tmp_path / "m.onnx", proto)
     for look in (refusal, inspect):
         with pytest.raises(InputError, match=f"the shape that {operator} 'n' returns depends on the data"):
             raise look(path)
@@ -151,23 +151,23 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path, operator, inputs)
 
 def test_slices_whose_bounds_depend_on_the_data_are_refused(tmp_path):
     inputs = {"x": (FLOAT, [16, 8]), "offset": (onnx.TensorProto.INT64, [1])}
-    made = model(
+    proto = model(
         [node("Slice", ["x", "zero", "offset", "zero"], ["y"], name="n")], inputs, ["y"], {"zero": np.array([0])}
     )
     with pytest.raises(InputError, match="the bounds of Slice 'n' depend on the data"):
-        raise refusal(save(tmp_path / "m.onnx", made))
+        raise refusal(save(tmp_path / "m.onnx", proto))
 
 
 def test_ranks_that_depend_on_a_dynamic_dimension_are_refused(tmp_path):
-    made = model([node("Squeeze", ["x"], ["y"], name="n")], {"x": (FLOAT, ["d", 1, 8])}, ["y"])
+    proto = model([node("Squeeze", ["x"], ["y"], name="n")], {"x": (FLOAT, ["d", 1, 8])}, ["y"])
     with pytest.raises(InputError, match="the rank of the output of Squeeze 'n' depends on"):
-        raise refusal(save(tmp_path / "m.onnx", made))
+        raise refusal(save(tmp_path / "m.onnx", proto))
 
 
-def test_places_in_a_constant_are_no_shape_of_data(tmp_path):
-    made = model([node("NonZero", ["c"], ["y"])], {"x": (FLOAT, [4])}, ["y"], {"c": np.array([0.0, 1, 1], np.float32)})
-    made.graph.node.append(node("Relu", ["x"], ["z"]))
-    path = save(tmp_path / "m.onnx", made)
+def test_indices_of_a_constant_do_not_depend_on_the_data(tmp_path):
+    proto = model([node("NonZero", ["c"], ["y"])], {"x": (FLOAT, [4])}, ["y"], {"c": np.array([0.0, 1, 1], np.float32)})
+    proto.graph.node.append(node("Relu", ["x"], ["z"]))
+    path = save(tmp_path / "m.onnx", proto)
     inspect(path)
     assert read(path).signature.outputs[0].shape == (1, 2)
 
@@ -199,7 +199,7 @@ def test_missing_external_data_is_refused(tmp_path):
     assert "'m.onnx.data' is missing" in refusal(path).problem
 
 
-def test_external_data_cut_short_is_refused(tmp_path):
+def test_truncated_external_data_is_refused(tmp_path):
     path = external(tmp_path, "m.onnx.data")
     data = tmp_path / "m.onnx.data"
     data.write_bytes(data.read_bytes()[:64])
@@ -208,21 +208,21 @@ def test_external_data_cut_short_is_refused(tmp_path):
 
 def test_external_data_outside_the_models_directory_is_refused(tmp_path):
     path = external(tmp_path, "m.onnx.data")
-    made = onnx.load(path, load_external_data=False)
-    for entry in made.graph.initializer[0].external_data:
+    proto = onnx.load(path, load_external_data=False)
+    for entry in proto.graph.initializer[0].external_data:
         if entry.key == "location":
             entry.value = "../../etc/passwd"
-    error = refusal(save(path, made))
+    error = refusal(save(path, proto))
     assert "outside the model's directory" in error.problem and "location='m.onnx.data'" in error.remedy
 
 
-def test_external_data_at_an_absolute_path_is_refused_for_that(tmp_path):
+def test_external_data_at_an_absolute_path_is_refused(tmp_path):
     path = external(tmp_path, "m.onnx.data")
-    made = onnx.load(path, load_external_data=False)
-    for entry in made.graph.initializer[0].external_data:
+    proto = onnx.load(path, load_external_data=False)
+    for entry in proto.graph.initializer[0].external_data:
         if entry.key == "location":
             entry.value = str(tmp_path / "m.onnx.data")
-    error = refusal(save(path, made))
+    error = refusal(save(path, proto))
     assert "absolute path" in error.problem and "location='m.onnx.data'" in error.remedy
 
 
@@ -238,17 +238,17 @@ DYNAMIC_POOLINGS = {
 @pytest.mark.parametrize("reason", DYNAMIC_POOLINGS)
 def test_poolings_that_need_fixed_dimensions_are_refused(tmp_path, reason):
     outputs, values = DYNAMIC_POOLINGS[reason]
-    made = model([node("MaxPool", ["x"], outputs, **values)], {"x": (FLOAT, [1, 2, "h", 8])}, outputs)
-    assert reason in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = model([node("MaxPool", ["x"], outputs, **values)], {"x": (FLOAT, [1, 2, "h", 8])}, outputs)
+    assert reason in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
-def test_positions_of_maxima_in_large_windows_are_refused_for_their_size(tmp_path):
+def test_indices_of_maxima_in_large_windows_are_refused(tmp_path):
     outputs = ["y", "positions"]
-    made = model([node("MaxPool", ["x"], outputs, kernel_shape=[17, 17])], {"x": (FLOAT, [1, 1, 20, 20])}, outputs)
-    assert "in windows of at most 256 elements" in refusal(save(tmp_path / "m.onnx", made)).problem
+    proto = model([node("MaxPool", ["x"], outputs, kernel_shape=[17, 17])], {"x": (FLOAT, [1, 1, 20, 20])}, outputs)
+    assert "in windows of at most 256 elements" in refusal(save(tmp_path / "m.onnx", proto)).problem
 
 
-def test_a_pooling_that_rounds_up_within_its_image_takes_dynamic_dimensions(tmp_path):
+def test_a_pooling_that_rounds_up_within_its_image_supports_dynamic_dimensions(tmp_path):
     window = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
     read(
         save(

@@ -1,4 +1,4 @@
-"""Integers that networks compute from their dynamic extents."""
+"""Integers that networks compute from their dynamic dimensions."""
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ SHAPE = [node("Shape", ["x"], ["s"]), *(node("Gather", ["s", str(axis)], [f"d{ax
 
 
 def listed(*names):
-    """Numbers as a list of that many extents, called "to"."""
+    """Nodes that concatenate dimensions to a shape, called "to"."""
     parts = [
         node("Unsqueeze", [name, "[0]"], [f"{name}_in_list"]) if not name.startswith("[") else None for name in names
     ]
@@ -87,25 +87,25 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_what_is_computed_from_extents_fits_every_extent(tmp_path, name):
-    made = model([*SHAPE, *CASES[name]], {"x": (FLOAT, ["batch", "length", 4])}, ["y"], CONSTANTS)
-    made.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(output_type(made), None))
-    imported = read(save(tmp_path / "m.onnx", made))
+def test_values_computed_from_dimensions_are_right_for_all_sizes(tmp_path, name):
+    proto = model([*SHAPE, *CASES[name]], {"x": (FLOAT, ["batch", "length", 4])}, ["y"], CONSTANTS)
+    proto.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(output_type(proto), None))
+    imported = read(save(tmp_path / "m.onnx", proto))
     for shape in ((2, 3, 4), (5, 2, 4)):
         x = random(*shape)
-        found, expected = run_compiled(imported, [x])[0], runtime(made, [x])[0]
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        result, expected = run_compiled(imported, [x])[0], runtime(proto, [x])[0]
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
-def output_type(made):
-    made.graph.output[0].type.Clear()
-    inferred = onnx.shape_inference.infer_shapes(made).graph.output[0]
+def output_type(proto):
+    proto.graph.output[0].type.Clear()
+    inferred = onnx.shape_inference.infer_shapes(proto).graph.output[0]
     return inferred.type.tensor_type.elem_type
 
 
-def test_extents_that_are_known_are_numbers_though_others_are_not(tmp_path):
-    """Windows: widths of paddings that are computed from the height, while the batch is open."""
+def test_fixed_dimensions_are_integers_beside_dynamic_ones(tmp_path):
+    """Widths of paddings that are computed from the fixed height, with a dynamic batch."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Gather", ["s", "2"], ["height"]),
@@ -116,11 +116,11 @@ def test_extents_that_are_known_are_numbers_though_others_are_not(tmp_path):
         node("Pad", ["x", "widths"], ["y"]),
     ]
     constants = {"2": np.array(2), "4": np.array(4), "[0]": np.array([0]), "zeros": np.zeros(5, np.int64)}
-    made = model(nodes, {"x": (FLOAT, ["batch", 3, 5])}, ["y"], constants)
+    proto = model(nodes, {"x": (FLOAT, ["batch", 3, 5])}, ["y"], constants)
     x = random(2, 3, 5)
-    imported = read(save(tmp_path / "m.onnx", made))
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert [tuple(output.shape) for output in imported.signature.outputs] == [("batch", 3, 8)]
-    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(proto, [x])[0])
 
 
 def test_attention_of_onnx_runtime_with_a_past_of_any_length(tmp_path):
@@ -134,22 +134,22 @@ def test_attention_of_onnx_runtime_with_a_past_of_any_length(tmp_path):
         unidirectional=1,
     )
     inputs = {"x": (FLOAT, ["batch", "length", 8]), "past": (FLOAT, [2, "batch", 2, "before", 4])}
-    made = model([attention], inputs, ["y", "present"], constants, domains=["com.microsoft"])
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model([attention], inputs, ["y", "present"], constants, domains=["com.microsoft"])
+    imported = read(save(tmp_path / "m.onnx", proto))
     for length, before in ((1, 3), (4, 2)):
         feeds = [random(2, length, 8), random(2, 2, 2, before, 4, seed=1)]
-        for found, expected in zip(run_compiled(imported, feeds), runtime(made, feeds), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        for result, expected in zip(run_compiled(imported, feeds), runtime(proto, feeds), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_dimension_that_is_given_out(tmp_path):
-    made = model([*SHAPE, node("Identity", ["d1"], ["y"])], {"x": (FLOAT, ["batch", "length", 4])}, ["y"], CONSTANTS)
-    made.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(INT64, []))
-    assert run_compiled(read(save(tmp_path / "m.onnx", made)), [random(2, 3, 4)])[0] == 3
+def test_a_dimension_as_an_output(tmp_path):
+    proto = model([*SHAPE, node("Identity", ["d1"], ["y"])], {"x": (FLOAT, ["batch", "length", 4])}, ["y"], CONSTANTS)
+    proto.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(INT64, []))
+    assert run_compiled(read(save(tmp_path / "m.onnx", proto)), [random(2, 3, 4)])[0] == 3
 
 
 def test_positions_of_a_table_as_long_as_the_sequence(tmp_path):
-    """As CLIP's texts have them: the numbers of a table's rows, cut to the length, and the rows."""
+    """The form of CLIP's text encoder: the indices of a table's rows, sliced to the length, and the rows."""
     nodes = [
         *SHAPE,
         node("Unsqueeze", ["d1", "[0]"], ["e"]),
@@ -160,12 +160,12 @@ def test_positions_of_a_table_as_long_as_the_sequence(tmp_path):
         node("Reshape", ["moved", "t"], ["y"]),
     ]
     constants = {**CONSTANTS, "rows": np.arange(5)[None], "table": random(5, 4, seed=1)}
-    made = model(nodes, {"x": (FLOAT, ["batch", "length", 4])}, ["y"], constants)
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model(nodes, {"x": (FLOAT, ["batch", "length", 4])}, ["y"], constants)
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert [tuple(output.shape) for output in imported.signature.outputs] == [("batch", "length", 4)]
     for shape in ((2, 3, 4), (1, 5, 4), (3, 1, 4)):
         x = random(*shape)
-        np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(made, [x])[0], rtol=1e-5)
+        np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(proto, [x])[0], rtol=1e-5)
     assert imported.signature.bounds == {"length": (0, 5)}
 
 
@@ -177,16 +177,16 @@ def test_values_that_several_operators_read_are_computed_once(tmp_path, rows):
     assert [text.count(f"R.{operator}(") for operator in ("nn.relu", "concat", "multiply")] == [1, 1, 1]
 
 
-def test_a_range_of_floats_is_as_long_as_the_dimension_that_it_counts(tmp_path):
-    """As detectors make the centres of an image's cells."""
+def test_a_range_of_floats_has_the_length_of_its_dimension(tmp_path):
+    """The centres of an image's cells in detectors."""
     nodes = [
         *SHAPE[:3], node("Cast", ["d1"], ["count"], to=FLOAT), node("Range", ["0.0", "count", "1.0"], ["cells"]),
         node("Add", ["cells", "0.5"], ["centres"]), node("Mul", ["x", "centres"], ["y"]),
     ]  # fmt: skip
     constants = {**CONSTANTS, **{str(number): np.float32(number) for number in (0.0, 0.5, 1.0)}}
-    made = model(nodes, {"x": (FLOAT, ["batch", "length"])}, ["y"], constants)
-    imported = read(save(tmp_path / "m.onnx", made))
+    proto = model(nodes, {"x": (FLOAT, ["batch", "length"])}, ["y"], constants)
+    imported = read(save(tmp_path / "m.onnx", proto))
     assert imported.signature.outputs[0].shape == ("batch", "length")
     for shape in ((2, 3), (1, 1), (3, 8)):
         x = random(*shape)
-        np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+        np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(proto, [x])[0])

@@ -45,7 +45,7 @@ def other_name():
     return with_params(name="score")
 
 
-def of_nn():
+def from_nn():
     class Scorer(nn.Module):
         def __init__(self):
             self.head = nn.Linear(4, 3)
@@ -88,12 +88,12 @@ X = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
 
 @pytest.fixture
 def name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """A module in the working directory, under a name of its own so that no other test has imported it."""
-    found = f"relax_networks_{abs(hash(request.node.name))}"
-    (tmp_path / f"{found}.py").write_text(SOURCE)
+    """A module in the working directory with a unique name, so that no other test has imported it."""
+    module_name = f"relax_networks_{abs(hash(request.node.name))}"
+    (tmp_path / f"{module_name}.py").write_text(SOURCE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", ["/nowhere", *sys.path])
-    return found
+    return module_name
 
 
 def options(source: str, **settings) -> ImportOptions:
@@ -122,19 +122,19 @@ def test_without_parameters_every_argument_is_an_input(name: str):
     assert [spec.name for spec in imported(f"{name}:module").signature.inputs] == ["w", "x"]
 
 
-def test_the_only_function_is_the_entry_whatever_it_is_called(name: str):
+def test_a_single_function_of_any_name_is_the_entry(name: str):
     model = imported(f"{name}:other_name")
     np.testing.assert_allclose(run_compiled(model, [X])[0], X @ W, rtol=1e-5)
 
 
-def test_what_tvms_nn_exports_keeps_its_parameters_and_draws_by_the_seed(name: str):
-    model, again, other = (imported(f"{name}:of_nn", seed=seed) for seed in (0, 0, 1))
+def test_an_export_of_tvms_nn_keeps_its_parameters_and_draws_by_the_seed(name: str):
+    model, again, other = (imported(f"{name}:from_nn", seed=seed) for seed in (0, 0, 1))
     weight, bias = model.params["head.weight"], model.params["head.bias"]
     np.testing.assert_allclose(run_compiled(model, [X])[0], np.maximum(X @ weight.T + bias, 0), rtol=1e-5, atol=1e-6)
     assert model.notes["weights"] == again.notes["weights"] != other.notes["weights"]
 
 
-def test_an_open_extent_is_named_or_fixed_by_the_config(name: str):
+def test_a_dynamic_dimension_is_named_or_fixed_by_the_config(name: str):
     source, arguments = f"{name}:with_params", {"rows": "n"}
     assert imported(source, arguments=arguments).signature.inputs[0].shape == ("n", 4)
     named, fixed = (
@@ -163,12 +163,12 @@ def test_the_reference_is_tvms_own_build_of_the_module(name: str):
         ("unknown_name", "its function 'main' has no argument 'v'"),
     ],
 )
-def test_what_is_no_module_is_one_clear_line(name: str, function: str, problem: str):
+def test_a_function_that_returns_no_valid_module_is_refused_in_one_line(name: str, function: str, problem: str):
     with pytest.raises(InputError, match=problem):
         imported(f"{name}:{function}")
 
 
-def test_the_function_runs_only_where_it_is_trusted(name: str):
+def test_the_function_runs_only_if_it_is_trusted(name: str):
     with pytest.raises(InputError, match="trusted: true"):
         imported(f"{name}:module", trusted=False)
 

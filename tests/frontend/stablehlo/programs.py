@@ -1,4 +1,4 @@
-"""Small programs, as jax exports them."""
+"""Small programs, exported by jax."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ def export(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
 
 
 def write(path: Path, function: Callable[..., Any], *inputs: np.ndarray) -> Path:
-    """The function as a file: MLIR text, or a portable artifact where the name ends in ``.mlirbc``."""
+    """Write the function to a file: MLIR text, or a portable artifact if the name ends in ``.mlirbc``."""
     exported = export(function, *inputs)
     if path.suffix == ".mlirbc":
         path.write_bytes(exported.mlir_module_serialized)
@@ -34,10 +34,10 @@ def drawn(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def assert_as_jax(directory: Path, function: Callable[..., Any], *inputs: np.ndarray) -> None:
-    """The imported function computes what jax computes."""
+    """Assert that the imported function agrees with jax."""
     path = write(directory / "m.mlir", function, *inputs)
-    found = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
+    result = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
     expected = jax.tree_util.tree_leaves(jax.jit(function)(*inputs))
-    for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
+    for number, (got, wanted) in enumerate(zip(result, expected, strict=True)):
         assert got.dtype == wanted.dtype and got.shape == wanted.shape
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5, err_msg=f"output {number}")

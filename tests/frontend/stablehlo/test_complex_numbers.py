@@ -1,4 +1,4 @@
-"""Complex numbers and Fourier transforms of jax' programs, which are pairs of real numbers and products here."""
+"""Complex values and Fourier transforms of jax' programs, imported as pairs of real values and matmuls."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from jax import lax  # noqa: E402
 from tests.frontend.stablehlo.programs import assert_as_jax, drawn, write  # noqa: E402
 from tvmake.frontend.stablehlo.importer import read  # noqa: E402
 
-ROWS, PICTURE = drawn(2, 8), drawn(1, 6, 8, 3)
+ROWS, IMAGE = drawn(2, 8), drawn(1, 6, 8, 3)
 WEIGHTS = (drawn(8, seed=1) + 1j * drawn(8, seed=2)).astype("complex64")
 MANY = (drawn(40, 16, seed=1) + 1j * drawn(40, 16, seed=2)).astype("complex64")
 
@@ -61,7 +61,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         ],
         (ROWS,),
     ),
-    "filters of pictures": (spectral_filter, (PICTURE,)),
+    "filters of images": (spectral_filter, (IMAGE,)),
     "convolution with a fixed signal": (
         lambda x: jnp.fft.irfft(jnp.fft.rfft(x, 16) * jnp.fft.rfft(jnp.sin(jnp.arange(8.0)), 16), 16),
         (ROWS,),
@@ -118,7 +118,7 @@ def test_complex_numbers_within_a_program_are_computed(name: str, tmp_path: Path
     assert_as_jax(tmp_path, function, *inputs)
 
 
-def test_what_complex_numbers_have_no_form_for_is_named(tmp_path: Path):
+def test_an_unsupported_operator_on_complex_numbers_is_named(tmp_path: Path):
     path = write(tmp_path / "m.mlir", lambda x: jnp.prod(jnp.fft.fft(x)).real, ROWS)
     with pytest.raises(
         InputError, match=r"stablehlo\.reduce in a form .*combines complex numbers by anything but a sum"
@@ -135,11 +135,11 @@ def test_a_transform_that_is_too_long_is_refused(tmp_path: Path):
 GRADIENTS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "of maxima": (
         jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()),
-        (PICTURE,),
+        (IMAGE,),
     ),
-    "of maxima of windows that overlap": (
+    "of maxima of overlapping windows": (
         jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME") ** 2).sum()),
-        (PICTURE,),
+        (IMAGE,),
     ),
     "of maxima among equals": (
         jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME") ** 2).sum()),

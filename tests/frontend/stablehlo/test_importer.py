@@ -112,13 +112,13 @@ def test_every_operator_that_is_not_converted_is_listed(tmp_path: Path):
     assert "custom_call @lapack_sgeqrf_ffi (1×, of jax' geqrf)" in str(refused.value)
 
 
-def test_half_precision_within_is_refused_as_such(tmp_path: Path):
+def test_half_precision_inside_a_program_is_refused(tmp_path: Path):
     path = write(tmp_path / "m.mlir", lambda x: (x.astype("bfloat16") * 2).astype("float32"), X)
     with pytest.raises(InputError, match=r"(?s)computes in half precision \(bfloat16: .*float16\]"):
         read(path, options(path))
 
 
-def test_an_order_that_the_elements_themselves_do_not_give_is_refused(tmp_path: Path):
+def test_a_sort_by_computed_keys_is_refused(tmp_path: Path):
     path = write(tmp_path / "m.mlir", lambda x: lax.sort((x, -x), num_keys=1), X)
     text = path.read_text().replace("stablehlo.compare LT, %", "stablehlo.compare NE, %")
     path.write_text(text)
@@ -137,7 +137,7 @@ def test_a_form_of_an_operator_that_is_not_converted_is_named(tmp_path: Path):
         read(path, options(path))
 
 
-def test_a_loop_that_goes_by_data_is_refused(tmp_path: Path):
+def test_a_data_dependent_loop_is_refused(tmp_path: Path):
     def until(x):
         return lax.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x)
 
@@ -146,7 +146,7 @@ def test_a_loop_that_goes_by_data_is_refused(tmp_path: Path):
         read(path, options(path))
 
 
-def test_open_extents_and_half_precision_are_refused(tmp_path: Path):
+def test_dynamic_dimensions_and_half_precision_are_refused(tmp_path: Path):
     path = tmp_path / "m.mlir"
     [batch] = jax.export.symbolic_shape("batch")
     shape = jax.ShapeDtypeStruct((batch, 4), "float32")
@@ -170,7 +170,7 @@ def test_open_extents_and_half_precision_are_refused(tmp_path: Path):
     ],
     ids=["empty", "Python", "binary", "truncated", "no main", "no result", "complex", "zip"],
 )  # fmt: skip
-def test_what_is_no_model_is_one_clear_line(tmp_path: Path, content: str | bytes, problem: str):
+def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path, content: str | bytes, problem: str):
     assert problem in refusal(tmp_path / "m.mlir", content)
 
 

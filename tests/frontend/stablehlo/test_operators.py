@@ -1,4 +1,4 @@
-"""Every operator that is converted computes what jax computes."""
+"""Every converted operator agrees with jax."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -217,7 +217,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda x, i: [jnp.take_along_axis(x, i, axis=1), jnp.take(x, 1, axis=0)],
         (X, np.array([[3, 0], [1, 1], [2, -1]], "int32")),
     ),
-    "windows at places": (
+    "windows at indices": (
         lambda x, i: [
             jax.vmap(lambda v, n: lax.dynamic_slice(v, (n, 0), (2, 8)))(x, i),
             jax.vmap(lambda n: lax.dynamic_slice(x, (0, n, 0), (2, 2, 4)), out_axes=1)(i),
@@ -239,7 +239,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "a recurrent network": (recurrent, (X,)),
     "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, v: v * 1.5 + i, x), (X,)),
     "attention": (attention, (drawn(2, 5, 8),)),
-    "writing at places": (
+    "writing at indices": (
         lambda x, i: [
             x.at[1, 2:].set(7.0),
             x.at[i].add(x[i] * 2),
@@ -252,7 +252,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         ],
         (X, np.array([2, 0, -1], "int32")),
     ),
-    "writing windows, those that reach outside not at all": (
+    "writing windows, without those that reach outside": (
         lambda x, i: lax.scatter_add(
             x,
             i[:, None],
@@ -329,6 +329,6 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_computes_what_jax_computes(name: str, tmp_path: Path):
+def test_a_program_agrees_with_jax(name: str, tmp_path: Path):
     function, inputs = PROGRAMS[name]
     assert_as_jax(tmp_path, function, *inputs)

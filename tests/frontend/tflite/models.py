@@ -1,4 +1,4 @@
-"""Small TFLite models written with the schema's own classes, so that the tests need no TensorFlow."""
+"""Small TFLite models, written with the schema's classes, so that the tests do not need TensorFlow."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ VERSIONS_OF_INT8 = {
 
 @dataclass
 class Builder:
-    """One graph; tensors are told by their index."""
+    """One graph; tensors are identified by their index."""
 
     graph: schema.SubGraphT = field(default_factory=schema.SubGraphT)
     buffers: list = field(default_factory=lambda: [schema.BufferT()])
@@ -60,7 +60,7 @@ class Builder:
         code.builtinCode = operator
         code.deprecatedBuiltinCode = min(operator, 127)
         code.customCode = custom
-        # LiteRT's kernels for int8 count as later versions, where an operator had to learn it.
+        # LiteRT's int8 kernels are later versions of some operators.
         is_int8 = any(self.graph.tensors[index].type == schema.TensorType.INT8 for index in inputs)
         code.version = VERSIONS_OF_INT8.get(operator, 1) if is_int8 else 1
         self.codes.append(code)
@@ -89,7 +89,7 @@ class Builder:
 
 
 def packed(integers: np.ndarray) -> np.ndarray:
-    """Integers of 4 bits, two in a byte, the first in its lower half."""
+    """4-bit integers, two in a byte, the first in the lower half."""
     flat = np.ravel(integers).astype("int8").view("uint8") & 15
     low, high = np.append(flat, np.zeros(flat.size % 2, "uint8")).reshape(-1, 2).T
     return low | high << 4

@@ -1,4 +1,4 @@
-"""Quantised operators of every kind, weights that alone are rounded, and files of newer tools: LiteRT's numbers, in integers where they can be."""
+"""Quantised operators, quantised weights of float operators, and files of new tools agree with LiteRT, in integers if possible."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ TURNED, PADDED, LARGER, PART = [0, 3, 1, 2], [[0, 0], [1, 2], [0, 1], [0, 0]], [
 
 OPERATORS: dict[str, tuple[str, list[list[Any]], str, dict[str, Any], list[int]]] = {
     "axes in another order": ("TRANSPOSE", [TURNED], "TransposeOptions", {}, [1, 4, 6, 6]),
-    "a border": ("PAD", [PADDED], "PadOptions", {}, [1, 9, 7, 4]),
+    "padding": ("PAD", [PADDED], "PadOptions", {}, [1, 9, 7, 4]),
     "the nearest pixel": ("RESIZE_NEAREST_NEIGHBOR", [LARGER], "ResizeNearestNeighborOptions", {}, [1, 12, 12, 4]),
     "a part": ("SLICE", [[0, 1, 0, 0], PART], "SliceOptions", {}, PART),
     "GELU": ("GELU", [], "GeluOptions", {}, [1, 6, 6, 4]),
@@ -34,7 +34,7 @@ def drawing() -> np.random.Generator:
 
 
 def computed(content: bytes, value: np.ndarray) -> np.ndarray:
-    """What LiteRT's own kernels give."""
+    """The result of LiteRT's own kernels."""
     kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=kernels)
     interpreter.allocate_tensors()
@@ -57,8 +57,8 @@ def options_of(name: str, **values: Any) -> tuple[Any, int]:
     return options, getattr(KIND, name)
 
 
-def apart(content: bytes, value: np.ndarray, directory: Path) -> np.ndarray:
-    """Steps between the import's numbers and LiteRT's."""
+def steps_between(content: bytes, value: np.ndarray, directory: Path) -> np.ndarray:
+    """Differences between the import's and LiteRT's results, in quantisation steps."""
     (found,) = run_compiled(imported(content, directory), [value])
     expected = computed(content, value)
     assert found.dtype == expected.dtype and found.shape == expected.shape and expected.std() > 5
@@ -66,24 +66,24 @@ def apart(content: bytes, value: np.ndarray, directory: Path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_a_quantised_operator_is_a_step_off_litert_at_most(name: str, tmp_path: Path):
+def test_a_quantised_operator_differs_from_litert_by_one_step_at_most(name: str, tmp_path: Path):
     operator, constants, kind, values, shape = OPERATORS[name]
     builder = Builder()
     x = builder.tensor("x", VALUES.shape, "int8", scale=SCALE, zero_point=ZERO)
     others = [builder.tensor(f"c{at}", np.shape(one), "int32", one) for at, one in enumerate(constants)]
     y = builder.tensor("y", shape, "int8", scale=SCALE, zero_point=ZERO)
     builder.call(getattr(OP, operator), [x, *others], y, *(options_of(kind, **values) if kind else ()))
-    assert apart(builder.finish([x], [y]), VALUES, tmp_path).max() <= 1
+    assert steps_between(builder.finish([x], [y]), VALUES, tmp_path).max() <= 1
 
 
-def test_a_border_of_another_value_than_zero_is_that_value(tmp_path: Path):
+def test_padding_with_another_value_than_zero_keeps_that_value(tmp_path: Path):
     builder = Builder()
     x = builder.tensor("x", VALUES.shape, "int8", scale=SCALE, zero_point=ZERO)
     around = builder.tensor("p", (4, 2), "int32", PADDED)
     value = builder.tensor("v", (1,), "int8", [77], SCALE, ZERO)
     y = builder.tensor("y", (1, 9, 7, 4), "int8", scale=SCALE, zero_point=ZERO)
     builder.call(OP.PADV2, [x, around, value], y, *options_of("PadV2Options"))
-    assert apart(builder.finish([x], [y]), VALUES, tmp_path).max() == 0
+    assert steps_between(builder.finish([x], [y]), VALUES, tmp_path).max() == 0
 
 
 def depthwise(multiplier: int) -> bytes:
@@ -102,14 +102,14 @@ def depthwise(multiplier: int) -> bytes:
 
 
 @pytest.mark.parametrize("multiplier", [1, 3])
-def test_depthwise_convolutions_with_a_scale_for_each_channel_are_those_of_integers(multiplier: int, tmp_path: Path):
+def test_depthwise_convolutions_with_a_scale_per_channel_are_computed_in_integers(multiplier: int, tmp_path: Path):
     content = depthwise(multiplier)
     (product,) = calls(transformed(imported(content, tmp_path))[0], "nn.conv2d")
     assert set(input_dtypes(product)) <= {"int8", "uint8"}
-    assert apart(content, VALUES, tmp_path).max() <= 1
+    assert steps_between(content, VALUES, tmp_path).max() <= 1
 
 
-def test_transposed_convolutions_are_those_of_integers(tmp_path: Path):
+def test_transposed_convolutions_are_computed_in_integers(tmp_path: Path):
     builder = Builder()
     shape = builder.tensor("s", (4,), "int32", [1, 12, 12, 3])
     scales = [0.01, 0.02, 0.03]
@@ -123,7 +123,7 @@ def test_transposed_convolutions_are_those_of_integers(tmp_path: Path):
     assert set(input_dtypes(product)) <= {"int8", "uint8"}
 
 
-def test_activations_of_16_bits_are_a_step_off_litert_at_most(tmp_path: Path):
+def test_activations_of_16_bits_differ_from_litert_by_one_step_at_most(tmp_path: Path):
     builder = Builder()
     x = builder.tensor("x", (3, 16), "int16", scale=2e-4)
     w = builder.tensor("w", (8, 16), "int8", drawing().integers(-127, 128, (8, 16)), 0.01)
@@ -131,12 +131,12 @@ def test_activations_of_16_bits_are_a_step_off_litert_at_most(tmp_path: Path):
     y = builder.tensor("y", (3, 8), "int16", scale=1e-3)
     builder.call(OP.FULLY_CONNECTED, [x, w, b], y, *options_of("FullyConnectedOptions"))
     value = drawing().integers(-(2**15), 2**15, (3, 16)).astype("int16")
-    assert apart(builder.finish([x], [y]), value, tmp_path).max() <= 1
+    assert steps_between(builder.finish([x], [y]), value, tmp_path).max() <= 1
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("int8", 127), ("int4", 7)])
 @pytest.mark.parametrize("is_written_out", [True, False], ids=["dequantised in the file", "dynamic range"])
-def test_weights_that_alone_are_rounded_are_what_they_stand_for(
+def test_quantised_weights_of_float_operators_are_dequantised(
     is_written_out: bool, dtype: str, largest: int, tmp_path: Path
 ):
     builder = Builder()
@@ -156,13 +156,13 @@ def test_weights_that_alone_are_rounded_are_what_they_stand_for(
     made = imported(content, tmp_path)
     (found,) = run_compiled(made, [value])
     expected = computed(content, value)
-    # Of a dynamic range LiteRT rounds the input, too.
+    # With dynamic-range quantisation, LiteRT also rounds the input.
     assert made.framework_rounds != is_written_out
     error = (found - expected).std() / expected.std()
     assert error < (1e-5 if is_written_out else 0.03)
 
 
-def test_products_with_weights_that_alone_are_rounded_keep_these_in_few_bits(tmp_path: Path):
+def test_matmuls_of_floats_keep_quantised_weights_in_few_bits(tmp_path: Path):
     builder = Builder()
     x = builder.tensor("x", (3, 64))
     w = builder.tensor("w", (32, 64), "int8", drawing().integers(-127, 128, (32, 64)), 0.01)
@@ -175,7 +175,7 @@ def test_products_with_weights_that_alone_are_rounded_keep_these_in_few_bits(tmp
 
 
 @pytest.mark.parametrize("operator", ["MUL", "SUB"])
-def test_an_operators_number_in_the_newer_field_alone_counts(operator: str, tmp_path: Path):
+def test_an_operator_code_in_the_newer_field_only_is_read(operator: str, tmp_path: Path):
     builder = Builder()
     x, y = builder.tensor("x", (2, 3)), builder.tensor("y", (2, 3))
     builder.call(

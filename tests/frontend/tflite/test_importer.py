@@ -40,24 +40,24 @@ def image(dtype, batch=1):
     return random.uniform(-1, 1, shape).astype("float32")
 
 
-def test_a_float_network_computes_what_litert_computes(tmp_path):
+def test_a_float_network_agrees_with_litert(tmp_path):
     path = write(tmp_path / "float.tflite", tflite_models.convolutional(quantised=False))
     (output,) = run_compiled(read(path), [image("float32")])
     assert np.abs(output - litert(path, image("float32"))).max() < 1e-5
 
 
-def test_a_network_quantised_to_int8_computes_what_litert_computes(tmp_path):
+def test_a_network_quantised_to_int8_agrees_with_litert(tmp_path):
     path = write(tmp_path / "int8.tflite", tflite_models.convolutional(quantised=True))
     model = read(path)
     assert [spec.dtype for spec in (*model.signature.inputs, *model.signature.outputs)] == ["int8", "int8"]
     reference = litert(path, image("int8"))
     assert len(np.unique(reference)) > 2, "a saturated output would agree with anything"
     (output,) = run_compiled(model, [image("int8")])
-    # One step of the output's scale: rounding at the ties differs between the two.
+    # One step of the output's scale: the two round ties differently.
     assert np.abs(output.astype(int) - reference).max() <= 1
 
 
-def test_an_open_extent_takes_the_given_value(tmp_path):
+def test_a_dynamic_dimension_takes_the_configured_size(tmp_path):
     path = write(tmp_path / "batch.tflite", tflite_models.convolutional(quantised=False))
     model = read(path, inputs={"serving/image:0": {"shape": [3, 8, 8, 3]}})
     assert model.signature.outputs[0].shape == (3, 5)
@@ -73,7 +73,7 @@ def test_weights_are_arguments_and_names_are_identifiers(tmp_path):
     assert "params" not in model.module["main"].attrs
 
 
-def test_a_first_look_tells_the_range_of_indices(tmp_path):
+def test_inspection_returns_the_range_of_indices(tmp_path):
     path = write(tmp_path / "lookup.tflite", tflite_models.lookup())
     assert tflite_source.inspect(path).inputs[0].range == (0, 6)
     ids = np.array([6, 0, 3, 3], "int32")

@@ -1,4 +1,4 @@
-"""LSTMs over sequences compute what LiteRT computes from states of zeros; networks that keep a state from call to call are refused."""
+"""LSTMs over sequences agree with LiteRT from zero states; networks that keep state between calls are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ BATCH, STEPS, VALUES, UNITS = 2, 5, 3, 4
 
 
 def variable(builder: Builder, name: str, shape: list[int]) -> int:
-    place = builder.tensor(name, shape)
-    builder.graph.tensors[place].isVariable = True
-    return place
+    index = builder.tensor(name, shape)
+    builder.graph.tensors[index].isVariable = True
+    return index
 
 
 def lstm(
@@ -40,20 +40,20 @@ def lstm(
     shape = [steps, BATCH, VALUES] if time_major else [BATCH, steps, VALUES]
     width = projection or UNITS
     gates = "ifco"
-    places = [builder.tensor("x", shape)]
-    places += [-1 if coupled and gate == "i" else weights(f"w{gate}", UNITS, VALUES) for gate in gates]
-    places += [-1 if coupled and gate == "i" else weights(f"r{gate}", UNITS, width) for gate in gates]
-    places += [weights(f"p{gate}", UNITS) if peepholes and not (coupled and gate == "i") else -1 for gate in "ifo"]
-    places += [-1 if coupled and gate == "i" else weights(f"b{gate}", UNITS) for gate in gates]
-    places += [weights("q", width, UNITS), weights("qb", width)] if projection else [-1, -1]
-    places += [variable(builder, "h", [BATCH, width]), variable(builder, "c", [BATCH, UNITS])]
-    places += [weights(f"n{gate}", UNITS) if norms and not (coupled and gate == "i") else -1 for gate in gates]
+    operands = [builder.tensor("x", shape)]
+    operands += [-1 if coupled and gate == "i" else weights(f"w{gate}", UNITS, VALUES) for gate in gates]
+    operands += [-1 if coupled and gate == "i" else weights(f"r{gate}", UNITS, width) for gate in gates]
+    operands += [weights(f"p{gate}", UNITS) if peepholes and not (coupled and gate == "i") else -1 for gate in "ifo"]
+    operands += [-1 if coupled and gate == "i" else weights(f"b{gate}", UNITS) for gate in gates]
+    operands += [weights("q", width, UNITS), weights("qb", width)] if projection else [-1, -1]
+    operands += [variable(builder, "h", [BATCH, width]), variable(builder, "c", [BATCH, UNITS])]
+    operands += [weights(f"n{gate}", UNITS) if norms and not (coupled and gate == "i") else -1 for gate in gates]
     options = schema.UnidirectionalSequenceLSTMOptionsT()
     options.fusedActivationFunction = schema.ActivationFunctionType.TANH
     options.timeMajor, options.cellClip, options.projClip = time_major, clip, clip
     output = builder.tensor("y", [*shape[:2], width])
-    builder.call(OP.UNIDIRECTIONAL_SEQUENCE_LSTM, places, output, options, KIND.UnidirectionalSequenceLSTMOptions)
-    return builder.finish([places[0]], [output])
+    builder.call(OP.UNIDIRECTIONAL_SEQUENCE_LSTM, operands, output, options, KIND.UnidirectionalSequenceLSTMOptions)
+    return builder.finish([operands[0]], [output])
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -70,7 +70,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_sequence_is_what_litert_makes_of_it(case: str, tmp_path: Path):
+def test_a_sequence_agrees_with_litert(case: str, tmp_path: Path):
     content = lstm(**CASES[case])
     interpreter = Interpreter(model_content=content)
     interpreter.allocate_tensors()
@@ -80,12 +80,12 @@ def test_a_sequence_is_what_litert_makes_of_it(case: str, tmp_path: Path):
     interpreter.invoke()
     path = tmp_path / "m.tflite"
     path.write_bytes(content)
-    (found,) = run_compiled(read(path, ImportOptions(source=str(path))), [x])
-    np.testing.assert_allclose(found, interpreter.get_tensor(made["index"]), rtol=1e-4, atol=1e-5)
+    (result,) = run_compiled(read(path, ImportOptions(source=str(path))), [x])
+    np.testing.assert_allclose(result, interpreter.get_tensor(made["index"]), rtol=1e-4, atol=1e-5)
 
 
 def integers(projection: int = 0, norms: bool = False) -> bytes:
-    """A layer as LiteRT has it throughout in integers: states, what is projected and what norms take are rounded at each step."""
+    """An integer layer of LiteRT: states and the inputs of projection and norms are rounded at each step."""
     builder, draw, width = Builder(), np.random.default_rng(7), projection or UNITS
     weight, given, state, short = 0.5 / 127, (0.02, 3), (0.008, -1), 2**-14
 
@@ -95,33 +95,33 @@ def integers(projection: int = 0, norms: bool = False) -> bytes:
     def biases(name: str, count: int, scale: float) -> int:
         return values(name, count, dtype="int32", scale=scale)
 
-    places = [builder.tensor("x", [BATCH, STEPS, VALUES], "int8", None, *given)]
-    places += [values(f"w{gate}", UNITS, VALUES) for gate in "ifco"]
-    places += [values(f"r{gate}", UNITS, width) for gate in "ifco"]
-    places += [-1] * 3
-    places += [biases(f"b{gate}", UNITS, short / 1024 if norms else given[0] * weight) for gate in "ifco"]
-    places += [values("q", width, UNITS), biases("qb", width, weight * 0.004)] if projection else [-1, -1]
-    places += [
+    operands = [builder.tensor("x", [BATCH, STEPS, VALUES], "int8", None, *given)]
+    operands += [values(f"w{gate}", UNITS, VALUES) for gate in "ifco"]
+    operands += [values(f"r{gate}", UNITS, width) for gate in "ifco"]
+    operands += [-1] * 3
+    operands += [biases(f"b{gate}", UNITS, short / 1024 if norms else given[0] * weight) for gate in "ifco"]
+    operands += [values("q", width, UNITS), biases("qb", width, weight * 0.004)] if projection else [-1, -1]
+    operands += [
         builder.tensor("h", [BATCH, width], "int8", None, *state),
         builder.tensor("c", [BATCH, UNITS], "int16", None, 2**-11),
     ]
-    for place in places[-2:]:
-        builder.graph.tensors[place].isVariable = True
-    places += [values(f"n{gate}", UNITS, dtype="int16", scale=short) if norms else -1 for gate in "ifco"]
+    for index in operands[-2:]:
+        builder.graph.tensors[index].isVariable = True
+    operands += [values(f"n{gate}", UNITS, dtype="int16", scale=short) if norms else -1 for gate in "ifco"]
     output = builder.tensor("y", [BATCH, STEPS, width], "int8", None, *state)
     options = schema.UnidirectionalSequenceLSTMOptionsT()
     options.fusedActivationFunction = schema.ActivationFunctionType.TANH
-    builder.call(OP.UNIDIRECTIONAL_SEQUENCE_LSTM, places, output, options, KIND.UnidirectionalSequenceLSTMOptions)
+    builder.call(OP.UNIDIRECTIONAL_SEQUENCE_LSTM, operands, output, options, KIND.UnidirectionalSequenceLSTMOptions)
     builder.codes[-1].version = 3
     builder.graph.operators[-1].intermediates = [
         *(builder.tensor(f"i{gate}", [], "int16", None, 2e-5) for gate in "ifco"),
         builder.tensor("u", [], "int8", None, *((0.004, 0) if projection else state)),
     ]
-    return builder.finish([places[0]], [output])
+    return builder.finish([operands[0]], [output])
 
 
 @pytest.mark.parametrize("case", [{}, {"projection": 3}, {"norms": True}], ids=["plain", "a projection", "norms"])
-def test_a_layer_of_integers_is_a_step_off_litert_at_most(case: dict[str, Any], tmp_path: Path):
+def test_an_integer_layer_differs_from_litert_by_one_step_at_most(case: dict[str, Any], tmp_path: Path):
     x = np.random.default_rng(1).integers(-128, 128, (BATCH, STEPS, VALUES)).astype("int8")
     assert apart(integers(**case), x, tmp_path).max() <= 1
 
@@ -134,12 +134,12 @@ def filters() -> bytes:
     x = builder.tensor("x", [1, 3])
     options = schema.SVDFOptionsT()
     options.rank = 1
-    places = [x, *weights, -1, variable(builder, "state", [1, 8])]
-    output = builder.call(OP.SVDF, places, builder.tensor("y", [1, 4]), options, KIND.SVDFOptions)
+    operands = [x, *weights, -1, variable(builder, "state", [1, 8])]
+    output = builder.call(OP.SVDF, operands, builder.tensor("y", [1, 4]), options, KIND.SVDFOptions)
     return builder.finish([x], [output])
 
 
-def test_a_network_that_keeps_a_state_is_refused_at_the_first_look(tmp_path: Path):
+def test_a_network_that_keeps_state_is_refused_by_inspection(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(filters())
     with pytest.raises(InputError, match=r"keeps state between calls, which a package does not: SVDF \(1×\)"):

@@ -1,4 +1,4 @@
-"""Single operators compute what LiteRT computes."""
+"""Single operators agree with LiteRT."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
 
 @dataclass(frozen=True)
 class Case:
-    """An operator with its operands: arrays are inputs, lists constants of int32, and arrays in tuples constants."""
+    """An operator with its operands: arrays are inputs, lists are int32 constants, arrays in tuples are constants."""
 
     operator: str
     operands: list[Any]
@@ -28,7 +28,7 @@ class Case:
     dtype: str = "float32"
 
     def model(self, shape: Any) -> bytes:
-        """As a file; its output has the shape given."""
+        """The operator as a file with an output of the given shape."""
         builder = Builder()
         indices, inputs = [], []
         for number, operand in enumerate(self.operands):
@@ -47,7 +47,7 @@ class Case:
         return builder.finish(inputs, [output])
 
     def inputs(self) -> list[np.ndarray]:
-        """Those that are no constants."""
+        """The operands that are not constants."""
         return [operand for operand in self.operands if not isinstance(operand, list | tuple)]
 
 
@@ -121,18 +121,18 @@ CASES = {
 
 
 def computed(content: bytes, inputs: list[np.ndarray]) -> np.ndarray:
-    """What LiteRT gives."""
+    """LiteRT's results."""
     interpreter = Interpreter(model_content=content)
     interpreter.allocate_tensors()
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
-    found: np.ndarray = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    return found
+    result: np.ndarray = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return result
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operator_computes_what_litert_computes(name: str, tmp_path: Path):
+def test_an_operator_agrees_with_litert(name: str, tmp_path: Path):
     case = CASES[name]
     inputs = case.inputs()
     expected = computed(case.model([1]), inputs)  # LiteRT works the shape out
@@ -143,42 +143,42 @@ def test_an_operator_computes_what_litert_computes(name: str, tmp_path: Path):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_quantised_transposed_convolution_is_one_step_off_at_most(tmp_path: Path):
+def test_a_quantised_transposed_convolution_differs_by_one_step_at_most(tmp_path: Path):
     random, builder = np.random.default_rng(0), Builder()
     shape = builder.tensor("s", (4,), "int32", [1, 8, 10, 3])
     kernel = builder.tensor("w", (3, 3, 3, 4), "int8", random.integers(-127, 128, (3, 3, 3, 4)), [0.01, 0.02, 0.03])
-    picture = builder.tensor("x", (1, 4, 5, 4), "int8", scale=0.05, zero_point=3)
+    image = builder.tensor("x", (1, 4, 5, 4), "int8", scale=0.05, zero_point=3)
     bias = builder.tensor("b", (3,), "int32", [400, -300, 100], np.array([0.01, 0.02, 0.03]) * 0.05)
     output = builder.tensor("y", (1, 8, 10, 3), "int8", scale=0.3, zero_point=-5)
     options = schema.TransposeConvOptionsT()
     options.padding, options.strideH, options.strideW = SAME, 2, 2
-    builder.call(OP.TRANSPOSE_CONV, [shape, kernel, picture, bias], output, options, KIND.TransposeConvOptions)
+    builder.call(OP.TRANSPOSE_CONV, [shape, kernel, image, bias], output, options, KIND.TransposeConvOptions)
     path = tmp_path / "m.tflite"
-    path.write_bytes(builder.finish([picture], [output]))
+    path.write_bytes(builder.finish([image], [output]))
     value = random.integers(-128, 128, (1, 4, 5, 4)).astype("int8")
     (got,) = run_compiled(read(path, ImportOptions(source=str(path))), [value])
     expected = computed(path.read_bytes(), [value])
     assert expected.std() > 10 and np.abs(got.astype(int) - expected).max() <= 1
 
 
-def test_blocks_and_batches_follow_a_batch_that_was_left_open(tmp_path: Path):
+def test_space_to_batch_follows_a_dynamic_batch(tmp_path: Path):
     builder = Builder()
-    picture = builder.tensor("x", (1, 4, 6, 2), open_axes=(0,))
+    image = builder.tensor("x", (1, 4, 6, 2), open_axes=(0,))
     sizes, pads = (
         builder.tensor(name, np.shape(data), "int32", data) for name, data in (("s", [2, 3]), ("p", [[0, 0]] * 2))
     )
     blocks = builder.tensor("b", (6, 2, 2, 2))
-    builder.call(OP.SPACE_TO_BATCH_ND, [picture, sizes, pads], blocks)
+    builder.call(OP.SPACE_TO_BATCH_ND, [image, sizes, pads], blocks)
     whole = builder.call(OP.BATCH_TO_SPACE_ND, [blocks, sizes, pads], builder.tensor("y", (1, 4, 6, 2)))
     path = tmp_path / "m.tflite"
-    path.write_bytes(builder.finish([picture], [whole]))
+    path.write_bytes(builder.finish([image], [whole]))
     value = drawn(3, 4, 6, 2)
     made = read(path, ImportOptions(source=str(path), inputs={"x": {"shape": [3, 4, 6, 2]}}))
     (got,) = run_compiled(made, [value])
     np.testing.assert_array_equal(got, value)
 
 
-def test_operators_that_no_package_has_are_refused(tmp_path: Path):
+def test_operators_that_packages_do_not_contain_are_refused(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(Case("MATRIX_DIAG", [ROWS], "MatrixDiagOptions").model([2, 6, 6]))
     with pytest.raises(InputError, match=r"no importer in TVM .*: MATRIX_DIAG"):

@@ -1,4 +1,4 @@
-"""Loops of TFLite: those that count are written out, as recurrent layers of Keras need; others are refused."""
+"""Counting loops of TFLite, such as Keras' recurrent layers, are unrolled; other loops are refused."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ STEPS, WIDTH = 4, 3
 
 
 def whole(builder: Builder, name: str, values: object) -> int:
-    """A constant of whole numbers."""
+    """An integer constant."""
     array = np.array(values, "int32")
     return builder.tensor(name, array.shape, "int32", array)
 
 
 def states(builder: Builder, suffix: str = "") -> list[int]:
-    """What the loop carries along: a count, the state, all states, and the rows that are read."""
+    """The loop-carried values: a count, the state, all states, and the rows that are read."""
     kinds = {
         "i": ([], "int32"),
         "h": ([1, WIDTH], "float32"),
@@ -33,7 +33,7 @@ def states(builder: Builder, suffix: str = "") -> list[int]:
 
 
 def recurrent(follows_data: bool = False) -> bytes:
-    """A layer as Keras writes it: each step's state takes the place of a row."""
+    """A layer in Keras' form: the state of every step replaces a row."""
     main = Builder()
     condition, body = (Builder(buffers=main.buffers, codes=main.codes) for _ in range(2))
 
@@ -50,7 +50,7 @@ def recurrent(follows_data: bool = False) -> bytes:
     else:
         condition.call(OP.LESS, [given[0], whole(condition, "n", STEPS)], test)
 
-    count, state, found, rows = states(body)
+    count, state, result, rows = states(body)
     add = schema.AddOptionsT()
     joined = schema.ConcatenationOptionsT()
     joined.axis = 0
@@ -67,7 +67,7 @@ def recurrent(follows_data: bool = False) -> bytes:
     sizes = [place(count, WIDTH, "before"), whole(body, "rest", [-1, -1])]
     starts = [whole(body, "zero", [0, 0]), place(after, 0, "behind")]
     earlier, later = (
-        body.call(OP.SLICE, [found, start, size], body.tensor(f"part{start}", [1, WIDTH], open_axes=(0, 1)))
+        body.call(OP.SLICE, [result, start, size], body.tensor(f"part{start}", [1, WIDTH], open_axes=(0, 1)))
         for start, size in zip(starts, sizes, strict=True)
     )
     kept = body.tensor("kept", [STEPS, WIDTH])
@@ -79,11 +79,11 @@ def recurrent(follows_data: bool = False) -> bytes:
     options.condSubgraphIndex, options.bodySubgraphIndex = 1, 2
     ends = states(main, " at the end")
     main.call(OP.WHILE, begin, ends, options, KIND.WhileOptions)
-    others = [condition.part(given, [test]), body.part([count, state, found, rows], [after, fresh, kept, rows])]
+    others = [condition.part(given, [test]), body.part([count, state, result, rows], [after, fresh, kept, rows])]
     return main.finish([x], [ends[2]], others)
 
 
-def test_a_loop_that_counts_computes_what_litert_computes(tmp_path: Path):
+def test_a_counting_loop_agrees_with_litert(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(recurrent())
     value = drawn(STEPS, WIDTH)
@@ -91,7 +91,7 @@ def test_a_loop_that_counts_computes_what_litert_computes(tmp_path: Path):
     np.testing.assert_allclose(got, computed(path.read_bytes(), [value]), rtol=1e-5, atol=1e-6)
 
 
-def test_a_loop_that_goes_by_data_is_refused(tmp_path: Path):
+def test_a_data_dependent_loop_is_refused(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(recurrent(follows_data=True))
     with pytest.raises(InputError, match=r"a loop \(WHILE\) whose number of steps depends on data.*\n.*unroll=True"):

@@ -58,7 +58,7 @@ def test_the_output_depends_on_the_image(name):
     assert (first - second).norm() / second.norm() > 0.1
 
 
-def test_an_imported_network_computes_what_pytorch_computes():
+def test_an_imported_network_agrees_with_pytorch():
     program, options = export("squeezenet1_1", arguments={"size": 64, "num_classes": 10, "batch": 2})
     model = torch_export.read(program, options)
     (x,) = model.signature.inputs
@@ -84,7 +84,7 @@ def digest(name, seed):
     return definitions["digest"](name, seed)
 
 
-def test_weights_are_the_same_bits_in_every_process_whatever_its_threads():
+def test_weights_have_the_same_bits_in_every_process_with_any_number_of_threads():
     script = DIGEST + "print(digest('resnet18', 3))"
     digests = [
         subprocess.run(
@@ -99,11 +99,11 @@ def test_weights_are_the_same_bits_in_every_process_whatever_its_threads():
     assert digests[0] == digests[1] == digest("resnet18", 3) + "\n"
 
 
-def test_the_seed_decides_the_weights():
+def test_the_seed_determines_the_weights():
     assert digest("squeezenet1_1", 0) != digest("squeezenet1_1", 1)
 
 
-def test_making_a_network_leaves_the_global_random_state_and_thread_count_alone():
+def test_building_a_network_does_not_change_the_global_random_state_or_thread_count():
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     zoo.seeded_network("squeezenet1_1", 0, num_classes=2)

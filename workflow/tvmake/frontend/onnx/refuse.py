@@ -116,7 +116,7 @@ def _check_pool(node: onnx.NodeProto, graph: Graph) -> str | None:
     shape, values = graph.shape(node.input[0]), attributes(node)
     if node.op_type == "MaxPool" and any(node.output[1:]):
         if graph.static_shape(node.input[0]) is not None:
-            return f"the indices of its maxima are supported for windows of at most {MAX_TAPS} elements"
+            return f"the indices of its maxima are supported only in windows of at most {MAX_TAPS} elements"
         return "the indices of its maxima need fixed dimensions (`--dim NAME=SIZE`, or `dims` of the model)"
     if shape is None or not values.get("ceil_mode") or values.get("auto_pad", "NOTSET") != "NOTSET":
         return None
