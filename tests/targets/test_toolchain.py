@@ -171,7 +171,7 @@ def test_a_compiler_for_another_processor_is_refused():
         ("echo 'cannot find crt1.o' >&2; exit 1", "does not work: cannot find crt1.o"),
         ("exit 3", "does not work: it ends with code 3"),
         ("exit 0", "does not work: it ends with code 0"),
-        ('while test "$1" != -o; do shift; done; echo text > "$2"', "what it makes is no shared library"),
+        ('while test "$1" != -o; do shift; done; echo text > "$2"', "its output is not a shared library"),
     ],
 )
 def test_a_compiler_that_does_not_work_is_refused_with_its_own_words(script, problem, tmp_path):

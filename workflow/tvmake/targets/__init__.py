@@ -1,1 +1,1 @@
-"""What a target means: TVM target, linker, lowering pipeline, and work-arounds for defects of the wheel."""
+"""Targets: TVM target, linker, lowering pipeline, and work-arounds for defects of the wheel."""

@@ -1,4 +1,4 @@
-"""Which releases of TVM need a work-around."""
+"""Decide which releases of TVM need a work-around."""
 
 from functools import cache
 from importlib import metadata
@@ -8,5 +8,5 @@ from packaging.specifiers import SpecifierSet
 
 @cache
 def is_affected(releases: str) -> bool:
-    """Whether the installed TVM is one of these (``<0.28``)."""
+    """Whether the installed TVM matches a version specifier (``<0.28``)."""
     return SpecifierSet(releases).contains(metadata.version("apache-tvm"), prereleases=True)

@@ -1,4 +1,4 @@
-"""What a kind of target does to a network, in order: the one place where kinds differ."""
+"""The interface of target kinds: what a kind does to a network, in order. Kinds differ nowhere else."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ SHORTEN_NAMES = ModulePass("ShortenKernelNames", shorten_kernel_names)
 
 @dataclass(frozen=True)
 class LoweringContext:
-    """What a network is lowered for."""
+    """The target of a lowering, and what its passes record."""
 
     target: "tvm.target.Target"
     inputs: int = 0
-    """How many of ``main``'s arguments are the network's inputs; the others are weights."""
+    """Number of network inputs among ``main``'s arguments; the others are weights."""
     layout_free: bool = False
     """Whether tuning or rules choose the layout of weights."""
     packings: list[Packing] = field(default_factory=list)
-    """Of weights, in the order in which they run when a package is built; passes add to them."""
+    """Weight packings in the order in which they run when a package is built; passes append to them."""
 
     def pack_weight_layouts(self) -> Pass:
-        """A pass that moves changes of weights' layouts from the graph to :attr:`packings`."""
+        """A pass that moves layout changes of weights from the graph to :attr:`packings`."""
 
         def rewrite(module: "tvm.IRModule") -> "tvm.IRModule":
             prepacked = take_out_weight_layouts(module, self.inputs)
@@ -41,60 +41,61 @@ class LoweringContext:
 
 
 class Backend:
-    """A kind of target; this one is for those of which tvmake knows nothing: TVM's passes, and plain loops.
+    """A kind of target. This base class serves kinds that tvmake does not know: TVM's passes, and plain loops.
 
-    The order is: :meth:`refuse`, :meth:`graph_passes`, :meth:`legalize_passes`, :meth:`schedule_kernels`, :meth:`codegen_passes`,
-    memory and virtual machine (``tvmake.codegen.lowering``), :meth:`final_passes`, and :meth:`kernel_pipeline` by kernel.
+    The order is: :meth:`refuse`, :meth:`graph_passes`, :meth:`legalize_passes`, :meth:`schedule_kernels`,
+    :meth:`codegen_passes`, memory and virtual machine (``tvmake.codegen.lowering``), :meth:`final_passes`, and
+    :meth:`kernel_pipeline` for each kernel.
     """
 
     name: ClassVar[str] = "plain"
     binds_threads: ClassVar[bool] = False
-    """Whether kernels need loops that are bound to threads; without rules, TVM's then schedule them."""
+    """Whether kernels need loops bound to threads; without rules, TVM's default schedules bind them."""
     has_rules: ClassVar[bool] = False
-    """Whether rules of tvmake schedule kernels, and may pack their weights."""
+    """Whether tvmake's rules schedule kernels, and may pack their weights."""
     packs_weights: ClassVar[bool] = True
-    """Whether kernels that are tuned choose their weights' layout: MetaSchedule does not offer it for GPUs."""
+    """Whether tuned kernels choose the layout of their weights; MetaSchedule does not support that for GPUs."""
     has_textures: ClassVar[bool] = False
     """Whether tensors are stored in images."""
     offloads_to_clml: ClassVar[bool] = False
-    """Whether operators are given to Qualcomm's CLML."""
+    """Whether Qualcomm's CLML computes some operators."""
     emits_cuda: ClassVar[bool] = False
-    """Whether kernels are packed as CUDA source, unless it is compiled when they are built."""
+    """Whether packages hold kernels as CUDA source, unless it is compiled at build time."""
     captures_graphs: ClassVar[bool] = False
-    """Whether kernels can be recorded as a CUDA graph."""
+    """Whether kernels can be captured in a CUDA graph."""
     search_rules: ClassVar[str | None] = None
-    """MetaSchedule's name for the rules that candidates are drawn by; None leaves the choice to it."""
+    """MetaSchedule's name of the rules that generate candidates; None lets MetaSchedule choose."""
 
     def refuse(self, module: "tvm.IRModule") -> None:
         """Refuse a network that cannot be built for such targets.
 
         Raises:
-            InputError: naming what stands against it.
+            InputError: naming the obstacle.
         """
 
     def dispatch_passes(self) -> list[Pass]:
-        """Operators that functions of the runtime compute."""
+        """Replace operators that the runtime's functions compute."""
         backend = tvm.relax.backend
         return [backend.DispatchSampling(), backend.DispatchSortScan()]
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
-        """What is done to operators, before they become kernels."""
+        """Transform operators before they become kernels."""
         return self.dispatch_passes()
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
-        """From operators to fused kernels."""
+        """Lower operators to fused kernels."""
         return [*fuse_operators(), SHORTEN_NAMES]
 
     def schedule_kernels(
         self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
     ) -> tuple["tvm.IRModule", frozenset[str]]:
-        """Schedule the kernels that no record has scheduled.
+        """Schedule the kernels without a record.
 
         Args:
             module: Relax calling fused kernels.
-            target: of this kind.
+            target: a target of this kind.
             refused: names of kernels to leave unchanged.
-            by_rules: whether tvmake's rules are used.
+            by_rules: whether to use tvmake's rules.
 
         Returns:
             The module, and the names of the kernels that count as scheduled.
@@ -104,29 +105,29 @@ class Backend:
     def schedule_by_rule(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
     ) -> "tvm.s_tir.Schedule | None":
-        """The schedule that a kernel has without tuning, with its trace; None for plain loops."""
+        """The schedule of an untuned kernel, with its trace; None for plain loops."""
         return None
 
     def further_schedules(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
     ) -> Iterator["tvm.s_tir.Schedule"]:
-        """Other schedules by the same rule that are worth measuring, the better ones first."""
+        """Other schedules of the same rule that are worth measuring, the best first."""
         yield from ()
 
     def default_schedule_passes(self, target: "tvm.target.Target") -> list[Pass]:
-        """What schedules the kernels that are left, so that they run at all."""
+        """Schedule the remaining kernels, so that they run."""
         return []
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
-        """What is done to scheduled kernels, before memory is planned."""
+        """Transform scheduled kernels before memory is planned."""
         return [*self.default_schedule_passes(context.target), *view_reshapes()]
 
     def final_passes(self) -> list[Pass]:
-        """What is done last, to the module for the code generator."""
+        """Transform the module before code generation."""
         return []
 
     def kernel_pipeline(self) -> KernelPipeline:
-        """What single kernels go through."""
+        """The passes for single kernels."""
         return KernelPipeline()
 
     def install_functions(self) -> None:
@@ -141,11 +142,11 @@ class Backend:
         """Register tvmake's own intrinsics."""
 
     def search_target(self, target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
-        """The target with what MetaSchedule's rules need; the code of a schedule does not depend on it.
+        """The target with the attributes that MetaSchedule's rules need; a schedule's code does not depend on them.
 
         Args:
-            target: of this kind.
-            cores: of the device.
+            target: a target of this kind.
+            cores: number of cores of the device.
         """
         return target
 
@@ -156,5 +157,5 @@ class Backend:
 
 
 def view_reshapes() -> list[Pass]:
-    """Reshapes without a copy."""
+    """Turn reshapes into views without a copy."""
     return [ViewReshapes(), tvm.relax.transform.RewriteDataflowReshape()]

@@ -1,4 +1,4 @@
-"""The backend of a target. A new one is a folder with a ``backend.py``, and a line here."""
+"""The backend of each target. A new backend needs a folder with a ``backend.py``, and a line here."""
 
 import tvm
 
@@ -17,7 +17,7 @@ BY_KEY: dict[str, Backend] = {
     "clml": AdrenoClmlBackend(),
     "adreno": AdrenoBufferBackend(),
 }
-"""By a key of the target, which a tag or the catalogue gives it; the first one counts, and before its kind."""
+"""Backends by a key of the target, set by a tag or the catalogue. The first match wins, before the target's kind."""
 
 BY_KIND: dict[str, Backend] = {"llvm": CpuBackend(), "cuda": CudaBackend(), "opencl": OpenClBackend()}
 
@@ -25,14 +25,14 @@ ANY_GPU, OTHER = GpuBackend(), Backend()
 
 
 def backend_of(target: "tvm.target.Target") -> Backend:
-    """What a target's kind does to networks."""
+    """The backend for a target."""
     keys = {str(key) for key in target.keys}
     special = next((backend for key, backend in BY_KEY.items() if key in keys), None)
     return special or BY_KIND.get(str(target.kind.name)) or (ANY_GPU if "gpu" in keys else OTHER)
 
 
 def kernel_pipeline(target: "tvm.target.Target") -> str:
-    """The name of the pipeline to give to ``tirx.build`` and ``relax.build``."""
+    """The name of the pipeline for ``tirx.build`` and ``relax.build``."""
     half_math.install()
     rounding.install()
     backend = backend_of(target)

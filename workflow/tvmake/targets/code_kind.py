@@ -1,13 +1,13 @@
-"""What generates a target's code, without loading TVM if the target itself tells."""
+"""Determine what generates a target's code, without loading TVM if possible."""
 
 from tvmake.targets.options import TargetOptions
 
 BY_TVM = frozenset({"llvm", "opencl"})
-"""Kinds whose code TVM generates by itself. For the others further compilers are used (nvcc, xcrun, a C compiler with the system's
-headers), or TVM asks this machine's devices."""
+"""Kinds whose code TVM generates without other tools. The others need further compilers (nvcc, xcrun, a C compiler with
+the system's headers), or TVM queries this machine's devices."""
 
 RARE = frozenset({"metal", "rocm", "vulkan", "hexagon", "webgpu"})
-"""Kinds that TVM's wheels may have no code generator for."""
+"""Kinds for which TVM's wheels may lack a code generator."""
 
 
 def foreign_kind(target: TargetOptions, where: str) -> str | None:
@@ -24,12 +24,12 @@ def foreign_kind(target: TargetOptions, where: str) -> str | None:
     elif target.tag is None:
         kind = target.kind or "llvm"
     else:
-        from tvmake.targets.resolve import tvm_target  # takes a second, and only a tag of TVM's needs it
+        from tvmake.targets.resolve import tvm_target  # takes a second; only TVM's tags need it
 
         kind = str(tvm_target(target, where).kind.name)
     return None if kind in BY_TVM else kind
 
 
 def rare_kind(target: TargetOptions) -> str | None:
-    """The kind of a target that this TVM may generate no code for; None for others."""
+    """The kind of a target for which this TVM may lack a code generator; None for others."""
     return target.kind if target.kind in RARE else None

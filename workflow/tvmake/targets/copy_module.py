@@ -1,6 +1,6 @@
-"""Give the texture passes a module of their own.
+"""Copy a module for the texture passes.
 
-A copy through JSON shares nothing with the module of the caller. Repair: `adreno-shared-constants`.
+The copy through JSON shares nothing with the caller's module. Repair: `adreno-shared-constants`.
 """
 
 import tvm

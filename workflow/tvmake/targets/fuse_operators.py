@@ -1,4 +1,4 @@
-"""From operators to fused kernels, in the order of TVM's pipelines."""
+"""Lower operators to fused kernels, in the order of TVM's pipelines."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ from tvmake.targets.passes import Pass
 
 
 def fuse_operators(split_kernels: Sequence[Pass] = ()) -> list[Pass]:
-    """Legalisation and fusion.
+    """Passes for legalisation and fusion.
 
     Args:
-        split_kernels: what divides groups of operators that are too large for one kernel.
+        split_kernels: passes that divide groups of operators too large for one kernel.
     """
     transform = tvm.relax.transform
     return [

@@ -1,4 +1,4 @@
-"""What this TVM can compile for: target kinds, processors of the catalogue, and tags."""
+"""List what this TVM can compile for: target kinds, processors of the catalogue, and tags."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,11 +22,11 @@ RUNTIMES = {
     "vulkan": "USE_VULKAN",
     "hexagon": "USE_HEXAGON",
 }
-"""The build option that puts a kind's device runtime into TVM."""
+"""The build option that adds a kind's device runtime to TVM."""
 
 
 def target_kinds() -> list[dict[str, Any]]:
-    """The kinds a config can name: ``kind``, ``generates`` (code), ``runs`` (here; None where no runtime is needed)."""
+    """The kinds for configs: ``kind``, ``generates`` (code), ``runs`` (here; None if no runtime is needed)."""
     built_with = {str(name): str(value) for name, value in tvm.support.libinfo().items()}
     return [
         {
@@ -39,20 +39,20 @@ def target_kinds() -> list[dict[str, Any]]:
 
 
 def check_generated(kinds: Mapping[str, str]) -> None:
-    """See that this TVM generates code for target kinds, by having it do so for a small kernel.
+    """Check that this TVM generates code for target kinds, by compiling a small kernel.
 
     Args:
         kinds: by the name of their target in the config.
 
     Raises:
-        InputError: it does not for one of them.
+        InputError: TVM generates no code for one of them.
     """
     generated = [entry["kind"] for entry in target_kinds() if entry["generates"]]
     for name, kind in kinds.items():
         failure = _failure(kind) if kind in generated else ""
         if failure is None:
             continue
-        ready = [one for one in generated if _failure(one) is None]
+        ready = [supported_kind for supported_kind in generated if _failure(supported_kind) is None]
         raise InputError(
             f"targets.{name}.kind",
             f"TVM {tvm.__version__} as installed generates no code for '{kind}'{failure and f' ({failure})'}",
@@ -61,7 +61,7 @@ def check_generated(kinds: Mapping[str, str]) -> None:
 
 
 def _failure(kind: str) -> str | None:
-    """What this TVM says where it generates no code for a kind, as where ROCm is not installed."""
+    """The error of this TVM if it generates no code for a kind, for example without ROCm; None if it does."""
     try:
         with mute_libraries():
             isolated(partial(_generate, kind), kind)
@@ -83,14 +83,14 @@ def _generate(kind: str) -> bytes:
 def target_tags() -> list[dict[str, Any]]:
     """Every tag of this TVM, sorted: ``tag``, ``kind``, ``keys``, ``attributes``, ``host`` (the same, or None)."""
     return sorted(
-        ({"tag": str(tag), **_described(target)} for tag, target in tvm.target.list_tags().items()),
+        ({"tag": str(tag), **_describe(target)} for tag, target in tvm.target.list_tags().items()),
         key=lambda entry: entry["tag"],
     )
 
 
 def known_processors() -> list[dict[str, Any]]:
-    """The catalogue's families, with their members: ``name``, ``members``, ``kind``, ``what``, ``attributes``, ``float16``,
-    ``images`` (OpenCL's limits, or None), ``source`` of the numbers, ``conservative``."""
+    """The catalogue's families, with their members: ``name``, ``members``, ``kind``, ``what``, ``attributes``,
+    ``float16``, ``images`` (OpenCL's limits, or None), ``source`` of the figures, ``conservative``."""
 
     from tvmake.targets.catalogue.entries import catalogue
 
@@ -118,12 +118,12 @@ def known_processors() -> list[dict[str, Any]]:
     ]
 
 
-def _described(target: Any) -> dict[str, Any]:
+def _describe(target: Any) -> dict[str, Any]:
     return {
         "kind": str(target.kind.name),
         "keys": [str(key) for key in target.keys],
         "attributes": {str(name): _plain(value) for name, value in sorted(target.attrs.items())},
-        "host": _described(target.host) if target.host is not None else None,
+        "host": _describe(target.host) if target.host is not None else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""What code is generated for, in TVM's sense, and what links it."""
+"""Options of a TVM target and its linker."""
 
 import re
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from tvmake.targets.catalogue.processors import OPENCL, SAFE_WARP
 from tvmake.targets.catalogue.tags import known_tags
 
 ANY_CUDA = "cuda-sm75"
-"""The catalogue's entry whose limits every NVIDIA GPU since has."""
+"""The catalogue's entry with limits that every newer NVIDIA GPU has, too."""
 
 TargetKind = Literal["llvm", "c", "cuda", "opencl", "metal", "rocm", "vulkan", "hexagon", "webgpu"]
 
@@ -20,10 +20,10 @@ ToolchainName = Literal["system", "gcc", "zig", "ndk"]
 
 CPU_KINDS = ("llvm", "c")
 WITHOUT_CPU = ("cuda", "opencl", "metal", "vulkan", "webgpu")
-"""Kinds whose code LLVM does not generate, or not for a processor that has a name."""
+"""Kinds that do not use LLVM's code generator for a named processor."""
 
 FIRST_TF32 = "sm_80"
-"""NVIDIA's first architecture that multiplies in TF32."""
+"""NVIDIA's first architecture with TF32."""
 
 ARCHITECTURE = re.compile(r"sm_([5-9]\d|1\d\d)[af]?")
 
@@ -33,7 +33,7 @@ PROCESSOR = re.compile(
     r"(aarch64|amd64|amdgcn|arm|avr|bpf|hexagon|i[3-6]86|lanai|loongarch|mips|msp430|nvptx|powerpc|ppc|r600|riscv|s390x|"
     r"sparc|spirv|thumb|wasm|x86_64|xcore)\w*(-|$)"
 )
-"""How the triples begin that TVM's LLVM has code generators for."""
+"""Beginnings of the triples that TVM's LLVM can generate code for."""
 TRIPLES = (
     "triples are x86_64-linux-gnu, aarch64-linux-gnu, aarch64-linux-android, armv7a-linux-gnueabihf, riscv64-linux-gnu and the like; "
     "`CC -dumpmachine` prints a compiler's"
@@ -84,7 +84,7 @@ class TargetOptions(Strict):
     @field_validator("mtriple")
     @classmethod
     def _known_processor(cls, triple: str | None) -> str | None:
-        # LLVM crashes when it is asked about a processor that it does not know.
+        # LLVM crashes on unknown processors.
         if triple is not None and not PROCESSOR.match(triple):
             name = triple.partition("-")[0]
             raise ValueError(f"LLVM knows no processor '{name}'{suggestion(name, COMMON_PROCESSORS, TRIPLES)}")
@@ -138,7 +138,7 @@ class TargetOptions(Strict):
 
     @property
     def entry(self) -> Entry | None:
-        """The catalogue's entry of the processor, where its name is given."""
+        """The processor's entry in the catalogue, or None."""
         return entry_of(self.tag)
 
     @property
@@ -167,7 +167,7 @@ class TargetOptions(Strict):
 
     @property
     def triple(self) -> str | None:
-        """The LLVM triple of a CPU; None for this machine's, and where a tag of TVM's knows it."""
+        """The LLVM triple of a CPU; None for this machine's, or if only TVM's tag knows it."""
         named = self.entry.attributes.get("mtriple") if self.entry else None
         return self.mtriple or (str(named) if named else None)
 
@@ -178,7 +178,7 @@ class TargetOptions(Strict):
 
     @property
     def uses_textures(self) -> bool:
-        """Whether tensors are kept in images."""
+        """Whether tensors are stored in images."""
         keys = self.attributes.get("keys")
         if isinstance(keys, list):
             return "texture" in keys
@@ -186,7 +186,7 @@ class TargetOptions(Strict):
 
     @property
     def has_float16(self) -> bool:
-        """Whether the processor computes in float16, as far as the catalogue knows; it is taken to where it does not."""
+        """Whether the processor computes in float16; True if the catalogue does not know."""
         return self.entry is None or self.entry.has_float16
 
     @property
@@ -199,7 +199,7 @@ class TargetOptions(Strict):
         return attributes["kind"] == "cuda" and int(digits or 0) >= int(FIRST_TF32.removeprefix("sm_"))
 
     def _limits(self) -> dict[str, Any]:
-        """What schedules and tuning go by for an NVIDIA GPU that is named by its kind: the limits of its architecture."""
+        """The limits of the architecture of an NVIDIA GPU that is named by its kind, for schedules and tuning."""
         if self.kind != "cuda":
             return {}
         named = catalogue()
@@ -222,6 +222,6 @@ class TargetOptions(Strict):
         if self.mattr:
             attributes["mattr"] = list(self.mattr)
         if "max_num_threads" in self.attributes:
-            # TVM's schedules read one name or the other.
+            # TVM's schedules read one of the two names.
             attributes["max_threads_per_block"] = self.attributes["max_num_threads"]
         return {**attributes, **self.attributes}

@@ -1,4 +1,4 @@
-"""Passes of tvmake beside those of TVM: run one after the other, switched off, dumped and timed by name alike."""
+"""Run passes of tvmake and TVM alike: in sequence, with names to disable, dump and time them."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,9 +9,9 @@ Rewrite = Callable[["tvm.IRModule"], "tvm.IRModule"]
 
 
 class ModulePass:
-    """A function that rewrites a module, as a pass with a name.
+    """A function that rewrites a module, as a named pass.
 
-    What it raises reaches the caller unchanged, where TVM would make a RuntimeError of it.
+    Its exceptions reach the caller unchanged; TVM alone would convert them to RuntimeError.
     """
 
     def __init__(self, name: str, rewrite: Rewrite):
@@ -41,17 +41,17 @@ Pass = Any
 
 
 def run_passes(passes: Iterable[Pass], module: "tvm.IRModule") -> "tvm.IRModule":
-    """Run passes in order, but for those that the pass context disables."""
+    """Run passes in order, except those that the pass context disables."""
     for module_pass in passes:
         module = module_pass(module) if isinstance(module_pass, ModulePass) else _run_one(module_pass, module)
     return module
 
 
 def pass_name(module_pass: Pass) -> str:
-    """The name by which a pass is disabled and dumped."""
+    """The name for disabling and dumping a pass."""
     return module_pass.name if isinstance(module_pass, ModulePass) else str(module_pass.info.name)
 
 
 def _run_one(module_pass: Pass, module: "tvm.IRModule") -> "tvm.IRModule":
-    """Run a pass in a sequence: called by itself, it would run although it is disabled."""
+    """Run a pass in a sequence; a direct call would ignore that it is disabled."""
     return tvm.transform.Sequential([module_pass])(module)

@@ -1,4 +1,4 @@
-"""From the config's target to TVM's."""
+"""Convert the config's target to TVM's."""
 
 import difflib
 import re
@@ -18,42 +18,42 @@ from tvmake.targets.toolchain import driver_identity as linker_identity
 __all__ = ["check_library", "link_options", "linker", "linker_identity", "tvm_target"]
 
 TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu", "armv7a-linux-gnueabihf", "riscv64-linux-gnu")
-"""Of architectures whose CPUs are told apart by name."""
+"""Architectures with named CPUs."""
 
 ALIASES = {
     "apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16", "grace": "neoverse-v2",
     "cobalt-100": "neoverse-n2",
 }  # fmt: skip
-"""Names that only compilers in front of LLVM know (CpuAliases of llvm/TargetParser/AArch64TargetParser.h)."""
+"""Names that only LLVM's front ends know (CpuAliases of llvm/TargetParser/AArch64TargetParser.h)."""
 
 
 HOST_OF_TAG = "TAG brings it along: give it another host, as `host: {{mtriple: {triple}}}` or `-t 'TAG -host={triple}'`"
-"""What to do where the host that a tag of TVM's implies is none that packages are linked for."""
+"""Remedy if packages cannot be linked for the host of one of TVM's tags."""
 
 
 def tvm_target(config: TargetOptions, where: str) -> "tvm.target.Target":
-    """Build the TVM target with its host; ``native`` becomes this machine's CPU as LLVM knows it, without what it lacks.
+    """Build the TVM target with its host; ``native`` becomes this machine's CPU, without features that it lacks.
 
     Raises:
-        InputError: TVM refuses the combination, LLVM does not know the CPU, or a tag's host is of another system.
+        InputError: TVM refuses the combination, LLVM does not know the CPU, or a tag's host is for another system.
     """
-    target = _made(_resolved(config), where)
+    target = _make_target(_resolve_attributes(config), where)
     if config.tag is not None and config.host is None:
         toolchain.check_system(_with_host_of_tag(config), where, HOST_OF_TAG.replace("TAG", config.tag))
-    host = _resolved(config.host) if config.host is not None else None
+    host = _resolve_attributes(config.host) if config.host is not None else None
     if host is not None:
-        _made(host, f"{where}.host")
+        _make_target(host, f"{where}.host")
     elif target.kind.name not in CPU_KINDS and target.host is None:
-        host = _resolved(TargetOptions(kind="llvm"))
+        host = _resolve_attributes(TargetOptions(kind="llvm"))
     if host is not None:
-        target = _made({**_resolved(config), "host": host}, where)
+        target = _make_target({**_resolve_attributes(config), "host": host}, where)
     for part in (target, target.host):
         if part is not None and part.kind.name == "llvm":
             _check_cpu(part, where)
     return target
 
 
-def _made(attributes: Mapping[str, Any], where: str) -> "tvm.target.Target":
+def _make_target(attributes: Mapping[str, Any], where: str) -> "tvm.target.Target":
     try:
         with mute_libraries():
             return tvm.target.Target(dict(attributes))
@@ -62,16 +62,16 @@ def _made(attributes: Mapping[str, Any], where: str) -> "tvm.target.Target":
 
 
 def _refusal(attributes: Mapping[str, Any], reason: str, where: str) -> InputError:
-    """TVM's reason, with the attribute that it is about."""
+    """The error with TVM's reason and the attribute concerned."""
     if unknown := _UNKNOWN.match(reason):
         name, known = unknown[1], sorted(set(re.findall("'([^']+)'", unknown[2])) - _NOT_WRITTEN)
         kind = attributes.get("kind") or attributes.get("tag")
         problem = f"targets of kind '{kind}' have no attribute '{name}'"
-        of_host = (
+        host_remedy = (
             "it is the host's: write it below `host`" if name in ("mtriple", "mcpu", "mattr") and kind != "c" else ""
         )
         return InputError(
-            _key(where, name), problem, of_host or _nearest(name, known) or f"they have: {', '.join(known)}"
+            _key(where, name), problem, host_remedy or _nearest(name, known) or f"they have: {', '.join(known)}"
         )
     if typed := _TYPED.match(reason):
         expected = next((words for kind, words in _EXPECTED.items() if typed[2].startswith(kind)), typed[2])
@@ -82,10 +82,10 @@ def _refusal(attributes: Mapping[str, Any], reason: str, where: str) -> InputErr
 _UNKNOWN = re.compile(r"Unknown config option '([^']+)'\. Known options: (.*)")
 _TYPED = re.compile(r"Option '([^']+)': expected type '([^']+)'")
 _EXPECTED = {"int": "a whole number", "bool": "true or false", "str": "text", "Array": "a list"}
-"""TVM's types in a config's words."""
+"""TVM's types in the terms of a config."""
 
 _NOT_WRITTEN = {"kind", "tag", "host", "from_device", "target_device_type"}
-"""What TVM takes among the attributes, and a config does not."""
+"""TVM's attributes that a config does not have."""
 
 
 def _key(where: str, attribute: str) -> str:
@@ -93,7 +93,7 @@ def _key(where: str, attribute: str) -> str:
 
 
 def linker(config: TargetOptions, where: str, *, is_tried: bool = True) -> str:
-    """The compiler driver that links mod.so for the target's host; ``is_tried`` as for the toolchain's.
+    """The compiler driver that links mod.so for the target's host; for ``is_tried`` see ``toolchain.compiler_driver``.
 
     Raises:
         MachineError: it is not installed, does not run, or compiles for another processor.
@@ -102,21 +102,21 @@ def linker(config: TargetOptions, where: str, *, is_tried: bool = True) -> str:
 
 
 def link_options(config: TargetOptions) -> list[str]:
-    """The user's arguments for that driver."""
+    """The user's arguments for the compiler driver."""
     return [*(config.host.link_options if config.host else ()), *config.link_options]
 
 
 def check_library(library: Path, config: TargetOptions, where: str) -> None:
-    """See that mod.so loads on the device, as far as its file tells.
+    """Check that mod.so can load on the device, by its file.
 
     Raises:
-        MachineError: it does not.
+        MachineError: it cannot.
     """
     toolchain.check_library(library, _with_host_of_tag(config), where)
 
 
 def _with_host_of_tag(config: TargetOptions) -> TargetOptions:
-    """The config with the CPU that a tag of TVM's implies, which only TVM knows."""
+    """The config with the host CPU that TVM defines for a tag."""
     if config.tag is None or config.entry is not None or config.host is not None:
         return config
     target = tvm.target.Target(config.tag)
@@ -127,17 +127,17 @@ def _with_host_of_tag(config: TargetOptions) -> TargetOptions:
     return config.model_copy(update={"host": TargetOptions(kind="llvm", mtriple=str(triple))})
 
 
-def _resolved(config: TargetOptions) -> dict[str, Any]:
+def _resolve_attributes(config: TargetOptions) -> dict[str, Any]:
     attributes = config.tvm_attributes()
     if attributes.get("mcpu") == "native":
         here = native_attributes()
-        features = [*here.get("mattr", ()), *attributes.get("mattr", ())]  # of two that contradict the last one holds
+        features = [*here.get("mattr", ()), *attributes.get("mattr", ())]  # the last of two contradicting ones wins
         attributes |= here | ({"mattr": features} if features else {})
     return attributes
 
 
 def _check_cpu(target: "tvm.target.Target", where: str) -> None:
-    """See that LLVM knows the CPU and its features; it builds without those that it does not know."""
+    """Check that LLVM knows the CPU and its features; LLVM silently ignores unknown ones."""
     codegen = tvm.target.codegen
     triple = target.attrs.get("mtriple") or codegen.llvm_get_system_triple()
     base = {"kind": "llvm", "mtriple": triple}
@@ -146,7 +146,7 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
     if name and known and str(name) not in known:
         hint = (
             _other_name(str(name), known)
-            or _elsewhere(str(name), str(triple), known)
+            or _other_architecture(str(name), str(triple), known)
             or _nearest(str(name), known)
             or f"known: {', '.join(known[:8])} …"
         )
@@ -158,9 +158,9 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
             )
         if not is_known:
             features = {
-                str(one)
+                str(known_feature)
                 for cpu in known
-                for one in codegen.llvm_get_cpu_features(tvm.target.Target({**base, "mcpu": cpu}))
+                for known_feature in codegen.llvm_get_cpu_features(tvm.target.Target({**base, "mcpu": cpu}))
             }
             problem = f"LLVM knows no feature '{feature[1:]}' for {triple}"
             raise InputError(f"{where}.mattr", problem, _nearest(feature[1:], sorted(features)))
@@ -171,8 +171,8 @@ def _other_name(name: str, known: Sequence[str]) -> str | None:
     return f"LLVM calls it {other}" if other in known else None
 
 
-def _elsewhere(name: str, triple: str, known: Sequence[str]) -> str | None:
-    """What to do about a CPU that is rather one of another architecture's; None where it is not."""
+def _other_architecture(name: str, triple: str, known: Sequence[str]) -> str | None:
+    """The remedy if a CPU name belongs to another architecture, or None."""
     others: dict[str, str] = {}
     for other in TRIPLES:
         if other.partition("-")[0] != triple.partition("-")[0]:

@@ -1,4 +1,4 @@
-"""A small kernel, to see whether TVM generates code for a target."""
+"""A small kernel that tests whether TVM generates code for a target."""
 
 import tvm
 from tvm import te
@@ -8,7 +8,7 @@ LENGTH = 64
 
 
 def compile_sample_kernel(target: "tvm.target.Target") -> "tvm.runtime.Executable":
-    """Code of a kernel that adds one to each of ``LENGTH`` values of float32."""
+    """Compile a kernel that adds one to each of ``LENGTH`` float32 values."""
     values = te.placeholder((LENGTH,), "float32", name="values")
     result = te.compute((LENGTH,), lambda index: values[index] + te.const(1, "float32"), name="result")
     module = tvm.IRModule({"main": te.create_prim_func([values, result])})

@@ -1,8 +1,8 @@
-"""The compiler driver that links mod.so, and whether the linked library fits the device.
+"""Find the compiler driver that links mod.so, and check that the linked library fits the device.
 
-A triple chooses: this machine's is linked by the system's g++, Android's by the NDK's clang, or by zig where there is no NDK,
-another Linux's by Debian's cross g++, or by zig where that is installed instead. mod.so holds LLVM's code and no C++, so that
-the C library is all it asks for, and zig, whose C++ runtime does not go with TVM's, is safe.
+The triple decides. This machine's g++ links for its own triple. The NDK's clang links for Android, or zig without an
+NDK. Debian's cross g++ links for other Linux systems, or zig if only that is installed. mod.so contains LLVM's code and
+no C++, so it needs only the C library. That makes zig safe, whose C++ runtime is incompatible with TVM's.
 """
 
 import os
@@ -21,7 +21,7 @@ from tvmake.storage.temporary import temporary_directory
 from tvmake.targets.options import TargetOptions
 
 GNU_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i686": "i386", "armv7a": "arm", "armv7l": "arm"}
-"""Words for a processor, by the one that ELF files and GNU triples use here."""
+"""Other names of processors, with the ones of ELF files and GNU triples."""
 
 DEBIAN_TRIPLES = frozenset(
     f"{name}-linux-{abi}"
@@ -46,29 +46,29 @@ DEBIAN_TRIPLES = frozenset(
     }.items()
     for name in names
 )
-"""What Debian 12 has cross compilers for."""
+"""Triples for which Debian 12 has cross compilers."""
 
 OTHER_SYSTEMS = ("windows", "msvc", "mingw", "cygwin", "uefi", "darwin", "macos", "-ios", "wasm", "wasi", "emscripten")
-"""Words of triples whose libraries are no ELF files."""
+"""Parts of triples for systems without ELF files."""
 
 SYSTEM = "g++"
 
 PROBE = "int tvmake_probe(int value) { return value + 1; }\n"
 
 TIMEOUT_S = 900
-"""zig compiles parts of a C library the first time, on a busy machine for minutes."""
+"""The first time, zig compiles parts of a C library, which takes minutes on a busy machine."""
 
 
 def check_system(config: TargetOptions, where: str, remedy: str = "name one of these, such as {triple}") -> None:
-    """See that a target's host is of a system that packages are linked for.
+    """Check that packages can be linked for the system of a target's host.
 
     Args:
         config: the target.
         where: its key.
-        remedy: what to do where it is not, with a triple that is.
+        remedy: what to do if not; ``{triple}`` is a supported triple.
 
     Raises:
-        InputError: it is not.
+        InputError: they cannot.
     """
     host = _host(config)
     if foreign := next((word for word in OTHER_SYSTEMS if word in (host.triple or "")), None):
@@ -85,16 +85,16 @@ def compiler_driver(config: TargetOptions, where: str, *, is_tried: bool = True)
     Args:
         config: the target.
         where: its key.
-        is_tried: whether to see what it compiles for, which zig takes a minute for the first time; one that ``cc`` names is
-            tried always.
+        is_tried: whether to check the processor that it compiles for, which takes zig a minute the first time; a
+            compiler named by ``cc`` is always checked.
 
     Raises:
-        InputError: the triple is of a system that packages are not linked for.
+        InputError: packages cannot be linked for the system of the triple.
         MachineError: it is not installed, does not run, or compiles for another processor.
     """
     check_system(config, where)
     host = _host(config)
-    driver = config.cc or host.cc or _of_toolchain(config, host, where)
+    driver = config.cc or host.cc or _toolchain_driver(config, host, where)
     if shutil.which(driver) is None:
         raise MachineError(
             where,
@@ -102,7 +102,7 @@ def compiler_driver(config: TargetOptions, where: str, *, is_tried: bool = True)
             _how_to_get(driver, config, host),
         )
     if (is_tried or config.cc or host.cc) and (driver != SYSTEM or host.triple is not None):
-        # The system's own compiler for this machine shows what it can when it links, which is soon enough.
+        # The system's compiler for this machine is checked when it links, which is early enough.
         remedy = "see what `tvmake doctor` says"
         if config.cc or host.cc:
             remedy = "name a C++ compiler that links shared libraries, or leave out `cc`"
@@ -111,10 +111,10 @@ def compiler_driver(config: TargetOptions, where: str, *, is_tried: bool = True)
 
 
 def check_library(path: Path, config: TargetOptions, where: str) -> None:
-    """See that a linked library loads on the device, as far as its file tells.
+    """Check that a linked library can load on the device, by its file.
 
     Raises:
-        MachineError: it is for another processor, or asks for a newer C library than ``glibc`` or ``android_api`` allow.
+        MachineError: it is for another processor, or needs a newer C library than ``glibc`` or ``android_api`` allow.
     """
     host = _host(config)
     library = read_library(path)
@@ -142,24 +142,24 @@ def check_library(path: Path, config: TargetOptions, where: str) -> None:
 
 
 def ndk_compiler(triple: str, api: int | None, where: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The NDK's clang++ for a triple, of the lowest API level it has from ``api`` on.
+    """The NDK's clang++ for a triple, for the lowest API level from ``api`` on.
 
     Raises:
-        MachineError: there is no NDK, or none with that compiler.
+        MachineError: there is no NDK, or it lacks that compiler.
     """
-    found = find_ndk(environment)
-    if found is None:
+    ndk = find_ndk(environment)
+    if ndk is None:
         raise MachineError(
             where,
             f"{triple} is linked by the Android NDK or by zig; ANDROID_NDK_HOME is not set, and zig not installed",
             f"{INSTALL}, or {GET}",
         )
-    root, name = found
+    root, name = ndk
     return str(clang(root, name, _architecture(triple), api, where))
 
 
 def zig_driver(triple: str, glibc: str | None, where: str) -> str:
-    """A program that calls zig's C compiler for a triple; it is written when it is not there yet.
+    """A script that calls zig's C compiler for a triple; written if it does not exist.
 
     Raises:
         MachineError: zig is not installed.
@@ -172,15 +172,15 @@ def zig_driver(triple: str, glibc: str | None, where: str) -> str:
         raise MachineError(where, f"zig does not link for {triple} here", "leave out `toolchain`, or name another")
     link = [*command, "cc", "-target", zig_triple]
     if _is_android(triple):
-        # zig has no Android, but musl's libc.so, whose name and plain functions are Android's, too.
+        # zig does not know Android, but its musl libc.so has the same name and basic functions as Android's.
         link += ["-Wl,--no-as-needed", str(android_libm(command, zig_triple)), f"-Wl,-z,max-page-size={PAGE_BYTES}"]
     return str(script(link, f"zig-{zig_triple}"))
 
 
 def driver_identity(driver: str) -> str:
-    """First line of the driver's ``--version``: part of what can change mod.so's bytes."""
-    done = subprocess.run([driver, "--version"], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    lines = (done.stdout or done.stderr).splitlines()
+    """First line of the driver's ``--version``, which identifies what can change mod.so's bytes."""
+    completed = subprocess.run([driver, "--version"], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    lines = (completed.stdout or completed.stderr).splitlines()
     return lines[0].strip() if lines else driver
 
 
@@ -188,7 +188,7 @@ def _host(config: TargetOptions) -> TargetOptions:
     return config if config.runs_on_cpu else config.host or TargetOptions(kind="llvm")
 
 
-def _of_toolchain(config: TargetOptions, host: TargetOptions, where: str) -> str:
+def _toolchain_driver(config: TargetOptions, host: TargetOptions, where: str) -> str:
     chosen = config.toolchain or host.toolchain
     triple = host.triple
     if chosen == "system" or (chosen is None and _is_here(triple)):
@@ -213,22 +213,22 @@ def _check_driver(driver: str, triple: str | None, where: str, remedy: str) -> N
 
 @cache
 def _probe(driver: str) -> tuple[str, Library | None]:
-    """A small library as the driver links it, or the problem where it links none."""
+    """A small library linked by the driver, or the problem if linking fails."""
     with temporary_directory("tvmake-cc-") as name:
         source, library = Path(name) / "probe.c", Path(name) / "probe.so"
         source.write_text(PROBE)
         command = [driver, "-shared", "-fPIC", "-o", str(library), str(source)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+            completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             return getattr(error, "strerror", None) or f"it takes over {TIMEOUT_S} s", None
-        if done.returncode or not library.is_file():
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            return (lines[-1].strip() if lines else f"it ends with code {done.returncode}"), None
+        if completed.returncode or not library.is_file():
+            lines = [line for line in completed.stderr.splitlines() if line.strip()]
+            return (lines[-1].strip() if lines else f"it ends with code {completed.returncode}"), None
         try:
             return "", read_library(library)
         except ValueError as error:
-            return f"what it makes is no shared library: {error}", None
+            return f"its output is not a shared library: {error}", None
 
 
 def _check_machine(library: Library, triple: str | None, where: str, what: str) -> None:
@@ -242,7 +242,7 @@ def _check_machine(library: Library, triple: str | None, where: str, what: str) 
 
 
 def _is_here(triple: str | None) -> bool:
-    """Whether code for a triple is linked by this machine's own compiler."""
+    """Whether this machine's own compiler links for a triple."""
     if triple is None:
         return True
     return _architecture(triple) == _architecture(platform.machine()) and not _is_android(triple)
@@ -260,7 +260,7 @@ def _architecture(triple: str) -> str:
 
 
 def _gnu_triple(triple: str | None) -> str:
-    """``aarch64-linux-gnu`` of whatever a triple says besides."""
+    """The triple in the form ``aarch64-linux-gnu``, without vendor and system variants."""
     architecture = _architecture(triple or platform.machine())
     if architecture == "arm":
         return "arm-linux-gnueabihf"
@@ -282,18 +282,18 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def _how_to_get(driver: str, config: TargetOptions, host: TargetOptions) -> str:
-    """What to do about a compiler that is not there."""
-    ways = [f"install it (Debian: apt-get install {package})"] if (package := _debian(driver)) else []
+    """The remedy for a missing compiler."""
+    remedies = [f"install it (Debian: apt-get install {package})"] if (package := _debian(driver)) else []
     if config.cc or host.cc:
-        ways.append("name a compiler on PATH, or leave out `cc`" if not ways else "leave out `cc`")
+        remedies.append("name a compiler on PATH, or leave out `cc`" if not remedies else "leave out `cc`")
     if _zig_triple(host.triple or f"{platform.machine()}-linux-gnu", None):
         installed = "" if zig_command() else " (pip install ziglang)"
-        ways.append(f"set `toolchain: zig`{installed}{' instead of `cc`' if config.cc or host.cc else ''}")
-    return ", or ".join(ways) or "name a compiler for it: `cc`"
+        remedies.append(f"set `toolchain: zig`{installed}{' instead of `cc`' if config.cc or host.cc else ''}")
+    return ", or ".join(remedies) or "name a compiler for it: `cc`"
 
 
 def _debian(driver: str) -> str | None:
-    """The Debian package that a compiler comes in; None for one that Debian does not have."""
+    """The Debian package of a compiler, or None."""
     if driver in ("g++", "gcc", "clang"):
         return driver
     triple, _, tool = driver.rpartition("-")

@@ -1,19 +1,18 @@
-"""Checks of a target before anything is built for it."""
+"""Check a target before anything is built for it."""
 
 from tvmake.targets.options import TargetOptions
 from tvmake.targets.toolchain import compiler_driver
 
 
 def check_target(target: TargetOptions, where: str) -> None:
-    """See that LLVM knows a target's CPU, and that the compiler that links for it is there. TVM is loaded only where the
-    answer may be no.
+    """Check that LLVM knows a target's CPU, and that a compiler links for it. TVM is loaded only if the check may fail.
 
     Args:
         where: its key.
 
     Raises:
         InputError: TVM or LLVM do not know the target.
-        MachineError: there is no compiler that links for it.
+        MachineError: no compiler links for it.
     """
     parts = [part for part in (target, target.host) if part]
     if target.tag or any(

@@ -1,1 +1,1 @@
-"""Adreno GPUs through OpenCL C, with tensors in buffers: what textures and CLML build on."""
+"""Adreno GPUs through OpenCL C, with tensors in buffers; the base of the texture and CLML backends."""

@@ -12,12 +12,12 @@ class AdrenoBufferBackend(OpenClBackend):
     name = "adreno-buffer"
 
     def default_rules(self) -> list[Rule]:
-        """TVM's for Adreno, before those for any GPU."""
+        """TVM's rules for Adreno, then those for any GPU."""
         launching, *general = super().default_rules()
         return [launching, *self.adreno_rules(), *general]
 
     def adreno_rules(self) -> list[Rule]:
-        """dlight's rules for Adreno, as far as they can be used."""
+        """The usable ones of dlight's rules for Adreno."""
         from tvm.s_tir.dlight import adreno
 
         layouts = BoundRule(adreno.LayoutTransform())

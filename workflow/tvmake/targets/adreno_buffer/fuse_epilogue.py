@@ -1,4 +1,4 @@
-"""Fuse all that follows a convolution in its kernel into one block, for schedule rules that know one.
+"""Fuse everything after a convolution into one block, for schedule rules that expect one epilogue block.
 
 Repair: `dlight-blocks-outside-threads`.
 """
@@ -13,11 +13,11 @@ from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 
 class FuseEpilogue(ScheduleRule):
-    """A rule that sees kernels with their epilogue in one block."""
+    """A rule that receives kernels with their epilogue in one block."""
 
     def __init__(self, rule: Any):
         self.rule = rule
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
-        """The rule's schedule for such a kernel."""
+        """Schedule the kernel with its epilogues inlined."""
         return self.rule.apply(inline_epilogues(func), target, tunable)

@@ -1,1 +1,1 @@
-"""Layers for Qualcomm's CLML library: which it takes, how they are written into a package, and what runs without it."""
+"""Layers for Qualcomm's CLML library: supported patterns, code generation, and the OpenCL kernels used without CLML."""

@@ -1,4 +1,4 @@
-"""Adreno GPUs: operators that Qualcomm's CLML has, and OpenCL kernels for the others."""
+"""Adreno GPUs: CLML for the operators that it supports, OpenCL kernels for the others."""
 
 import tvm
 
@@ -12,13 +12,13 @@ from tvmake.targets.passes import ModulePass, Pass
 
 
 class AdrenoClmlBackend(AdrenoBufferBackend):
-    """Adreno GPUs: operators that Qualcomm's CLML has, and OpenCL kernels for the others."""
+    """Adreno GPUs: CLML for the operators that it supports, OpenCL kernels for the others."""
 
     name = "adreno-clml"
     offloads_to_clml = True
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
-        """Parts of the network become calls of CLML."""
+        """Replace parts of the network by calls of CLML."""
 
         def offload(module: "tvm.IRModule") -> "tvm.IRModule":
             return with_clml(partition(module, context.inputs))
@@ -26,5 +26,5 @@ class AdrenoClmlBackend(AdrenoBufferBackend):
         return [ModulePass("OffloadToClml", offload), *self.dispatch_passes()]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
-        """Weights in CLML's layouts."""
+        """Fuse operators and store weights in CLML's layouts."""
         return [*fuse_operators([PartLargeKernels()]), context.pack_weight_layouts(), SHORTEN_NAMES]

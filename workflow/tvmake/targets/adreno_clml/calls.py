@@ -1,8 +1,8 @@
-"""A network whose parts CLML computes where it can, and kernels where it cannot.
+"""Compile the parts of a network that CLML supports, both for CLML and as kernels.
 
-A part becomes a function of the virtual machine that asks the runtime whether CLML is ready for it, with these very
-arguments, and calls either CLML or the same operators as kernels, which are fused, scheduled and tuned as any others. Its
-weights are ``main``'s arguments, so that a package holds them once for both.
+Each part becomes a function of the virtual machine. It asks the runtime whether CLML is ready for these arguments, and
+calls either CLML or the same operators as kernels. The kernels are fused, scheduled and tuned like all others. The
+weights of a part are arguments of ``main``, so a package stores them once for both.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 READY = "_ready"
-"""What a part's symbol ends with in the name of the function that says whether CLML computes it."""
+"""Suffix of a part's symbol in the name of the function that returns whether CLML computes it."""
 
 
 def with_clml(cut: Partition) -> "tvm.IRModule":
-    """The network calling CLML, whose code is in the module's attributes.
+    """The network with calls of CLML; the module's attributes hold CLML's code.
 
     Raises:
-        MachineError: the OpenCL runtime library has to be compiled, and cannot be.
+        MachineError: the OpenCL runtime library must be compiled, and compilation fails.
     """
     if not cut.chosen:
-        return _replaced(cut.module, cut.parts, {})
+        return _replace_parts(cut.module, cut.parts, {})
     functions: dict[Any, Any] = {}
     callers: dict[str, Any] = {}
     for index, (name, part) in enumerate(cut.chosen.items()):
@@ -38,11 +38,11 @@ def with_clml(cut: Partition) -> "tvm.IRModule":
         caller = relax.GlobalVar(f"{symbol}_call")
         functions[extern] = part.function.with_attrs({"global_symbol": symbol, WEIGHTS: len(part.weights)})
         functions[kernels] = as_kernels(part.function)
-        functions[caller] = _choice(symbol, part.function, extern, kernels)
+        functions[caller] = _dispatch_function(symbol, part.function, extern, kernels)
         for variable in (extern, kernels, caller):
             _set_type(variable, functions[variable])
         callers[name] = caller
-    called = _replaced(cut.module, cut.parts, callers)
+    called = _replace_parts(cut.module, cut.parts, callers)
     for variable, function in functions.items():
         called[variable] = function
     register()
@@ -57,7 +57,7 @@ def symbol_of(index: int) -> str:
 
 
 def as_kernels(function: Any) -> Any:
-    """A part's operators as a function of their own."""
+    """A part's operators as a separate function."""
     builder = relax.BlockBuilder()
     params = [relax.Var(str(parameter.name), parameter.ty) for parameter in function.params]
     with builder.function("kernels", params, private=True):
@@ -68,7 +68,7 @@ def as_kernels(function: Any) -> Any:
 
 
 def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
-    """Emit a part's operators; gives its results."""
+    """Emit a part's operators and return its results."""
     values: dict[Any, Any] = dict(zip(function.params, arguments, strict=True))
     local: dict[Any, Any] = {}
     for binding in bindings(function):
@@ -79,7 +79,7 @@ def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
             composite = local[value.op]
             inner = {
                 **values,
-                **dict(zip(composite.params, (with_values(one, values) for one in value.args), strict=True)),
+                **dict(zip(composite.params, (with_values(item, values) for item in value.args), strict=True)),
             }
             for step in bindings(composite):
                 inner[step.var] = builder.emit(with_values(step.value, inner))
@@ -90,18 +90,18 @@ def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
     return list(result.fields) if isinstance(result, relax.Tuple) else [result]
 
 
-def _choice(symbol: str, function: Any, extern: Any, kernels: Any) -> Any:
+def _dispatch_function(symbol: str, function: Any, extern: Any, kernels: Any) -> Any:
     """A function that calls CLML or the kernels."""
     params = [relax.Var(str(parameter.name), parameter.ty) for parameter in function.params]
     ready = relax.Var("is_ready", relax.TensorType([], "bool"))
-    question = relax.op.call_pure_packed(symbol + READY, *params, ty_args=ready.ty)
+    readiness = relax.op.call_pure_packed(symbol + READY, *params, ty_args=ready.ty)
     branches = []
     for name, called in (("by_clml", extern), ("by_kernels", kernels)):
         result = relax.Var(name, function.ret_ty)
         step = relax.VarBinding(result, relax.Call(called, params))
         branches.append(relax.SeqExpr([relax.BindingBlock([step])], result))
     result = relax.Var("result", function.ret_ty)
-    steps = [relax.VarBinding(ready, question), relax.VarBinding(result, relax.If(ready, *branches))]
+    steps = [relax.VarBinding(ready, readiness), relax.VarBinding(result, relax.If(ready, *branches))]
     return relax.Function(params, relax.SeqExpr([relax.BindingBlock(steps)], result), function.ret_ty, True)
 
 
@@ -109,12 +109,12 @@ def _set_type(variable: Any, function: Any) -> None:
     relax.expr._update_type(variable, function.ty)
 
 
-def _replaced(module: "tvm.IRModule", parts: Mapping[str, Part], callers: Mapping[str, Any]) -> "tvm.IRModule":
-    """``main`` calling something else for each part: the caller of its name, or its operators."""
+def _replace_parts(module: "tvm.IRModule", parts: Mapping[str, Part], callers: Mapping[str, Any]) -> "tvm.IRModule":
+    """Replace each part called by ``main`` with its caller, or with its operators."""
     changed = dict(module.functions_items())
     main = module["main"]
     names = {str(parameter.name): parameter for parameter in main.params}
-    (variable,) = [one for one in changed if str(one.name_hint) == "main"]
+    (variable,) = [item for item in changed if str(item.name_hint) == "main"]
     changed[variable] = _PartCaller(module, parts, callers, names).visit_expr(main)
     return tvm.IRModule(changed, attrs=module.attrs, global_infos=module.global_infos)
 
@@ -133,7 +133,7 @@ class _PartCaller(PyExprMutator):
             return super().visit_call_(op)
         part = self.parts[name]
         arguments = [
-            *(self.visit_expr(one) for one in op.args),
+            *(self.visit_expr(item) for item in op.args),
             *(self.names.get(weight, weight) for weight in part.weights),
         ]
         if name in self.callers:

@@ -1,8 +1,7 @@
-"""A part of a network as the graph that CLML's runtime reads: TVM's JSON form of a graph, with TVM's names.
+"""A part of a network as the JSON graph that CLML's runtime reads, with TVM's names.
 
-``nodes`` are in the order in which they are computed: ``input`` for what differs from run to run, ``const`` for weights,
-``kernel`` for layers. ``arg_nodes`` are those that are arguments, ``heads`` those that are given back. Weights are arguments,
-too, behind the inputs; the graph does not hold their values.
+``nodes`` are in order of execution: ``input`` for inputs, ``const`` for weights, ``kernel`` for layers. ``arg_nodes``
+are the arguments, ``heads`` the results. Weights are arguments after the inputs; the graph does not store their values.
 """
 
 import json
@@ -17,25 +16,25 @@ from tvmake.targets.adreno_clml.patterns import shape_of
 from tvm import relax  # isort: skip
 
 GENERATOR = "relax.ext.openclml"
-"""What TVM calls to compile functions whose ``Codegen`` is ``openclml``; its wheel has none."""
+"""The function that TVM calls to compile functions whose ``Codegen`` is ``openclml``; the wheel has none."""
 
 FACTORY = "tvmake.clml.create"
-"""Makes a runtime module of a graph; of the OpenCL runtime library (``native/clml``)."""
+"""Creates a runtime module from a graph; defined in the OpenCL runtime library (``native/clml``)."""
 
 WEIGHTS = "clml_weights"
-"""The attribute of a function that says how many of its last arguments are weights."""
+"""Attribute of a function: how many of its last arguments are weights."""
 
 
 def register() -> None:
-    """Have TVM's ``RunCodegen`` generate code for CLML by :func:`generate`."""
+    """Register :func:`generate` as the CLML code generator of TVM's ``RunCodegen``."""
     tvm_ffi.register_global_func(GENERATOR, generate, override=True)
 
 
 def generate(functions: Sequence[Any], options: Mapping[str, Any], constants: Mapping[Any, str]) -> list[Any]:
-    """A runtime module for each function: TVM's contract for code generators of its own.
+    """A runtime module for each function, as TVM expects from external code generators.
 
     Raises:
-        MachineError: the OpenCL runtime library has to be compiled, and cannot be.
+        MachineError: the OpenCL runtime library must be compiled, and compilation fails.
     """
     create = tvm_ffi.get_global_func(FACTORY, allow_missing=True)
     if create is None:
@@ -76,7 +75,7 @@ def graph_json(function: Any) -> tuple[str, list[str]]:
 
 
 class _GraphWriter:
-    """Collects nodes."""
+    """Collects the nodes of a graph."""
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
@@ -84,15 +83,15 @@ class _GraphWriter:
         self.tuples: dict[Any, list[Any]] = {}
 
     def add(self, op: str, name: str, value: Any, **fields: Any) -> None:
-        """A node for a value."""
+        """Add a node for a value."""
         attributes = {"dtype": [dtype_name(value.ty)], "shape": [shape_of(value)], **fields.pop("attrs", {})}
         self.index[value] = len(self.nodes)
         self.nodes.append({"op": op, "name": name, "attrs": attributes, **fields})
 
     def add_layer(self, composite: Any, call: Any, result: Any) -> None:
-        """A node for a call of a composite."""
-        # What the composite's own variables stand for, its arguments first.
-        given = dict(zip(composite.params, call.args, strict=True))
+        """Add a node for a call of a composite."""
+        # The values of the composite's parameters.
+        arguments_by_param = dict(zip(composite.params, call.args, strict=True))
         operators = [binding.value for binding in bindings(composite) if isinstance(binding.value, relax.Call)]
         inner = {binding.var for binding in bindings(composite)}
         arguments = []
@@ -100,7 +99,7 @@ class _GraphWriter:
             for argument in operator.args:
                 for value in argument.fields if isinstance(argument, relax.Tuple) else [argument]:
                     if isinstance(value.ty, relax.TensorType) and value not in inner:
-                        arguments.append(given.get(value, value))
+                        arguments.append(arguments_by_param.get(value, value))
         attributes: dict[str, Any] = {}
         for operator in operators:
             attributes |= _attributes(operator)
@@ -112,7 +111,7 @@ class _GraphWriter:
         self.add("kernel", str(composite.attrs["Composite"]), result, inputs=entries, attrs=attributes)
 
     def text(self, results: Sequence[Any], arguments: int) -> str:
-        """The graph, in the same bytes for the same graph."""
+        """The graph as JSON; equal graphs give equal bytes."""
         heads = [[self.index[result], 0, 0] for result in results]
         rows = list(range(len(self.nodes) + 1))
         return json.dumps(
@@ -122,7 +121,7 @@ class _GraphWriter:
 
 
 def _attributes(call: Any) -> dict[str, Any]:
-    """What CLML is told of an operator, by TVM's names."""
+    """The attributes of an operator for CLML, by TVM's names."""
     attrs = call.attrs
     match operator_name(call):
         case "nn.conv2d":

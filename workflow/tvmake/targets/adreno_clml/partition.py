@@ -1,8 +1,8 @@
-"""Cut a network into what CLML computes and the rest.
+"""Split a network into parts for CLML and a remainder.
 
-TVM's patterns tell weights from activations by their being constants, which tvmake's are not: they are arguments of
-``main``, and known only when a package is built. Here each is replaced by a constant of its own while patterns are
-matched, and put back; the cut does not depend on what weights hold.
+TVM's patterns recognise weights because they are constants. In tvmake weights are arguments of ``main`` until a package
+is built. So each weight is replaced by a unique constant while patterns are matched, and restored afterwards; the
+partition does not depend on the values of weights.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,29 +25,29 @@ CODEGEN = "openclml"
 LAYOUTS = {"relax.nn.conv2d": ["NCHW", "OIHW"]}
 
 MOVES = ("reshape", "nn.pad", "nn.depth_to_space")
-"""Layers that move values and compute none."""
+"""Layers that move values without computing."""
 
 ALIGNMENT = 64
-"""Bytes, of a tensor's memory."""
+"""Alignment of a tensor's memory, in bytes."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A function that CLML is to compute."""
+    """A function for CLML to compute."""
 
     function: "relax.Function"
-    """Takes what differs from run to run, then its weights; calls composites, one after the other."""
+    """Takes the inputs, then the weights; calls composites in sequence."""
     weights: tuple[Any, ...]
-    """What of ``main`` the weights are, in the order of the arguments: the names of its arguments, or constants."""
+    """The weights in the order of the arguments: names of ``main``'s arguments, or constants."""
 
     @property
     def parameters(self) -> list[str]:
         """The weights that are arguments of ``main``."""
-        return [one for one in self.weights if isinstance(one, str)]
+        return [weight for weight in self.weights if isinstance(weight, str)]
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether there is something to compute: moving values is no work, and copies into CLML's layout are."""
+        """Whether the part computes anything: moving values saves no time, and copies into CLML's layout cost some."""
         return any(not name.endswith(MOVES) for name in composites(self.function))
 
 
@@ -56,49 +56,51 @@ class Partition:
     """A network in parts."""
 
     module: "tvm.IRModule"
-    """``main`` takes what it took, and calls the parts without their weights."""
+    """``main`` keeps its arguments, and calls the parts without their weights."""
     parts: Mapping[str, Part]
-    """By the name of the function that ``main`` calls, in the order of the calls."""
+    """Parts by the name of the function that ``main`` calls, in the order of the calls."""
 
     @property
     def chosen(self) -> dict[str, Part]:
-        """Those that CLML gets."""
+        """The parts that CLML computes."""
         return {name: part for name, part in self.parts.items() if part.is_worth_it}
 
 
 def partition(module: "tvm.IRModule", inputs: int) -> Partition:
-    """Cut a network into parts.
+    """Split a network into parts.
 
     Args:
-        inputs: how many of ``main``'s arguments are the network's inputs; the others are weights.
+        inputs: number of network inputs among ``main``'s arguments; the others are weights.
     """
     if relax.analysis.defined_symbolic_vars(module["main"]):
         return Partition(module, {})
     cut, weights = _cut(copy_module(module), inputs)
-    found: dict[str, Part] = {}
-    kept: dict[Any, Any] = {}
+    parts: dict[str, Part] = {}
+    functions: dict[Any, Any] = {}
     for variable, function in cut.functions_items():
         is_part = isinstance(function, relax.Function) and _is_part(function)
         back = _PartWeightRestorer(cut, weights, takes_constants=is_part)
         if is_part:
             rewritten = back.visit_expr(function)
             used = tuple(str(weight.name) if constant is None else constant for weight, constant in back.used.items())
-            found[str(variable.name_hint)] = Part(relax.utils.copy_with_new_vars(_taking(rewritten, back.used)), used)
+            parts[str(variable.name_hint)] = Part(
+                relax.utils.copy_with_new_vars(_with_parameters(rewritten, back.used)), used
+            )
         elif str(variable.name_hint) == "main":
-            # All of them, in the order in which they were, used or not.
-            kept[variable] = _taking(back.visit_expr(function), weights.values())
+            # All weights in their original order, used or not.
+            functions[variable] = _with_parameters(back.visit_expr(function), weights.values())
         else:
-            kept[variable] = function
-    whole = tvm.IRModule(kept, attrs=module.attrs, global_infos=cut.global_infos)
-    return Partition(whole, {name: found[name] for name in _called(whole["main"]) if name in found})
+            functions[variable] = function
+    whole = tvm.IRModule(functions, attrs=module.attrs, global_infos=cut.global_infos)
+    return Partition(whole, {name: parts[name] for name in _called_functions(whole["main"]) if name in parts})
 
 
 def _cut(module: "tvm.IRModule", inputs: int) -> tuple["tvm.IRModule", dict[int, Any]]:
-    """The cut network with constants for weights, and the weights by the address of their constant."""
+    """The partitioned network with constants for weights, and the weights by the data address of their constant."""
     weights = module["main"].params[inputs:]
     constants = {str(weight.name): _constant(index, weight.ty) for index, weight in enumerate(weights)}
     passes = relax.transform
-    # Where nothing is to be converted, ConvertLayout could only fail.
+    # ConvertLayout fails if nothing needs conversion.
     converted = [] if _is_in_layout(module) else [passes.ConvertLayout(LAYOUTS), passes.Normalize()]
     cut = tvm.transform.Sequential(
         [
@@ -125,45 +127,45 @@ def _is_in_layout(module: "tvm.IRModule") -> bool:
 
 
 def _constant(index: int, ty: Any) -> "tvm.runtime.Tensor":
-    """A tensor unlike the others, so that no pass takes two for one; its pages are not touched."""
+    """A tensor unlike all others, so that no pass merges two; most of its pages are never touched."""
     shape, dtype = [int(extent) for extent in ty.shape], np.dtype(dtype_name(ty))
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     raw = np.zeros(count + 2 * ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    taken = raw[start : start + count]
+    data = raw[start : start + count]
     mark = np.frombuffer(index.to_bytes(8, "little"), np.uint8)[: min(count, 8)]
-    taken[: len(mark)] = mark
-    return tvm.runtime.from_dlpack(taken.view(dtype).reshape(shape))
+    data[: len(mark)] = mark
+    return tvm.runtime.from_dlpack(data.view(dtype).reshape(shape))
 
 
 @mutator
 class _PartWeightRestorer(PyExprMutator):
-    """Puts weights in the place of their constants."""
+    """Replaces constants by their weights."""
 
     def __init__(self, module: "tvm.IRModule", weights: Mapping[int, Any], takes_constants: bool):
         super().__init__(module)
         self.weights = dict(weights)
         self.takes_constants = takes_constants
         self.used: dict[Any, Any] = {}
-        """The weights in the order of their use, with the constant that one is if it is no argument of ``main``."""
+        """The weights in order of use; the value is the constant, or None for an argument of ``main``."""
 
     def visit_generic_const_(self, op: Any) -> Any:
         if not isinstance(op.value, tvm.runtime.Tensor):
             return op
-        place = op.value.data_ptr()
-        if place in self.weights:
-            weight = self.weights[place]
+        address = op.value.data_ptr()
+        if address in self.weights:
+            weight = self.weights[address]
             self.used.setdefault(weight, None)
             return weight
         if not self.takes_constants:
             return op
-        weight = self.weights[place] = relax.Var(f"constant{len(self.used)}", op.ty)
+        weight = self.weights[address] = relax.Var(f"constant{len(self.used)}", op.ty)
         self.used[weight] = op
         return weight
 
 
-def _taking(function: Any, more: Iterable[Any]) -> Any:
-    """A function with more arguments."""
+def _with_parameters(function: Any, more: Iterable[Any]) -> Any:
+    """A function with additional parameters."""
     return relax.Function([*function.params, *more], function.body, function.ret_ty, function.is_pure, function.attrs)
 
 
@@ -172,7 +174,7 @@ def _is_part(function: Any) -> bool:
 
 
 def composites(function: Any) -> list[str]:
-    """The names of what was matched in a part, in order."""
+    """The names of a part's matched patterns, in order."""
     return [
         str(binding.value.attrs["Composite"])
         for binding in bindings(function)
@@ -180,7 +182,7 @@ def composites(function: Any) -> list[str]:
     ]
 
 
-def _called(main: Any) -> list[str]:
+def _called_functions(main: Any) -> list[str]:
     names = []
     for binding in bindings(main):
         value = binding.value

@@ -1,7 +1,7 @@
-"""What CLML computes: TVM's patterns, those that TVM's runtime for CLML knows and has no pattern for, and their limits.
+"""What CLML computes: TVM's patterns, further layers of TVM's runtime for CLML, and their limits.
 
-TVM's table says little about shapes and attributes, so that some of what it matches is computed wrongly or ends the
-program. What is matched here is what the layers in ``native/clml`` can say to the library; the rest stays with kernels.
+TVM's table checks few shapes and attributes; some of its matches compute wrong values or end the program. The patterns
+here match only the layers that ``native/clml`` can describe to the library; kernels compute the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from tvm.relax.backend.adreno import clml as tvm_clml  # isort: skip
 from tvm.relax.dpl.pattern import is_const, is_op, is_tuple, wildcard  # isort: skip
 
 PREFIX = "openclml."
-"""The beginning of all names of patterns."""
+"""The prefix of all pattern names."""
 
 DTYPES = ("float32", "float16")
 
@@ -26,28 +26,28 @@ Check = Callable[[Any], bool]
 
 
 def pattern_table() -> list[tuple[str, Any, dict[str, Any], Check]]:
-    """Name, pattern, annotations and check of each; earlier ones are preferred."""
+    """Name, pattern, annotations and check of each pattern, in order of preference."""
     tvm_patterns = [
-        (name, pattern, notes, _both(check)) for name, pattern, notes, check in tvm_clml.clml_pattern_table()
+        (name, pattern, notes, _with_limits(check)) for name, pattern, notes, check in tvm_clml.clml_pattern_table()
     ]
-    # TVM has these without the bounds, which are arguments: they match nothing.
-    tvm_patterns = [one for one in tvm_patterns if "clip" not in one[0]]
-    more = [*_products(), *_clips(), *_concatenations(), *_arrangements(), *_resizes()]
-    return [*_clipped_convolutions(tvm_patterns), *_depth_to_space(), *tvm_patterns, *more]
+    # TVM's patterns lack the bounds, which are arguments, so they never match.
+    tvm_patterns = [item for item in tvm_patterns if "clip" not in item[0]]
+    more = [*_matmuls(), *_clips(), *_concatenations(), *_arrangements(), *_resizes()]
+    return [*_relu6_convolutions(tvm_patterns), *_depth_to_space(), *tvm_patterns, *more]
 
 
-def _both(check: Check) -> Check:
+def _with_limits(check: Check) -> Check:
     return lambda context: check(context) and suits(context)
 
 
-def _clipped_convolutions(patterns: list[tuple[str, Any, dict[str, Any], Check]]) -> Iterator[Any]:
+def _relu6_convolutions(patterns: list[tuple[str, Any, dict[str, Any], Check]]) -> Iterator[Any]:
     for name, pattern, notes, check in patterns:
         if name.endswith("nn.conv2d") and ".relu." not in name and "tuple" not in name:
             clip = is_op("relax.clip")(pattern, wildcard(), wildcard())
             yield f"{PREFIX}relu6.{name.removeprefix(PREFIX)}", clip, dict(notes), check
 
 
-def _products() -> list[Any]:
+def _matmuls() -> list[Any]:
     data, weight, other = wildcard(), is_const(), wildcard()
     dense = is_op("relax.matmul")(data, weight)
     biased = is_op("relax.add")(dense, is_const())
@@ -88,7 +88,7 @@ def _depth_to_space() -> list[Any]:
 
 
 def suits(context: Any) -> bool:
-    """Whether a match is something that the library can be told."""
+    """Whether the library can express a match."""
     calls = _calls(context)
     result = context.matched_expr.ty
     if not isinstance(result, relax.TensorType) or not calls:
@@ -98,19 +98,19 @@ def suits(context: Any) -> bool:
     if not _are_plain(tensors):
         return False
     is_convolution = any(operator_name(call) == "nn.conv2d" for call in calls)
-    return all(_suits(call, is_convolution, calls) for call in calls)
+    return all(_supports(call, is_convolution, calls) for call in calls)
 
 
-def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
+def _supports(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
     name = operator_name(call)
     match name:
         case "nn.conv2d":
-            return _suits_convolution(call)
+            return _supports_convolution(call)
         case "nn.pad":
-            return _pads_pictures(call) and (not in_convolution or _has_no_padding(calls))
+            return _pads_images(call) and (not in_convolution or _has_no_padding(calls))
         case "add" if in_convolution:
             return _is_by_channel(call.args[1], shape_of(call)[1])
-        case "add" if any(operator_name(one) == "matmul" for one in calls):
+        case "add" if any(operator_name(item) == "matmul" for item in calls):
             extents = shape_of(call.args[1])
             return (
                 shape_of(call)[:-1] == [1] * (len(shape_of(call)) - 1)
@@ -120,18 +120,19 @@ def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
         case "add" | "subtract" | "multiply" | "divide" | "maximum" | "minimum":
             return shape_of(call.args[0]) == shape_of(call.args[1]) != []
         case "matmul":
-            return _suits_product(call)
+            return _suits_matmul(call)
         case "nn.batch_norm":
-            # In training, it is by the batch's own statistics.
+            # In training mode it uses the batch's own statistics.
             return call.attrs.axis == 1 and call.attrs.center and call.attrs.scale and not call.attrs.training
         case "nn.max_pool2d" | "nn.avg_pool2d":
-            return _suits_pooling(call)
+            return _supports_pooling(call)
         case "mean":
             height, width = shape_of(call.args[0])[2:]
-            # TVM's runtime gives CLML the window of this one by width and height, of other poolings the other way.
+            # TVM's runtime passes the pooling window as (width, height) here, and as (height, width) for other
+            # poolings.
             return height == width
         case "image.resize2d":
-            return _suits_resize(call)
+            return _supports_resize(call)
         case "clip":
             return all(
                 isinstance(bound, tvm.tirx.FloatImm | tvm.tirx.IntImm) for bound in map(_bound, call.args[1:])
@@ -141,7 +142,7 @@ def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
     return False
 
 
-def _suits_convolution(call: Any) -> bool:
+def _supports_convolution(call: Any) -> bool:
     attrs = call.attrs
     channels, weight = shape_of(call.args[0])[1], shape_of(call.args[1])
     is_depthwise = attrs.groups == channels == weight[0] and weight[1] == 1
@@ -149,66 +150,66 @@ def _suits_convolution(call: Any) -> bool:
     return layouts == ("NCHW", "OIHW", "NCHW") and (attrs.groups == 1 or is_depthwise)
 
 
-def _pads_pictures(call: Any) -> bool:
-    """Whether zeros are put around pictures, and nothing else."""
-    width = [int(one) for one in call.attrs.pad_width]
+def _pads_images(call: Any) -> bool:
+    """Whether the call pads only height and width of feature maps, with zeros."""
+    width = [int(item) for item in call.attrs.pad_width]
     value = float(getattr(call.attrs, "pad_value", 0) or 0)
     is_constant = str(call.attrs.pad_mode) == "constant" and value == 0 and len(call.args) == 1
     return len(width) == 8 and not any(width[:4]) and min(width) >= 0 and is_constant
 
 
 def _has_no_padding(calls: list[Any]) -> bool:
-    """Whether the convolution's own padding can be that of a ``pad`` before it."""
-    (convolution,) = [one for one in calls if operator_name(one) == "nn.conv2d"]
-    return not any(int(one) for one in convolution.attrs.padding)
+    """Whether the convolution can take over the padding of a ``pad`` before it."""
+    (convolution,) = [item for item in calls if operator_name(item) == "nn.conv2d"]
+    return not any(int(item) for item in convolution.attrs.padding)
 
 
-def _suits_resize(call: Any) -> bool:
-    """Whether a resize is bilinear, with places that TVM's runtime asks the library for.
+def _supports_resize(call: Any) -> bool:
+    """Whether a resize is bilinear, with coordinates that TVM's runtime supports.
 
-    It says whether corners stay where they are, and never that places are those of pixels' centres.
+    The runtime can align corners, but has no half-pixel coordinates.
     """
     attrs = call.attrs
-    places = {"asymmetric", "align_corners"}
-    return attrs.layout == "NCHW" and attrs.method == "linear" and attrs.coordinate_transformation_mode in places
+    modes = {"asymmetric", "align_corners"}
+    return attrs.layout == "NCHW" and attrs.method == "linear" and attrs.coordinate_transformation_mode in modes
 
 
 def _is_depth_to_space(context: Any) -> bool:
-    """Whether channels become blocks of a picture in the order of ``nn.depth_to_space`` ("DCR"): places, then channels."""
+    """Whether channels become blocks of an image, in the order of ``nn.depth_to_space`` ("DCR": position, channel)."""
     (moved,) = [call for call in _calls(context) if operator_name(call) == "permute_dims"]
     split, result = context.matched_bindings[moved.args[0]], context.matched_expr
-    given, extents = split.args[0], shape_of(split)
-    if not _are_plain([given.ty, result.ty]) or len(shape_of(given)) != 4 or len(extents) != 6:
+    source, extents = split.args[0], shape_of(split)
+    if not _are_plain([source.ty, result.ty]) or len(shape_of(source)) != 4 or len(extents) != 6:
         return False
     count, side, other, channels, height, width = extents
     axes = [int(axis) for axis in moved.attrs.axes or ()]
     return (
         side == other
         and axes == [0, 3, 4, 1, 5, 2]
-        and shape_of(given) == [count, side * side * channels, height, width]
+        and shape_of(source) == [count, side * side * channels, height, width]
         and shape_of(result) == [count, channels, height * side, width * side]
     )
 
 
-def _suits_pooling(call: Any) -> bool:
+def _supports_pooling(call: Any) -> bool:
     attrs = call.attrs
-    padding, window, steps = (
-        [int(one) for one in values] for values in (attrs.padding, attrs.pool_size, attrs.strides)
+    padding, window, strides = (
+        [int(item) for item in values] for values in (attrs.padding, attrs.pool_size, attrs.strides)
     )
     is_average = operator_name(call) == "nn.avg_pool2d"
-    if attrs.layout != "NCHW" or any(int(one) != 1 for one in attrs.dilation):
+    if attrs.layout != "NCHW" or any(int(item) != 1 for item in attrs.dilation):
         return False
     if is_average and attrs.count_include_pad and any(padding):
         return False
-    picture = shape_of(call.args[0])[2:]
-    left_over = [
-        (extent + before + after - size) % step
-        for extent, before, after, size, step in zip(picture, padding[:2], padding[2:], window, steps, strict=True)
+    image = shape_of(call.args[0])[2:]
+    remainders = [
+        (extent + before + after - size) % stride
+        for extent, before, after, size, stride in zip(image, padding[:2], padding[2:], window, strides, strict=True)
     ]
-    return not (attrs.ceil_mode and any(left_over))
+    return not (attrs.ceil_mode and any(remainders))
 
 
-def _suits_product(call: Any) -> bool:
+def _suits_matmul(call: Any) -> bool:
     left, right = shape_of(call.args[0]), shape_of(call.args[1])
     return len(left) > 1 and len(right) > 1 and all(extent == 1 for extent in [*left[:-2], *right[:-2]])
 
@@ -235,24 +236,26 @@ def _calls(context: Any) -> list[Any]:
 
 def _tensors(call: Any) -> list[Any]:
     fields = [
-        one for argument in call.args for one in (argument.fields if isinstance(argument, relax.Tuple) else [argument])
+        item
+        for argument in call.args
+        for item in (argument.fields if isinstance(argument, relax.Tuple) else [argument])
     ]
-    return [one for one in fields if isinstance(one.ty, relax.TensorType)]
+    return [item for item in fields if isinstance(item.ty, relax.TensorType)]
 
 
 def _are_plain(tensors: list[Any]) -> bool:
-    """Whether tensors are plain, and of one type that the library has."""
-    dtypes = {dtype_name(one) for one in tensors}
+    """Whether tensors are plain and share one dtype that the library supports."""
+    dtypes = {dtype_name(item) for item in tensors}
     return len(dtypes) == 1 and dtypes <= {*DTYPES} and all(map(_is_plain, tensors))
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether a tensor has up to four extents, all known and none 0."""
+    """Whether a tensor has at most four extents, all static and positive."""
     if tensor.shape is None or not isinstance(tensor.shape, relax.ShapeExpr) or len(tensor.shape) > 4:
         return False
     return all(isinstance(extent, tvm.tirx.IntImm) and int(extent) > 0 for extent in tensor.shape)
 
 
 def shape_of(value: Any) -> list[int]:
-    """The extents of a value that has known ones."""
+    """The extents of a value with a static shape."""
     return [int(extent) for extent in value.ty.shape]

@@ -1,4 +1,4 @@
-"""Which layers of a network CLML takes, and which stay with kernels."""
+"""Report which layers of a network CLML computes, and which remain kernels."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,9 +36,9 @@ class Subgraph(_Part):
 
     name: str
     pattern: str
-    """TVM's name for what was matched (``bias.nn.conv2d``)."""
+    """TVM's name of the pattern (``bias.nn.conv2d``)."""
     part: str
-    """The function of the package that it is in."""
+    """The package's function that contains it."""
     inputs: list[str]
     nodes: list[Node]
 
@@ -50,25 +50,25 @@ class Layer(_Part):
     operators: list[str]
     shape: list[int | str] | None
     offloaded_to: str | None = None
-    """The subgraph that computes it; None for what stays an OpenCL kernel."""
+    """The subgraph that computes it; None for an OpenCL kernel."""
 
 
 class Offload(_Part):
-    """What CLML can take over of a network."""
+    """What CLML computes of a network."""
 
     is_compiled: bool
-    """Whether the package has layers for CLML; False where there are none that it takes."""
+    """Whether the package has layers for CLML; False if CLML supports none."""
     reason: str | None = None
     offloaded: dict[str, int]
-    """How many operators of each kind CLML takes."""
+    """Number of operators of each kind that CLML computes."""
     fallback: dict[str, int]
-    """How many stay OpenCL kernels."""
+    """Number of operators of each kind that remain OpenCL kernels."""
     layers: list[Layer]
     subgraphs: list[Subgraph]
 
 
 def offload(cut: Partition) -> Offload:
-    """What a partition gives to CLML, layer by layer."""
+    """Report a partition, layer by layer."""
     subgraphs: list[Subgraph] = []
     layers: list[Layer] = []
     symbols = {name: symbol_of(index) for index, name in enumerate(cut.chosen)}
@@ -80,27 +80,27 @@ def offload(cut: Partition) -> Offload:
         if part:
             symbol = symbols.get(str(call.op.name_hint))
             found = _subgraphs_of(part.function, len(subgraphs), symbol or "")
-            subgraphs += [one for _, one in found] if symbol else []
-            for name, one in found:
-                operators, shape = [node.operator for node in one.nodes], one.nodes[-1].shape
+            subgraphs += [subgraph for _, subgraph in found] if symbol else []
+            for name, subgraph in found:
+                operators, shape = [node.operator for node in subgraph.nodes], subgraph.nodes[-1].shape
                 layers.append(
-                    Layer(name=name, operators=operators, shape=shape, offloaded_to=one.name if symbol else None)
+                    Layer(name=name, operators=operators, shape=shape, offloaded_to=subgraph.name if symbol else None)
                 )
         elif operator := operator_name(call):
             layers.append(Layer(name=str(binding.var.name), operators=[operator], shape=_tensor(binding.var.ty)[0]))
-    taken: dict[str, int] = {}
-    left: dict[str, int] = {}
+    offloaded: dict[str, int] = {}
+    fallback: dict[str, int] = {}
     for layer in layers:
-        counts = taken if layer.offloaded_to else left
+        counts = offloaded if layer.offloaded_to else fallback
         for operator in layer.operators:
             counts[operator] = counts.get(operator, 0) + 1
     is_open = bool(relax.analysis.defined_symbolic_vars(cut.module["main"]))
-    why = "the network has open dimensions, which CLML does not take; set them under `dims`" if is_open else None
+    why = "the network has dynamic dimensions, which CLML does not take; set them under `dims`" if is_open else None
     return Offload(
         is_compiled=bool(symbols),
-        reason=None if symbols else why or "the network has no operator that CLML is given",
-        offloaded=dict(sorted(taken.items())),
-        fallback=dict(sorted(left.items())),
+        reason=None if symbols else why or "the network has no operator that CLML computes",
+        offloaded=dict(sorted(offloaded.items())),
+        fallback=dict(sorted(fallback.items())),
         layers=layers,
         subgraphs=subgraphs,
     )
@@ -113,16 +113,18 @@ def parts_of(cut: Partition) -> list[ClmlPart]:
 
 def _part(symbol: str, part: Part) -> ClmlPart:
     weights = part.function.params[len(part.function.params) - len(part.weights) :]
-    sizes = [int(np.prod(shape_of(one), dtype=np.int64)) * np.dtype(dtype_name(one.ty)).itemsize for one in weights]
+    sizes = [
+        int(np.prod(shape_of(weight), dtype=np.int64)) * np.dtype(dtype_name(weight.ty)).itemsize for weight in weights
+    ]
     layers = [name.removeprefix(PREFIX) for name in composites(part.function)]
     return ClmlPart(name=symbol, layers=layers, weights=part.parameters, weight_bytes=sum(sizes))
 
 
 def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Subgraph]]:
-    """The composites inside a function for CLML, which calls them one after the other, with the results' names: some are equal.
+    """The composites of a function for CLML with the names of their results; two composites may be equal.
 
     Args:
-        before: how many subgraphs there are already.
+        before: number of earlier subgraphs.
         symbol: the function's name in the package.
     """
     matched = {
@@ -133,14 +135,14 @@ def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Su
         call = binding.value
         if isinstance(call, relax.Call) and call.op in matched:
             composite = matched[call.op]
-            one = Subgraph(
+            subgraph = Subgraph(
                 name=f"clml{before + len(found)}",
                 pattern=str(composite.attrs["Composite"]).removeprefix(PREFIX),
                 part=symbol,
-                inputs=[_named(argument) for argument in call.args],
+                inputs=[_name_of(argument) for argument in call.args],
                 nodes=[_node(inner) for inner in _operators(composite)],
             )
-            found.append((str(binding.var.name), one))
+            found.append((str(binding.var.name), subgraph))
     return found
 
 
@@ -150,7 +152,7 @@ def _node(inner: Any) -> Node:
     return Node(
         name=str(inner.var.name),
         operator=operator_name(call),
-        inputs=[_named(argument) for argument in call.args],
+        inputs=[_name_of(argument) for argument in call.args],
         attributes=_attributes(call.attrs),
         shape=shape,
         dtype=dtype,
@@ -163,7 +165,7 @@ def _operators(function: Any) -> Iterator[Any]:
             yield binding
 
 
-def _named(value: Any) -> str:
+def _name_of(value: Any) -> str:
     if isinstance(value, relax.Var):
         return str(value.name)
     return str(value) if isinstance(value, relax.ShapeExpr) else "constant"

@@ -1,5 +1,5 @@
-"""Adreno GPUs: TVM's passes for them, and work-arounds for defects of the pinned TVM.
+"""Adreno GPUs with textures: TVM's passes for them, and work-arounds for defects of the pinned TVM.
 
-One module a defect, switched by TVM's version (``targets.affected``). For each there is a test in tests/targets/adreno_texture/
-that shows the defect; when it fails, TVM has repaired it and the module can go.
+One module for each defect, enabled by TVM's version (``targets.affected``). A test in tests/targets/adreno_texture/
+shows each defect; when it fails, TVM has fixed the defect and the module can go.
 """

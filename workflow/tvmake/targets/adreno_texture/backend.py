@@ -25,7 +25,7 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
     has_textures = True
 
     def refuse(self, module: "tvm.IRModule") -> None:
-        """Images have fixed sizes."""
+        """Refuse dynamic shapes: images have fixed sizes."""
         super().refuse(module)
         symbols = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
         if symbols:
@@ -36,11 +36,11 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
             )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
-        """On a module of its own."""
+        """Dispatch operators in a copy of the module."""
         return [ModulePass("CopyModule", copy_module), *self.dispatch_passes()]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
-        """Channels in blocks of four, memory scopes, and kernels for them."""
+        """Blocks of four channels, memory scopes, and kernels specialised to scopes."""
         return [
             *texture_scopes(context.target),
             context.pack_weight_layouts(),
@@ -49,23 +49,23 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
         ]
 
     def adreno_rules(self) -> list[Rule]:
-        """With stores of whole texels."""
+        """The rules for Adreno, with stores of whole texels."""
         convolutions, layouts, poolings = super().adreno_rules()
         return [convolutions, OfWholePixels(layouts), poolings, BoundRule(WholePixels())]
 
     def schedule_rules(self) -> list[Rule]:
-        """Convolutions in blocks of channels, before what suits any GPU."""
+        """Convolutions in blocks of channels, then the rules for any GPU."""
         return [PixelTiles(), *super().schedule_rules()]
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
-        """TVM takes a copy between a buffer and an image, which is a kernel's work, for a reshape without one."""
+        """Turn reshapes into views, unless TVM would mistake copies between buffers and images for reshapes."""
         views = [] if reshapes_textures(scheduled) else view_reshapes()
         return [*self.default_schedule_passes(context.target), *views]
 
     def final_passes(self) -> list[Pass]:
-        """With all memory from one device."""
+        """Allocate all memory on one device."""
         return [*super().final_passes(), ModulePass("AllocateOnOneDevice", on_one_device)]
 
     def kernel_pipeline(self) -> KernelPipeline:
-        """With stores of whole texels."""
+        """The pipeline with stores of whole texels."""
         return texture_pipeline()

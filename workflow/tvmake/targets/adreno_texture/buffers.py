@@ -1,4 +1,4 @@
-"""Tensors of a network that belong into buffers, where others are textures."""
+"""Move some of a network's tensors from textures into buffers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,17 +13,17 @@ from tvmake.targets.weights.layout_free import is_tensor_call
 from tvm import relax  # isort: skip
 
 Belongs = Callable[[Any], bool]
-"""Whether tensors of a type belong into buffers."""
+"""Whether tensors of a type belong in buffers."""
 
 
 def written_with_buffers(module: "tvm.IRModule", make_mutator: Callable[["tvm.IRModule", Any], Any]) -> "tvm.IRModule":
-    """A module as a mutator writes it that is made of the module and the device of buffers; as it is where there is no such device."""
+    """Rewrite a module with a mutator built from the module and the buffer device; unchanged without such a device."""
     devices = [device for device in module.global_infos.get("vdevice", []) if str(device.memory_scope) == GLOBAL]
     return rewritten(module, make_mutator(module, devices[0])) if devices else module
 
 
 def placed(ty: Any, device: "relax.VDevice", belongs: Belongs) -> Any:
-    """A type whose tensors are in buffers where they belong there."""
+    """The type on the buffer device if its tensors belong there."""
     if isinstance(ty, relax.TupleType):
         return relax.TupleType([placed(field, device, belongs) for field in ty.fields])
     if not isinstance(ty, relax.TensorType) or not belongs(ty):
@@ -32,7 +32,7 @@ def placed(ty: Any, device: "relax.VDevice", belongs: Belongs) -> Any:
 
 
 def with_results_in(call: Any, device: "relax.VDevice", belongs: Belongs) -> Any:
-    """A call of a kernel with its results in buffers where they belong there; any other call as it is."""
+    """A kernel call with those results in buffers that belong there; any other call unchanged."""
     if not is_tensor_call(call):
         return call
     types = [placed(ty, device, belongs) for ty in call.ty_args]

@@ -1,4 +1,4 @@
-"""Legalise convolutions in NCHW4c with the accumulator they ask for, grouped ones included.
+"""Legalise convolutions in NCHW4c with the requested accumulator dtype, grouped convolutions included.
 
 Repair: `adreno-conv2d-accumulator`.
 """
@@ -16,7 +16,7 @@ DATA, KERNEL = "NCHW4c", "OIHW4o"
 
 
 def legalize_conv2d(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
-    """What LegalizeOps makes of ``relax.nn.conv2d``."""
+    """LegalizeOps callback for ``relax.nn.conv2d``."""
     attributes = call.attrs
     if attributes.data_layout != DATA:
         return plain(builder, call)

@@ -1,4 +1,4 @@
-"""Give every tensor without a memory scope that of buffers.
+"""Give tensors without a memory scope the scope of buffers.
 
 Repair: `adreno-views-without-scope`.
 """
@@ -14,7 +14,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def to_default_scope(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The network with a scope for each result; unchanged if no tensor has one."""
+    """The network with a scope for each result; unchanged if no tensor has a scope."""
     return written_with_buffers(module, _DefaultScopeMutator)
 
 
@@ -27,7 +27,7 @@ class _DefaultScopeMutator(PyExprMutator):
     """Rewrites calls of kernels.
 
     Args:
-        device: of buffers.
+        device: the buffer device.
     """
 
     def __init__(self, module: "tvm.IRModule", device: "relax.VDevice"):
@@ -35,5 +35,5 @@ class _DefaultScopeMutator(PyExprMutator):
         self.device = device
 
     def visit_call_(self, op: Any) -> Any:
-        """A call whose results all have a memory; any other call as it is."""
+        """A call whose results all have a scope; any other call unchanged."""
         return with_results_in(self.visit_expr_post_order(op), self.device, _has_no_memory)

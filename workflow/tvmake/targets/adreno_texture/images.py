@@ -1,4 +1,4 @@
-"""The images that textures are kept in."""
+"""The images that store textures."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ import tvm
 from tvmake.targets.kernels.memory import GLOBAL, memory_scope
 
 CHANNELS = 4
-"""Values of a pixel."""
+"""Values in a pixel."""
 
 FIRST_OF_WIDTH = {"global.texture-weight": 1, "global.texture-nhwc": 2}
-"""The first axis that counts pixels of a row, where it is not the last but one; TVM addresses textures so, and
-native/opencl/texture.cc makes them so."""
+"""The first axis that counts pixels of a row, if it is not the last but one. TVM addresses textures by it, and
+native/opencl/texture.cc allocates them by it."""
 
 
 class Image(NamedTuple):
@@ -52,10 +52,10 @@ def could_be_image(parameter: Any) -> bool:
     return len(shape) > CHANNELS and isinstance(shape[-1], tvm.tirx.IntImm) and int(shape[-1]) == CHANNELS
 
 
-def largest(found: Sequence[Image]) -> Image:
-    """The extents that hold each of several images."""
+def largest(candidates: Sequence[Image]) -> Image:
+    """The smallest extents that contain each of several images."""
     return Image(
-        max((one.width for one in found), default=0),
-        max((one.height for one in found), default=0),
-        max((one.layers for one in found), default=0),
+        max((candidate.width for candidate in candidates), default=0),
+        max((candidate.height for candidate in candidates), default=0),
+        max((candidate.layers for candidate in candidates), default=0),
     )

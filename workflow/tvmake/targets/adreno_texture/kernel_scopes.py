@@ -1,4 +1,4 @@
-"""One kernel for each combination of memory scopes that it is called with.
+"""Create one kernel for each combination of memory scopes in its calls.
 
 Repair: `adreno-scopes-by-call`.
 """
@@ -19,7 +19,7 @@ Scopes = tuple[str, ...]
 
 
 def split_kernels_by_scope(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Give calls with other scopes than a kernel's first call a copy of it."""
+    """Give each call with other scopes than the kernel's first call a copy of the kernel."""
     scopes_by_kernel: dict[str, dict[Scopes, None]] = defaultdict(dict)
     for call in tensor_calls(module):
         scopes_by_kernel[str(call.args[0].name_hint)][scopes_of(call)] = None
@@ -37,7 +37,7 @@ def split_kernels_by_scope(module: "tvm.IRModule") -> "tvm.IRModule":
     changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
     copies = {}
     for (kernel, scopes), name in names.items():
-        # A variable of its own, because its type says what the kernel takes; block builders give it the type.
+        # A separate variable, because its type describes the kernel's arguments; block builders set the type.
         function = module[kernel]
         if "global_symbol" in function.attrs:
             function = function.with_attr("global_symbol", name)
@@ -50,10 +50,10 @@ def split_kernels_by_scope(module: "tvm.IRModule") -> "tvm.IRModule":
 
 
 def in_scopes_of_calls(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Kernels whose buffers are in the memory that their calls pass, where it is not the usual one.
+    """Kernels whose buffers have the memory scopes that their calls pass.
 
     Args:
-        module: in which all calls of a kernel agree (:func:`split_kernels_by_scope`).
+        module: all calls of a kernel agree on scopes (:func:`split_kernels_by_scope`).
     """
     changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
     for call in tensor_calls(module):
@@ -90,14 +90,14 @@ def _scopes(ty: Any) -> list[str]:
 
 @mutator
 class _KernelRedirector(PyExprMutator):
-    """Makes calls go to the copies."""
+    """Redirects calls to the copies."""
 
     def __init__(self, module: "tvm.IRModule", copies: dict[tuple[str, Scopes], Any]):
         super().__init__(module)
         self.copies = copies
 
     def visit_call_(self, op: Any) -> Any:
-        """A call with the kernel for its scopes."""
+        """A call of the kernel for its scopes."""
         call = self.visit_expr_post_order(op)
         if not is_tensor_call(call):
             return call

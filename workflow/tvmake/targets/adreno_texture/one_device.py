@@ -1,6 +1,6 @@
-"""Take all memory of a network from one device.
+"""Allocate all memory of a network on one device.
 
-Memory scopes are stored where tensors are made of storage. Storage itself has none, so that all of it can come from the first device.
+Tensors carry memory scopes and storage does not, so the first device can allocate all storage.
 Repair: `adreno-device-per-scope`.
 """
 
@@ -32,7 +32,7 @@ class _FirstDeviceMutator(PyExprMutator):
     """Rewrites the allocations."""
 
     def visit_call_(self, op: Any) -> Any:
-        """An allocation on device 0; any other call as it is."""
+        """An allocation on device 0; any other call unchanged."""
         call = self.visit_expr_post_order(op)
         if not is_call(call, ALLOCATE):
             return call

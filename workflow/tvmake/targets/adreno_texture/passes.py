@@ -1,7 +1,7 @@
 """From Relax operators to fused kernels, and their default schedules, for Adreno GPUs.
 
-The order is that of TVM's ``relax.backend.adreno`` pipeline. Textures: convolutions in blocks of four channels, memory
-scopes by what consumers want, kernels specialised to the scopes of their arguments.
+The order is that of TVM's ``relax.backend.adreno`` pipeline. With textures, convolutions use blocks of four channels,
+consumers determine memory scopes, and kernels are specialised to the scopes of their arguments.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose":
 """Layouts by operator, transposed convolutions included. Repair: `adreno-transposed-convolutions`."""
 
 KEPT = ["relax.nn.conv2d", "relax.nn.max_pool2d", "relax.nn.adaptive_avg_pool2d"]
-"""Operators whose attributes decide on scopes, so that they are legalised after that."""
+"""Operators whose attributes determine scopes; they are legalised after scopes are known."""
 
 BLOCKED = [
     f"relax.{name}"
@@ -31,22 +31,22 @@ BLOCKED = [
         "clip", "concat", "astype",
     )
 ]  # fmt: skip
-"""The other operators that TVM computes as well on blocks of four channels."""
+"""The other operators that TVM also computes on blocks of four channels."""
 
 BLOCKED_PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
-"""Those that do so where both operands have the channels, or one is a single value."""
+"""Operators computed on blocks if both operands have the channels, or one is a single value."""
 
 LANES = 4
 
 FEATURE_MAP_RANK = 4
-"""Batch, channels, height and width: what is laid out in blocks of channels."""
+"""Batch, channels, height and width: tensors of this rank can use blocks of channels."""
 
 
 def texture_scopes(target: "tvm.target.Target") -> list[Any]:
     """Layouts and memory scopes, legalisation and fusion."""
     transform, adreno = tvm.relax.transform, tvm.relax.backend.adreno.transform
     return [
-        # What does not know the fifth axis is lowered beforehand, and stays out of the blocks.
+        # Operators that do not know the fifth axis are lowered first, and stay out of the blocks.
         transform.LegalizeOps(
             {**NORMS, **dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_others)},
             skip_ops=BLOCKED,
@@ -73,7 +73,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
 
 
 def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
-    """An operation on two operands as it is, where blocks of channels can take it; else lowered."""
+    """Keep a binary operator if blocks of channels support it; otherwise lower it."""
     shapes = [_extents(operand.ty) for operand in call.args]
     if len({shape for shape in shapes if shape}) == 1 or all(not shape or _has_blocks(shape) for shape in shapes):
         return call
@@ -81,7 +81,7 @@ def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") ->
 
 
 def _legalize_others(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
-    """What reads no texels lowered, so that it stays in buffers. Else as it is."""
+    """Lower an operator that reads no texels, so that it stays in buffers."""
     if is_texel(call.args[0].ty):
         return call
     return call.op.get_attr("FLegalize")(builder, call)
@@ -96,6 +96,6 @@ def _has_blocks(shape: tuple[int, ...]) -> bool:
 
 
 def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Kernels whose buffers have the scopes of what they are called with."""
+    """Specialise kernels to the memory scopes in their calls."""
     placed = in_scopes_of_calls(split_kernels_by_scope(copies_as_kernels(module)))
     return tvm.relax.transform.Normalize()(to_default_scope(placed))

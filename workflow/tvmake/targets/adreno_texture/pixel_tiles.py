@@ -1,8 +1,8 @@
-"""A schedule for convolutions in blocks of four channels: a thread computes neighbouring pixels of some blocks.
+"""Schedule convolutions in blocks of four channels: each thread computes neighbouring pixels of several blocks.
 
-What a thread reads of a picture is used for all its blocks, and weights for all its pixels; both come four values at a time. The
-padding is made as pixels are read. (dlight's rule for Adreno gives every thread one pixel of eight blocks, its work groups have
-16×16 pixels however few there are, and padding is a pass over memory of its own.)
+A thread reuses feature map values for all its blocks, and weights for all its pixels; it reads both as vectors of four
+values. Padding is computed when pixels are read. (dlight's rule for Adreno gives every thread one pixel of eight
+blocks. Its work groups always have 16×16 pixels, and padding is a separate pass over memory.)
 """
 
 import math
@@ -17,25 +17,25 @@ from tvm.s_tir.dlight import analysis  # isort: skip
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 CONVOLUTION = "conv2d_NCHWc_OIHWo"
-"""What blocks of :func:`tvmake.targets.adreno_texture.convolution.conv2d_nchw4c` are called."""
+"""The block name of :func:`tvmake.targets.adreno_texture.convolution.conv2d_nchw4c`."""
 
 LANES = 4
 
 TILES = ((4, 2), (4, 1), (2, 2), (2, 1), (1, 1))
-"""Pixels and blocks of a thread, the most first."""
+"""Pixels and blocks of a thread, the largest tile first."""
 
 ENOUGH_THREADS = 16384
-"""A phone's GPU has about a thousand lanes, and needs several threads for each to hide how long memory takes."""
+"""A phone's GPU has about a thousand lanes, and needs several threads per lane to hide memory latency."""
 
 THREADS = 64
-"""Of a work group: one wave."""
+"""Threads of a work group: one wave."""
 
 
 class PixelTiles(ScheduleRule):
-    """Tiles for kernels of one convolution in blocks of channels, and element-wise blocks around it."""
+    """Tiles for kernels with one convolution in blocks of channels and element-wise blocks around it."""
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
-        """A schedule; None for other kernels."""
+        """A schedule for such a kernel; None for others."""
         if not isinstance(func, tvm.tirx.PrimFunc):
             return None
         schedule = tvm.s_tir.Schedule(func)
@@ -47,23 +47,23 @@ class PixelTiles(ScheduleRule):
         if not all(is_fixed(schedule.get(block)) for block in blocks):
             return None
         (block,) = sums
-        taken = contraction(schedule.get(block))
+        reduction = contraction(schedule.get(block))
         axes = list(schedule.get(block).iter_vars)
-        if taken is None or len(axes) != 8 or extent(axes[4]) != LANES or extent(axes[5]) % LANES:
+        if reduction is None or len(axes) != 8 or extent(axes[4]) != LANES or extent(axes[5]) % LANES:
             return None
-        data, weights = taken.operands
+        data, weights = reduction.operands
         if data.source.same_as(weights.source) or any(_depends(index, axes[1].var) for index in data.indices):
-            return None  # of groups, the block decides what is read
+            return None  # in grouped convolutions, the output block determines the input channels
         _schedule(schedule, block, [extent(axis) for axis in axes])
         return schedule
 
 
 def _depends(index: Any, variable: Any) -> bool:
-    return any(each.same_as(variable) for each in tvm.tirx.analysis.undefined_vars(index))
+    return any(free_var.same_as(variable) for free_var in tvm.tirx.analysis.undefined_vars(index))
 
 
 def tile(batch: int, blocks: int, height: int, width: int) -> tuple[int, int]:
-    """Pixels and blocks of a thread: as many as leave enough threads, and divide what there is."""
+    """Pixels and blocks of a thread: the largest tile that divides the extents and leaves enough threads."""
     results = batch * blocks * height * width
     return next(
         (pixels, channels)
@@ -90,10 +90,10 @@ def _schedule(schedule: Any, block: Any, extents: list[int]) -> None:
         local = schedule.cache_read(block, read, "local")
         schedule.compute_at(local, loop, preserve_unit_loops=True)
         inline_producers(schedule, local)
-        *others, last = schedule.get_loops(local)
+        *outer_loops, last = schedule.get_loops(local)
         schedule.vectorize(last)
-        for other in others[-2:]:
-            schedule.unroll(other)
+        for outer_loop in outer_loops[-2:]:
+            schedule.unroll(outer_loop)
     written = schedule.cache_write(block, 0, "local")
     schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
     inline_consumers(schedule, written)

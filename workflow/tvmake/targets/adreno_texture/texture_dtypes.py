@@ -16,7 +16,7 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 TEXELS = ("float16", "float32")
-"""What a texture holds."""
+"""Element types of textures."""
 
 
 def is_texel(typed: Any) -> bool:
@@ -26,14 +26,14 @@ def is_texel(typed: Any) -> bool:
 
 @tvm.transform.module_pass(opt_level=0, name="OthersInBuffers")
 class OthersInBuffers:
-    """Keep what is no texel in buffers; arguments are there already."""
+    """Store tensors of other dtypes in buffers; arguments are already there."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such tensors in buffers."""
         return written_with_buffers(module, _TextureDtypeMutator)
 
 
-def _is_wrong(ty: Any) -> bool:
+def _is_unsupported_texture(ty: Any) -> bool:
     return TEXTURE in scope_of(ty) and not is_texel(ty)
 
 
@@ -42,7 +42,7 @@ class _TextureDtypeMutator(PyExprMutator):
     """Rewrites calls.
 
     Args:
-        device: of buffers.
+        device: the buffer device.
     """
 
     def __init__(self, module: "tvm.IRModule", device: "relax.VDevice"):
@@ -50,13 +50,13 @@ class _TextureDtypeMutator(PyExprMutator):
         self.device = device
 
     def visit_generic_const_(self, op: Any) -> Any:
-        """A constant in a buffer, where it is no texel."""
-        ty = placed(op.ty, self.device, _is_wrong)
+        """A constant in a buffer, if textures cannot store its dtype."""
+        ty = placed(op.ty, self.device, _is_unsupported_texture)
         return op if ty is op.ty else tvm.ir.GenericConst(op.value, ty, op.span)
 
     def visit_call_(self, op: Any) -> Any:
-        """A call of a kernel with such results in buffers; a copy of such a tensor as what it copies."""
+        """A kernel call with such results in buffers; a copy of such a tensor becomes the tensor itself."""
         call = self.visit_expr_post_order(op)
         if is_call(call, COPY) and not is_texel(op.ty):
             return call.args[0]
-        return with_results_in(call, self.device, _is_wrong)
+        return with_results_in(call, self.device, _is_unsupported_texture)

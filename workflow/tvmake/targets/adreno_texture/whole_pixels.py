@@ -1,7 +1,7 @@
-"""A default schedule for whatever else writes textures: a thread computes the four lanes of a pixel.
+"""Default schedule for the remaining kernels that write textures: a thread computes the four lanes of a pixel.
 
-dlight's rules for Adreno know convolutions, poolings and element-wise kernels; its general rules give each lane to a thread
-of its own, which overwrite each other. Buffers between blocks stay in global memory.
+dlight's rules for Adreno cover convolutions, poolings and element-wise kernels. Its general rules give each lane to a
+separate thread, and these threads overwrite each other's pixels. Buffers between blocks stay in global memory.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class WholePixels(ScheduleRule):
         blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
         if not any(_writes_texture(schedule, block) for block in blocks):
             return None
-        # A reduction reads what it has written so far, which cannot be done with a texture.
+        # A reduction reads its partial results, which a texture does not allow.
         for block in blocks:
             if _writes_texture(schedule, block) and analysis.get_sblock_info(schedule, block).is_reduction():
                 schedule.cache_write(block, 0, "global")
@@ -39,8 +39,8 @@ class WholePixels(ScheduleRule):
                 _inline(schedule, block)
         threads = int(target.attrs.get("max_num_threads", 256))
         for block in schedule.get_child_blocks(analysis.get_root_block(schedule)):
-            is_texture, steps = _writes_texture(schedule, block), _steps(schedule, block)
-            if is_texture and steps > LANES and steps % LANES == 0:
+            is_texture, extent = _writes_texture(schedule, block), _innermost_extent(schedule, block)
+            if is_texture and extent > LANES and extent % LANES == 0:
                 _bind_channels(schedule, block, threads)
             else:
                 bind(schedule, block, threads, lanes=int(is_texture))
@@ -48,7 +48,7 @@ class WholePixels(ScheduleRule):
 
 
 class OfWholePixels(ScheduleRule):
-    """A rule that leaves a kernel to the next one where it takes other steps than pixels of a texture.
+    """A rule that passes a kernel on to the next rule if its innermost loop is not the pixel of a texture.
 
     Repair: `adreno-layouts-in-half`.
     """
@@ -57,34 +57,34 @@ class OfWholePixels(ScheduleRule):
         self.rule = rule
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
-        """The rule's schedule; None where a loop over lanes is no pixel's."""
-        made = self.rule.apply(func, target, tunable)
-        if made is None:
+        """The rule's schedule; None if a texture's innermost loop has other than four lanes."""
+        schedule = self.rule.apply(func, target, tunable)
+        if schedule is None:
             return None
-        blocks = made.get_child_blocks(analysis.get_root_block(made, made.func_working_on))
-        written = [block for block in blocks if _writes_texture(made, block)]
-        return made if all(_steps(made, block) == LANES for block in written) else None
+        blocks = schedule.get_child_blocks(analysis.get_root_block(schedule, schedule.func_working_on))
+        written = [block for block in blocks if _writes_texture(schedule, block)]
+        return schedule if all(_innermost_extent(schedule, block) == LANES for block in written) else None
 
 
 def _bind_channels(schedule: Any, block: Any, threads: int) -> None:
-    """Bind the loops of a block whose innermost one is over all channels, of which a pixel holds four."""
+    """Bind the loops of a block whose innermost loop covers all channels, four for each pixel."""
     *outer, channels = schedule.get_loops(block)
     pixels, lanes = schedule.split(channels, [None, LANES])
-    places = schedule.fuse(*outer, pixels)
-    groups, members = schedule.split(places, [None, min(threads, int(schedule.get(places).extent))])
+    pixel_loop = schedule.fuse(*outer, pixels)
+    groups, members = schedule.split(pixel_loop, [None, min(threads, int(schedule.get(pixel_loop).extent))])
     schedule.bind(groups, "blockIdx.x")
     schedule.bind(members, "threadIdx.x")
     schedule.vectorize(lanes)
 
 
-def _steps(schedule: Any, block: Any) -> int:
+def _innermost_extent(schedule: Any, block: Any) -> int:
     """The extent of a block's innermost loop."""
     loops = schedule.get_loops(block)
     return int(schedule.get(loops[-1]).extent) if loops else 1
 
 
 def _inline(schedule: Any, block: Any) -> None:
-    # A block that cannot go into its consumer is computed before it.
+    # A block that cannot be inlined into its consumer is computed before it.
     with contextlib.suppress(tvm.s_tir.ScheduleError):
         schedule.compute_inline(block)
 

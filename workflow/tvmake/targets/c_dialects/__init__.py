@@ -1,1 +1,1 @@
-"""What code generators for dialects of C (OpenCL, CUDA) get wrong, rewritten before TVM lowers it."""
+"""Passes that rewrite code which the generators for dialects of C (OpenCL, CUDA) get wrong."""

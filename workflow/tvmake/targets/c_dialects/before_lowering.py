@@ -1,4 +1,4 @@
-"""What code generators for GPUs get wrong is rewritten before TVM lowers it."""
+"""The passes that rewrite wrongly generated code before TVM lowers it."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ def lower_dialect(name: str, unrolling: Pass, releases: str, device: Sequence[Pa
 
     Args:
         name: of the pipeline.
-        unrolling: the pass for the dialect's vectors of booleans.
-        releases: of TVM, that need it; with others it is TVM's own pipeline.
+        unrolling: the pass for the dialect's boolean vectors.
+        releases: releases of TVM that need it; other releases use TVM's own pipeline.
         device: passes for the device's functions when they are lowered.
     """
     return KernelPipeline(name, [*BEFORE, unrolling], (), device) if is_affected(releases) else KernelPipeline()

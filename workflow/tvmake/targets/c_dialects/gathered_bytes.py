@@ -1,4 +1,4 @@
-"""Bytes that lanes read from places apart, in kernels of C's dialects.
+"""Unroll loops whose lanes read bytes at distant addresses, in kernels of C's dialects.
 
 Such loops become scalar code. Repair: `gathered-bytes`.
 """
@@ -19,17 +19,17 @@ BYTES = ("int8", "uint8")
 
 @tvm.tirx.transform.prim_func_pass(opt_level=0, name="GatheredBytes")
 class GatheredBytes:
-    """Unroll vectorised loops whose lanes read bytes that do not lie side by side."""
+    """Unroll vectorised loops whose lanes read non-adjacent bytes."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops unrolled; one without any as it is."""
+        """The function with such loops unrolled; otherwise unchanged."""
         return unrolled(func, _gathers) if is_affected(RELEASES) else func
 
 
 def _gathers(loop: Any) -> bool:
-    """Whether lanes read bytes that do not lie side by side."""
+    """Whether lanes read non-adjacent bytes."""
     lanes = [loop.loop_var]
-    apart: list[Any] = []
+    gathers: list[Any] = []
 
     def note_block(realize: Any) -> None:
         for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
@@ -40,29 +40,29 @@ def _gathers(loop: Any) -> bool:
         if dtype_name(load.source) not in BYTES or not len(load.indices):
             return
         *outer, last = load.indices
-        if any(_uses(index, lanes) for index in outer) or _step(last, lanes) not in (0, 1):
-            apart.append(load)
+        if any(_uses(index, lanes) for index in outer) or _stride(last, lanes) not in (0, 1):
+            gathers.append(load)
 
     tvm_ffi.structural_walk(loop.body, (tvm.s_tir.SBlockRealize, note_block))
     tvm_ffi.structural_walk(loop.body, (tvm.ir.expr.TensorLoad, note_load))
-    return bool(apart)
+    return bool(gathers)
 
 
 def _uses(expression: Any, variables: list[Any]) -> bool:
-    found: list[Any] = []
+    uses: list[Any] = []
 
     def note(variable: Any) -> None:
-        if any(variable.same_as(one) for one in variables):
-            found.append(variable)
+        if any(variable.same_as(lane) for lane in variables):
+            uses.append(variable)
 
     tvm_ffi.structural_walk(expression, (tvm.ir.Var, note))
-    return bool(found)
+    return bool(uses)
 
 
-def _step(index: Any, lanes: list[Any]) -> int | None:
-    """By how much an index grows with a lane; None where that is no number."""
+def _stride(index: Any, lanes: list[Any]) -> int | None:
+    """The increment of an index per lane; None if it is not a constant."""
     if not _uses(index, lanes):
         return 0
     terms = tvm.sym.detect_linear_equation(index, lanes)
-    steps = {int(term) for term in terms[:-1] if isinstance(term, tvm.tirx.IntImm)} - {0}
-    return steps.pop() if len(steps) == 1 else None
+    strides = {int(term) for term in terms[:-1] if isinstance(term, tvm.tirx.IntImm)} - {0}
+    return strides.pop() if len(strides) == 1 else None

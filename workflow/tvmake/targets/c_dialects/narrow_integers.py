@@ -1,4 +1,4 @@
-"""Arithmetic on integers of 8 and 16 bits in kernels of C's dialects.
+"""Correct arithmetic on 8-bit and 16-bit integers in kernels of C's dialects.
 
 Each operation states that it computes in 32 bits and converts back. Repair: `narrow-integers`.
 """
@@ -24,20 +24,20 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, t
 
 @tirx.transform.prim_func_pass(opt_level=0, name="NarrowIntegers")
 class NarrowIntegers:
-    """Compute them in 32 bits, and convert each result."""
+    """Compute 8-bit and 16-bit arithmetic in 32 bits, and convert each result."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such arithmetic; one without any as it is."""
+        """The function with such arithmetic widened; otherwise unchanged."""
         if not is_affected(RELEASES):
             return func
-        body = tvm_ffi.structural_map(func.body, [(kind, _widened) for kind in ARITHMETIC])
+        body = tvm_ffi.structural_map(func.body, [(kind, _widen) for kind in ARITHMETIC])
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _widened(node: Any) -> Any:
+def _widen(node: Any) -> Any:
     dtype = dtype_name(node.ty)
-    return type(node)(_wide(node.a), _wide(node.b)).astype(dtype) if dtype in NARROW else node
+    return type(node)(_to_wide(node.a), _to_wide(node.b)).astype(dtype) if dtype in NARROW else node
 
 
-def _wide(operand: Any) -> Any:
+def _to_wide(operand: Any) -> Any:
     return tirx.Cast(WIDE, operand)

@@ -1,4 +1,4 @@
-"""Vectorised loops that code generators for GPUs get wrong become scalar code."""
+"""Turn vectorised loops that GPU code generators get wrong into scalar code."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ tirx = tvm.tirx
 
 
 def unrolled(func: Any, is_wrong: Callable[[Any], bool]) -> Any:
-    """A function whose vectorised loops that are wrong are unrolled; one without any as it is."""
+    """Unroll the vectorised loops for which ``is_wrong`` holds; unchanged if there is none."""
 
     def scalar(loop: Any) -> Any:
         if loop.kind != tirx.ForKind.VECTORIZED or not is_wrong(loop):
@@ -24,5 +24,5 @@ def unrolled(func: Any, is_wrong: Callable[[Any], bool]) -> Any:
 
 
 def is_boolean(typed: Any) -> bool:
-    """Whether a type or a buffer is of truth values."""
+    """Whether a type or a buffer is boolean."""
     return dtype_name(typed).startswith("bool")

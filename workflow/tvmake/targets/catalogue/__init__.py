@@ -1,1 +1,1 @@
-"""The processors that a target may name, with their limits and where the numbers come from."""
+"""Known processors with their limits and the sources of these figures."""

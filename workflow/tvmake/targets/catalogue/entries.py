@@ -1,8 +1,8 @@
-"""Named processors: what their kernels may use, and where the numbers come from.
+"""Named processors: what their kernels may use, and the sources of the figures.
 
 A target in a config may be one of these names (``targets: {phone: adreno-730-texture}``, or under ``tag:``). A name
-stands for a target kind with its limits written out, so that schedules do not depend on TVM's defaults, which are those
-of a desktop GPU or of nothing in particular.
+means a target kind with explicit limits. Schedules then do not depend on TVM's defaults, which suit a desktop GPU or no
+device in particular.
 """
 
 from collections.abc import Mapping
@@ -34,19 +34,19 @@ class Entry:
     what: str
     """The processor, in words."""
     source: str
-    """Where the numbers come from."""
+    """The source of the figures."""
     is_conservative: bool
-    """The numbers are chosen to be safe, not read from the device's documents."""
+    """The figures are safe guesses, not from the device's documents."""
     has_float16: bool
     """Whether it computes in float16."""
     wave: int | None
-    """Threads that run in step on a GPU; 1 where they do not, or it is not known."""
+    """Threads that run in lockstep on a GPU; 1 if they do not, or if unknown."""
     images: Images | None
-    """Limits of OpenCL images; None where there are none, or nothing is known of them."""
+    """Limits of OpenCL images; None if unsupported or unknown."""
     attributes: Mapping[str, Attribute]
     """TVM's target attributes."""
     same_as: str | None = None
-    """The family's entry that this name is short for."""
+    """The family's entry for which this name is an alias."""
 
     @property
     def is_gpu(self) -> bool:
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def uses_textures(self) -> bool:
-        """Whether tensors are kept in images."""
+        """Whether tensors are stored in images."""
         keys = self.attributes.get("keys")
         return isinstance(keys, list) and "texture" in keys
 
@@ -64,13 +64,13 @@ class Entry:
 def catalogue() -> dict[str, Entry]:
     """Every entry by name; families before their members."""
     entries = [entry for gpu in GPUS for entry in _of_gpu(gpu)] + [entry for cpu in CPUS for entry in _of_cpu(cpu)]
-    found = {entry.name: entry for entry in entries}
-    assert len(found) == len(entries), "a name stands twice in the catalogue"
-    return found
+    by_name = {entry.name: entry for entry in entries}
+    assert len(by_name) == len(entries), "duplicate name in the catalogue"
+    return by_name
 
 
 def entry_of(name: str | None) -> Entry | None:
-    """The entry of that name, if there is one."""
+    """The entry with that name, or None."""
     return catalogue().get(name) if name else None
 
 
@@ -103,7 +103,7 @@ def _of_cpu(cpu: Cpu) -> list[Entry]:
             what=cpu.what,
             source=cpu.source,
             is_conservative=cpu.is_conservative,
-            # LLVM widens to float32 where a CPU has no float16 arithmetic: slower, and right.
+            # Without float16 arithmetic, LLVM widens to float32: slower, but correct.
             has_float16=True,
             wave=None,
             images=None,

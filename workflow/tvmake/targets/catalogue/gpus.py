@@ -1,7 +1,7 @@
 """GPUs of the catalogue.
 
 Work-group sizes of phones are about half of CL_DEVICE_MAX_WORK_GROUP_SIZE: a kernel's own limit
-(CL_KERNEL_WORK_GROUP_SIZE) falls with the registers it needs, and a launch beyond it fails.
+(CL_KERNEL_WORK_GROUP_SIZE) falls with its number of registers, and larger launches fail.
 """
 
 from tvmake.targets.catalogue.processors import Gpu, Images

@@ -1,4 +1,4 @@
-"""Names of targets that are close to one that is not known."""
+"""Suggest known target names for an unknown one."""
 
 import difflib
 import re
@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 
 def suggestion(text: str, known: Collection[str], otherwise: str = "`tvmake targets` lists what there is") -> str:
-    """``; did you mean …?`` with the nearest of what is known, or where to look."""
+    """``; did you mean …?`` with the nearest known name, or advice where to look."""
     words = _words(text)
     close = [name for name in sorted(known, key=len) if words and words <= _words(name)]
     if len(close) > 1:

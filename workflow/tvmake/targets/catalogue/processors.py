@@ -1,4 +1,4 @@
-"""Processors as the catalogue describes them, and their target attributes for TVM."""
+"""Processors of the catalogue, and their target attributes for TVM."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ Attribute = int | str | list[str]
 OPENCL = "opencl"
 
 SAFE_WARP = 1
-"""The number of threads of a warp in OpenCL for TVM, whatever the device has. Repair: `opencl-warps`."""
+"""Threads per warp that TVM assumes for OpenCL, whatever the device's warp is. Repair: `opencl-warps`."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Gpu:
     what: str
     source: str
     threads: int
-    """Threads of a block or work group that schedules may use. A kernel that needs many registers can have fewer than
-    the device's own limit, which is why this is smaller for phones."""
+    """Threads of a block or work group that schedules may use. Kernels with many registers allow fewer than the
+    device's limit, so this is smaller for phones."""
     shared_bytes: int
     """Local memory of a work group, in bytes."""
     warp: int
-    """Threads that run in step; 1 where they do not, or it is not known."""
+    """Threads that run in lockstep; 1 if they do not, or if unknown."""
     has_float16: bool
     device: str | None = None
     """TVM's word for the vendor: ``adreno``, ``mali``."""
@@ -51,7 +51,7 @@ class Gpu:
         """TVM's attributes.
 
         Args:
-            extra_key: a target key beyond the device's (``texture``, ``clml``), which chooses TVM's passes.
+            extra_key: an additional target key (``texture``, ``clml``) that selects TVM's passes.
         """
         attributes: dict[str, Attribute] = {}
         if self.device:
@@ -75,17 +75,17 @@ class Cpu:
 
     name: str
     mcpu: str
-    """LLVM's name of it."""
+    """LLVM's name of the core."""
     what: str
     source: str
     triples: tuple[tuple[str, str], ...] = ()
-    """System and LLVM triple; without any, the compiling machine's."""
+    """System and LLVM triple; empty for the compiling machine's."""
     mattr: tuple[str, ...] = ()
     """Features beyond those of ``mcpu``."""
     is_conservative: bool = False
 
     def systems(self) -> dict[str, dict[str, Attribute]]:
-        """TVM's attributes by system; the system is empty where the compiling machine's is meant."""
+        """TVM's attributes by system; an empty system means the compiling machine's."""
         attributes: dict[str, Attribute] = {"mcpu": self.mcpu}
         if self.mattr:
             attributes["mattr"] = list(self.mattr)

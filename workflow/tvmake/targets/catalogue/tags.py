@@ -6,5 +6,5 @@ from importlib import resources
 
 @cache
 def known_tags() -> tuple[str, ...]:
-    """Every target tag of the pinned TVM (``tests/targets/test_tags.py`` compares the list with TVM's)."""
+    """All target tags of the pinned TVM (``tests/targets/test_tags.py`` compares the list with TVM's)."""
     return tuple(resources.files("tvmake.targets.catalogue").joinpath("tags.txt").read_text().split())

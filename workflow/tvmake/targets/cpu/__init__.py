@@ -1,1 +1,1 @@
-"""CPUs: which one this is, the layout and the arithmetic that its vectors want, and schedules by rules."""
+"""CPUs: detection, layouts and arithmetic for their vectors, and schedules by rules."""

@@ -1,4 +1,4 @@
-"""CPUs, by LLVM's code."""
+"""CPUs, with LLVM's code generator."""
 
 from collections.abc import Collection, Iterator
 
@@ -47,19 +47,19 @@ INTRINSICS = {
 
 
 class CpuBackend(Backend):
-    """CPUs, by LLVM's code."""
+    """CPUs, with LLVM's code generator."""
 
     name = "cpu"
     has_rules = True
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
-        """Channels last, integer matmuls for the processor's instructions, Winograd's convolutions."""
+        """Channels last, integer dot products by the processor's instructions, and Winograd convolutions."""
         target, inputs = context.target, context.inputs
         int8_dot = ModulePass("LegalizeInt8Dot", lambda module: legalize_int8_dot(module, target, inputs))
         winograd = ModulePass("ToWinograd", lambda module: to_winograd(module, machine(target).lanes(32), inputs))
         return [
             *self.dispatch_passes(),
-            int8_dot,  # matmuls, which are legalised together with what has no layout
+            int8_dot,  # matmuls; the pass below legalises them with all operators without a layout
             ModulePass("InlineSlices", inline_slices),
             ModulePass("ConvertToChannelsLast", channels_last),
             int8_dot,
@@ -68,7 +68,7 @@ class CpuBackend(Backend):
         ]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
-        """Kernels, with few-bit weights unpacked in them; those alike but for names of dimensions are one."""
+        """Fuse kernels, unpack few-bit weights in them, and merge kernels that differ only in dimension names."""
         return [
             *fuse_operators(),
             ModulePass("UnpackInSums", unpack_in_sums),
@@ -80,7 +80,7 @@ class CpuBackend(Backend):
     def schedule_kernels(
         self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
     ) -> tuple["tvm.IRModule", frozenset[str]]:
-        """By rules; the others stay plain loops."""
+        """Schedule kernels by rules; the others stay plain loops."""
         return apply_rules(module, target, refused) if by_rules else (module, frozenset())
 
     def schedule_by_rule(
@@ -92,7 +92,7 @@ class CpuBackend(Backend):
     def further_schedules(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
     ) -> Iterator["tvm.s_tir.Schedule"]:
-        """The next good tiles of reductions."""
+        """The next best tiles of reductions."""
         return rule.further_schedules(function, target)
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
@@ -100,7 +100,7 @@ class CpuBackend(Backend):
         return [InitializeEmptyReductions(), *super().codegen_passes(context, scheduled)]
 
     def kernel_pipeline(self) -> KernelPipeline:
-        """With vectors, threads by rows and IEEE 754's NaN."""
+        """Passes for vectors, parallel rows, and NaN semantics of IEEE 754."""
         before = [
             ParallelRows(),
             SplitConcatLoops(),
@@ -114,21 +114,21 @@ class CpuBackend(Backend):
             RoundToBfloat16(),
             tvm.tirx.transform.ConvertSSA(),
         ]
-        # Bindings come after vectorisation. Repair: `variables-bound-twice`.
+        # Passes that bind variables run after vectorisation. Repair: `variables-bound-twice`.
         return KernelPipeline("tvmake_cpu", before, [Registers(), VectorMath(), NanSemantics()])
 
     def intrinsics_module(self, target: "tvm.target.Target") -> str | None:
-        """By the architecture."""
+        """The intrinsics of the target's architecture."""
         triple = str(target.attrs.get("mtriple") or tvm.target.codegen.llvm_get_system_triple())
         architecture = triple.partition("-")[0]
         return INTRINSICS.get("arm" if architecture.startswith("armv") else architecture)
 
     def register_intrinsics(self, target: "tvm.target.Target") -> None:
-        """The processor's dot products."""
+        """Register the processor's dot products."""
         dots(target)
 
     def search_target(self, target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
-        """With the number of cores, which loops are divided among."""
+        """The target with the number of cores, among which loops are divided."""
         if target.attrs.get("num-cores"):
             return target
         return tvm.target.Target({**dict(target.export()), "num-cores": cores})

@@ -1,10 +1,10 @@
-"""Convolutions and pooling with channels innermost, which is the layout that a CPU's vectors want.
+"""Convert convolutions and poolings to channels last, the best layout for a CPU's vectors.
 
-The values of all channels are neighbours then, so that every loop over channels is one over lanes, whatever the size of the image.
-A network whose layout the user has chosen keeps it.
+With adjacent channels, every loop over channels is vectorised, whatever the size of the image. A network keeps a layout
+that the user has chosen.
 
-Only operators that ConvertLayout is known to convert correctly take part; the others are lowered to kernels beforehand, where layouts
-end and begin. Repair: `layout-of-norms`.
+Only operators that ConvertLayout converts correctly take part. The others are lowered to kernels first, with layout
+changes around them. Repair: `layout-of-norms`.
 """
 
 from typing import Any
@@ -26,23 +26,23 @@ IN_ANY_LAYOUT = [
         "concat", "mean", "sum", "max", "min", "permute_dims", *OF_ONE,
     )
 ]  # fmt: skip
-"""Operators that ConvertLayout computes as well with another order of axes."""
+"""Operators that ConvertLayout can compute with another order of axes."""
 
 IN_THEIR_OWN = ["relax.nn.pad"]
-"""Operators that it leaves in their layout, between transposes."""
+"""Operators that ConvertLayout leaves in their layout, between transposes."""
 
 FEATURE_MAP_RANK = 4
 
 LAYOUT_FAILURE = "tvmake.layout_failure"
-"""The attribute of a module that TVM could not convert: why."""
+"""Attribute of a module that TVM could not convert: the reason."""
 
 LONGEST_REASON = 200
 """Characters; TVM quotes whole expressions."""
 
 
 def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module in NHWC; unchanged where the user has chosen, or where nothing asks for it; where TVM cannot convert it, with the
-    reason as an attribute."""
+    """The module in NHWC; unchanged if the user has chosen a layout, or if there are no convolutions. If TVM cannot
+    convert it, the result has the reason as an attribute."""
     if (module.attrs and CHOSEN_LAYOUT in module.attrs) or not has_convolutions(module):
         return module
     transform = tvm.relax.transform
@@ -69,8 +69,8 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
 
 
 def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
-    """An operation on several operands as it is, those of fewer axes given the others, where any order of axes does; else lowered."""
-    # A dimension that is computed with is an operand without a shape.
+    """Keep an operator if any order of axes suits it, after adding axes to its smaller operands; else lower it."""
+    # An operand without a shape is a dimension used in arithmetic.
     shapes: list[Any] = [getattr(operand.ty, "shape", None) for operand in call.args]
     if all(shape is not None for shape in shapes):
         ranks = {len(shape) for shape in shapes}
@@ -78,7 +78,7 @@ def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call")
             return call
         if max(ranks) == FEATURE_MAP_RANK:
             return builder.normalize(
-                tvm.relax.Call(call.op, [_spread(builder, each) for each in call.args], call.attrs)
+                tvm.relax.Call(call.op, [_add_leading_axes(builder, operand) for operand in call.args], call.attrs)
             )
     return call.op.get_attr("FLegalize")(builder, call)
 
@@ -87,7 +87,7 @@ def _legalize_lookup(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") 
     return call if is_lookup_of_rows(call) else call.op.get_attr("FLegalize")(builder, call)
 
 
-def _spread(builder: "tvm.relax.BlockBuilder", operand: Any) -> Any:
+def _add_leading_axes(builder: "tvm.relax.BlockBuilder", operand: Any) -> Any:
     shape = list(operand.ty.shape)
     if len(shape) in {0, FEATURE_MAP_RANK}:
         return operand

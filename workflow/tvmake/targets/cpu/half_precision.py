@@ -1,8 +1,8 @@
-"""Kernels of float16 that compute in float32, for processors without arithmetic of float16.
+"""Compute float16 kernels in float32, for processors without float16 arithmetic.
 
-LLVM rounds after each operation there: a multiplication and an addition take six conversions. With this pass values are converted
-where they are read and where results are written, buffers within a kernel hold float32, and sums are more precise. Kernels
-with something that the pass does not know stay as they are.
+There LLVM rounds after each operation: one multiplication and one addition take six conversions. This pass converts
+values when they are read and results when they are written; buffers within a kernel are float32, so sums are more
+precise. A kernel with a construct that the pass does not support stays unchanged.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ tirx = tvm.tirx
 HALF, SINGLE = "float16", "float32"
 
 NATIVE = ("avx512fp16", "fullfp16", "zfh")
-"""LLVM's features with arithmetic of float16."""
+"""LLVM's features with float16 arithmetic."""
 
 ARITHMETIC = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.Max, tirx.Min, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE
@@ -28,38 +28,38 @@ FUNCTIONS = frozenset({
     "tirx.tanh", "tirx.sigmoid", "tirx.erf", "tirx.pow", "tirx.floor", "tirx.round", "tirx.nearbyint", "tirx.trunc",
     "tirx.fabs", "tirx.sin", "tirx.cos",
 })  # fmt: skip
-"""That do with float32 what they do with float16."""
+"""Functions that compute the same in float32 as in float16."""
 
 
 TYPED = frozenset({"tirx.tvm_stack_make_array"})
-"""Of their arguments, a number of float16 stands for the type: tensors for functions of libraries (sorts, the k largest)."""
+"""Functions where a float16 argument represents a dtype: tensors for library functions (sort, top k)."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="HalfPrecision")
 class HalfPrecision:
-    """Compute what is of float16 in float32."""
+    """Compute float16 operations in float32."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function in float32 between its loads and its stores; one that the target can compute as it is."""
+        """The function in float32 between its loads and stores; unchanged if the target has float16 arithmetic."""
         target = (func.attrs or {}).get("target")
         if target is None or computes_half(target):
             return func
-        widening = _Widening(func.body)
-        return func.with_body(widening.apply()) if widening.is_possible else func
+        widener = _Float32Widener(func.body)
+        return func.with_body(widener.apply()) if widener.is_possible else func
 
 
 def computes_half(target: "tvm.target.Target") -> bool:
-    """Whether a target's processor has arithmetic of float16."""
+    """Whether a target's processor has float16 arithmetic."""
     return any(tvm.target.codegen.target_has_features(feature, target) for feature in NATIVE)
 
 
-class _Widening:
-    """One function's."""
+class _Float32Widener:
+    """Widens one function."""
 
     def __init__(self, body: Any):
         self.body = body
         self.buffers: dict[Any, Any] = {}
-        """float16 and float32 of those that live in the kernel alone."""
+        """The float32 replacements of the kernel's internal float16 buffers."""
         self.has_half = False
         self.is_known = True
         tvm_ffi.structural_walk(
@@ -69,7 +69,7 @@ class _Widening:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is something of float16, and all of that is known."""
+        """Whether the function uses float16, and only in supported constructs."""
         return self.has_half and self.is_known
 
     def _note_block(self, block: Any) -> None:
@@ -91,7 +91,7 @@ class _Widening:
 
     def apply(self) -> Any:
         """The body in float32."""
-        steps = [
+        callbacks = [
             (tvm.ir.Var, lambda variable: self.buffers.get(variable, variable)),
             (tvm.ir.TensorLoad, self._load),
             (tirx.BufferStore, self._store),
@@ -101,11 +101,11 @@ class _Widening:
             (tvm.ir.Call, self._call),
             *((kind, self._operation) for kind in ARITHMETIC),
         ]
-        return tvm_ffi.structural_map(self.body, steps)
+        return tvm_ffi.structural_map(self.body, callbacks)
 
     @staticmethod
     def _operation(node: Any) -> Any:
-        # Dimensions of a buffer are a part of its type: another expression would be another buffer.
+        # Dimensions are part of a buffer's type: another expression would make another buffer.
         return node if dtype_name(node.ty).startswith("int") else type(node)(node.a, node.b)
 
     @staticmethod
@@ -117,15 +117,15 @@ class _Widening:
 
     @staticmethod
     def _store(store: Any) -> Any:
-        wanted = dtype_name(store.buffer)
-        if wanted == HALF and not _is_half(store.value):
+        dtype = dtype_name(store.buffer)
+        if dtype == HALF and not _is_half(store.value):
             return tirx.BufferStore(store.buffer, tirx.Cast(HALF, store.value), store.indices)
         return store
 
     @staticmethod
     def _cast(cast: Any) -> Any:
-        wanted = SINGLE if _is_half(cast) else dtype_name(cast.ty)
-        return cast.value if dtype_name(cast.value.ty) == wanted else tirx.Cast(wanted, cast.value)
+        dtype = SINGLE if _is_half(cast) else dtype_name(cast.ty)
+        return cast.value if dtype_name(cast.value.ty) == dtype else tirx.Cast(dtype, cast.value)
 
     @staticmethod
     def _call(call: Any) -> Any:
@@ -134,4 +134,4 @@ class _Widening:
 
 def _is_half(typed: Any) -> bool:
     ty = getattr(typed, "ty", typed)
-    return hasattr(ty, "dtype") and dtype_name(ty) == HALF  # a call may give a pointer, or nothing
+    return hasattr(ty, "dtype") and dtype_name(ty) == HALF  # a call may return a pointer, or nothing

@@ -1,4 +1,4 @@
-"""The identity of this machine's CPU, on which code compiled for ``native`` depends."""
+"""Identify this machine's CPU; code compiled for ``native`` depends on it."""
 
 import hashlib
 import platform
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @cache
 def cpu_identity() -> str:
-    """CPU model and a digest of its feature flags: two machines with the same identity compile the same code."""
+    """CPU model and a digest of its feature flags. Machines with the same identity compile the same code."""
     info = Path("/proc/cpuinfo")
     if not info.is_file():
         return f"{platform.machine()} {platform.processor()}".strip()

@@ -1,7 +1,7 @@
 """The CPU of this machine as a target.
 
-LLVM tells a processor by its family and model, and takes it to have what that model is sold with. A virtual machine may hide some
-of it, as hosts do that move machines between processors: code that uses it would end with SIGILL on the next one.
+LLVM identifies a processor by family and model, and assumes all features of that model. A virtual machine may hide some
+features, so that it can move between hosts. Code that uses a hidden feature would end with SIGILL on another host.
 """
 
 import platform
@@ -14,27 +14,27 @@ import tvm
 INFO = Path("/proc/cpuinfo")
 
 VECTORS = re.compile(r"avx|amx|fma|f16c|bmi2|gfni|vaes|vpclmulqdq")
-"""How those features of x86 begin that code uses without a word from its author."""
+"""Name prefixes of the x86 vector features that compilers use automatically."""
 
 
 def native_cpu() -> str:
-    """This machine's CPU, in LLVM's words (``cascadelake``)."""
+    """LLVM's name of this machine's CPU (``cascadelake``)."""
     return str(tvm.target.codegen.llvm_get_system_cpu())
 
 
 def native_attributes() -> dict[str, Any]:
-    """A target's attributes for code of this machine: ``mcpu``, and ``mattr`` where it lacks something of that model."""
+    """Target attributes for this machine's code: ``mcpu``, and ``mattr`` if it lacks features of that model."""
     cpu = native_cpu()
     hidden = hidden_features(cpu, INFO.read_text()) if INFO.is_file() and platform.machine() == "x86_64" else []
     return {"mcpu": cpu, **({"mattr": [f"-{feature}" for feature in hidden]} if hidden else {})}
 
 
 def hidden_features(cpu: str, info: str) -> list[str]:
-    """Vector instructions that a model of x86 has and this machine does not.
+    """Vector instructions that an x86 model has and this machine lacks.
 
     Args:
-        cpu: the model, in LLVM's words.
-        info: what Linux tells of its processors; without flags nothing is taken to be hidden.
+        cpu: LLVM's name of the model.
+        info: contents of /proc/cpuinfo; without flags, nothing counts as hidden.
     """
     flags = re.search(r"^flags\s*:(.*)$", info, re.MULTILINE)
     if flags is None:

@@ -1,4 +1,4 @@
-"""Loops over rows whose steps are scheduled apart and merged afterwards, run on all cores.
+"""Run loops over rows on all cores after their separately scheduled steps are merged.
 
 Repair: `merged-parallel-loops`.
 """
@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx  # isort: skip
 
 PARALLEL = "tvmake.parallel"
-"""The annotation of such a loop."""
+"""The annotation of a parallel row loop."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="ParallelRows")
@@ -18,12 +18,12 @@ class ParallelRows:
     """Make loops with :data:`PARALLEL` parallel."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops parallel; one without any as it is."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _parallel))
+        """The function with such loops parallel; otherwise unchanged."""
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _parallelize))
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _parallel(loop: Any) -> Any:
+def _parallelize(loop: Any) -> Any:
     if PARALLEL not in (loop.annotations or {}):
         return loop
     return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.PARALLEL, loop.body)

@@ -1,12 +1,13 @@
-"""Convolutions with windows of 3 × 3 by Winograd's algorithm: a quarter of the products.
+"""Compute 3 × 3 convolutions by Winograd's algorithm, with a quarter of the multiplications.
 
-Tiles of 4 × 4 results are computed from tiles of 6 × 6 values. Both these and the window are transformed, multiplied place by
-place and summed over the channels, which are 36 products of matrices, and transformed back: Y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A. (Lavin
-and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, F(4×4, 3×3).) Sums of 64 channels come out within 119 dB.
+Tiles of 4 × 4 results are computed from tiles of 6 × 6 values. Data and kernel are transformed, multiplied element by
+element, summed over the channels (36 matmuls), and transformed back: Y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A. (Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", 2016, F(4×4, 3×3).) Sums of 64 channels reach a precision of 119
+dB.
 
-The weights are transformed when the package is built, and take four times the room then; so they are left as they are where
-that is much, or few tiles share them. The transform is computed so that every machine gets the same bits: whole numbers and
-powers of two first, in one order, and what is divided by last.
+The weights are transformed when the package is built, and then take four times the memory. So they stay unchanged if
+they are large, or if few tiles share them. All machines compute the same bits: the transform applies integers and
+powers of two first, in a fixed order, and divides last.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from tvm import te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 RESULTS, VALUES, WINDOW = 4, 6, 3
-"""Along an edge of a tile, and of the window."""
+"""Size of a tile of results, of a tile of values, and of the kernel window."""
 
 DATA = (
     (4, 0, -5, 0, 1, 0),
@@ -41,19 +42,19 @@ BACK = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1,
 
 WEIGHTS = ((1, 0, 0), (-1, -1, -1), (-1, 1, -1), (1, 2, 4), (1, -2, 4), (0, 0, 1))
 DIVISORS = (4, 6, 6, 24, 24, 1)
-"""G: its rows, and what each is divided by."""
+"""G: its rows, and the divisor of each row."""
 
 FEWEST_TILES = 36
-"""Of a picture: fewer bring less than reading four times the weights costs."""
+"""Minimum tiles of an image: with fewer, reading the weights four times costs more than the algorithm gains."""
 
 MOST_BYTES = 1 << 22
-"""Of the transformed weights: they are read again for each strip of tiles, and stay in the second-level cache."""
+"""Maximum size of the transformed weights: each strip of tiles reads them again, from the second-level cache."""
 
 FEWEST_LANES = 4
-"""Channels and filters are a multiple of half a vector, and of this at least."""
+"""Channels and filters must be multiples of half a vector, and of this number."""
 
 PART = "tvmake.winograd"
-"""The annotation that says what a block of such a kernel computes, one of :data:`PARTS`."""
+"""Annotation of a block of such a kernel: which of :data:`PARTS` it computes."""
 
 PARTS = ("padded", "data_rows", "data", "products", "result_rows", "tiles", "results")
 
@@ -62,26 +63,26 @@ OUT_ELEMENTWISE_FUSIBLE, OPAQUE = 4, 8
 
 
 def to_winograd(module: "tvm.IRModule", lanes: int, inputs: int) -> "tvm.IRModule":
-    """The network with those convolutions of float32 in Winograd's form that gain by it.
+    """Convert the network's float32 convolutions that gain from it to Winograd's form.
 
     Args:
         module: in NHWC.
-        lanes: how many values of float32 a vector of the CPU has.
-        inputs: how many of ``main``'s arguments are the model's inputs; the others are weights.
+        lanes: number of float32 values in a vector of the CPU.
+        inputs: number of model inputs among ``main``'s arguments; the others are weights.
     """
     return rewritten(module, _WinogradMutator(module, lanes, inputs))
 
 
 def is_winograd(kernel: "tvm.tirx.PrimFunc") -> bool:
     """Whether an unscheduled kernel is such a convolution."""
-    found: list[Any] = []
+    blocks: list[Any] = []
 
     def note(block: Any) -> None:
         if PART in block.annotations:
-            found.append(block)
+            blocks.append(block)
 
     tvm_ffi.structural_walk(kernel.body, (tvm.s_tir.SBlock, note))
-    return bool(found)
+    return bool(blocks)
 
 
 @mutator
@@ -99,7 +100,7 @@ class _WinogradMutator(PyExprMutator):
         padding = [int(width) for width in call.attrs.padding]
         transformed = self.builder_.emit(
             self.builder_.call_te(
-                _transformed,
+                _transform_weights,
                 weight,
                 primfunc_name_hint="winograd_weights",
                 primfunc_attrs={"op_pattern": OPAQUE, SAME_EVERYWHERE: True},
@@ -118,9 +119,9 @@ class _WinogradMutator(PyExprMutator):
         )
 
     def _is_weight(self, value: Any) -> bool:
-        """Whether a value is a parameter, in this order of axes or another."""
-        made = definition(self, value)
-        return made in self._weights or (is_call(made, "permute_dims") and self._is_weight(made.args[0]))
+        """Whether a value is a parameter, possibly with its axes transposed."""
+        producer = definition(self, value)
+        return producer in self._weights or (is_call(producer, "permute_dims") and self._is_weight(producer.args[0]))
 
 
 def _gains(call: Any, lanes: int) -> bool:
@@ -149,30 +150,33 @@ def _tiles(extent: Any) -> Any:
     return (extent - 1) // RESULTS + 1
 
 
-def _transformed(weight: Any) -> Any:
-    """Weights (filters, 3, 3, channels) as (6, 6, channels, filters)."""
+def _transform_weights(weight: Any) -> Any:
+    """Transform weights (filters, 3, 3, channels) to (6, 6, channels, filters)."""
     filters, _, _, channels = weight.shape
 
     def rows(filter: Any, row: Any, column: Any, channel: Any) -> Any:
-        return _chosen(row, WEIGHTS, lambda place: weight[filter, place, column, channel])
+        return _multiply_row(row, WEIGHTS, lambda index: weight[filter, index, column, channel])
 
     by_rows = te.compute((filters, VALUES, WINDOW, channels), rows, "weight_rows")
 
     def both(row: Any, column: Any, channel: Any, filter: Any) -> Any:
-        whole = _chosen(column, WEIGHTS, lambda place: by_rows[filter, row, place, channel])
-        return whole * _divided(row, column)
+        whole = _multiply_row(column, WEIGHTS, lambda index: by_rows[filter, row, index, channel])
+        return whole * _last_factor(row, column)
 
     return te.compute((VALUES, VALUES, channels, filters), both, "weights")
 
 
-def _divided(row: Any, column: Any) -> Any:
-    """What a transformed weight is multiplied with last."""
-    last = [_choice(column, [_number(1 / (one * other)) for other in DIVISORS]) for one in DIVISORS]
-    return _choice(row, last)
+def _last_factor(row: Any, column: Any) -> Any:
+    """The last factor of a transformed weight."""
+    last = [
+        _select(column, [_constant(1 / (row_divisor * column_divisor)) for column_divisor in DIVISORS])
+        for row_divisor in DIVISORS
+    ]
+    return _select(row, last)
 
 
 def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
-    """Data (N, H, W, channels) with transformed weights (6, 6, channels, filters); the padding is top, left, bottom, right."""
+    """Convolve (N, H, W, channels) with weights (6, 6, channels, filters); padding: top, left, bottom, right."""
     count, height, width, channels = (int(extent) if is_known(extent) else extent for extent in data.shape)
     filters = int(weights.shape[3])
     top, left, bottom, right = padding
@@ -184,18 +188,18 @@ def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
         lambda n, y, x, c: tvm.tirx.if_then_else(
             tvm.tirx.all(y >= top, y < height + top, x >= left, x < width + left),
             data[n, y - top, x - left, c],
-            _number(0),
+            _constant(0),
         ),
     )
     data_rows = _part(
         "data_rows",
         (count, down, across, VALUES, VALUES, channels),
-        lambda n, ty, tx, i, x, c: _chosen(i, DATA, lambda y: padded[n, ty * RESULTS + y, tx * RESULTS + x, c]),
+        lambda n, ty, tx, i, x, c: _multiply_row(i, DATA, lambda y: padded[n, ty * RESULTS + y, tx * RESULTS + x, c]),
     )
     transformed = _part(
         "data",
         (VALUES, VALUES, count, down, across, channels),
-        lambda i, j, n, ty, tx, c: _chosen(j, DATA, lambda x: data_rows[n, ty, tx, i, x, c]),
+        lambda i, j, n, ty, tx, c: _multiply_row(j, DATA, lambda x: data_rows[n, ty, tx, i, x, c]),
     )
     channel = te.reduce_axis((0, channels), "channel")
     products = _part(
@@ -206,12 +210,12 @@ def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
     result_rows = _part(
         "result_rows",
         (count, down, across, RESULTS, VALUES, filters),
-        lambda n, ty, tx, y, j, k: _chosen(y, BACK, lambda i: products[i, j, n, ty, tx, k]),
+        lambda n, ty, tx, y, j, k: _multiply_row(y, BACK, lambda i: products[i, j, n, ty, tx, k]),
     )
     tiles = _part(
         "tiles",
         (count, down, across, RESULTS, RESULTS, filters),
-        lambda n, ty, tx, y, x, k: _chosen(x, BACK, lambda j: result_rows[n, ty, tx, y, j, k]),
+        lambda n, ty, tx, y, x, k: _multiply_row(x, BACK, lambda j: result_rows[n, ty, tx, y, j, k]),
     )
     return _part(
         "results",
@@ -224,31 +228,31 @@ def _part(name: str, shape: tuple[Any, ...], value: Callable[..., Any]) -> Any:
     return te.compute(shape, value, f"winograd_{name}", attrs={PART: name})
 
 
-def _chosen(row: Any, matrix: Sequence[Sequence[int]], value: Callable[[int], Any]) -> Any:
+def _multiply_row(row: Any, matrix: Sequence[Sequence[int]], value: Callable[[int], Any]) -> Any:
     """A row of a matrix times a vector of values."""
-    return _choice(row, [_combined(numbers, value) for numbers in matrix])
+    return _select(row, [_weighted_sum(numbers, value) for numbers in matrix])
 
 
-def _choice(index: Any, values: Sequence[Any]) -> Any:
-    chosen = values[-1]
+def _select(index: Any, values: Sequence[Any]) -> Any:
+    selected = values[-1]
     for number in range(len(values) - 2, -1, -1):
-        chosen = tvm.tirx.Select(index == number, values[number], chosen)
-    return chosen
+        selected = tvm.tirx.Select(index == number, values[number], selected)
+    return selected
 
 
-def _combined(numbers: Sequence[int], value: Callable[[int], Any]) -> Any:
-    """A sum of values times numbers, of which 1 and 0 cost nothing."""
+def _weighted_sum(numbers: Sequence[int], value: Callable[[int], Any]) -> Any:
+    """A weighted sum of values; weights of 1 and 0 cost nothing."""
     total = None
-    for place, number in enumerate(numbers):
+    for index, number in enumerate(numbers):
         if not number:
             continue
-        term = value(place) if abs(number) == 1 else value(place) * _number(abs(number))
+        term = value(index) if abs(number) == 1 else value(index) * _constant(abs(number))
         if total is None:
-            total = term if number > 0 else _number(-1) * term
+            total = term if number > 0 else _constant(-1) * term
         else:
             total = total + term if number > 0 else total - term
     return total
 
 
-def _number(value: float) -> Any:
+def _constant(value: float) -> Any:
     return tvm.tirx.const(value, "float32")

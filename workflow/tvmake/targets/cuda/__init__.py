@@ -1,1 +1,1 @@
-"""What kernels for CUDA need besides TVM's own passes."""
+"""Corrections for CUDA kernels, in addition to TVM's own passes."""

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, through CUDA C++."""
+"""NVIDIA GPUs through CUDA C++."""
 
 from collections.abc import Iterator
 
@@ -23,34 +23,34 @@ from tvmake.targets.kernels.simplify_divmod import SimplifyDivmod
 from tvmake.targets.passes import ModulePass, Pass
 
 FURTHER = 7
-"""Schedules of a kernel, besides the one of its rule, that a search starts from."""
+"""Additional schedules of a kernel from which a search starts."""
 
 
 class CudaBackend(GpuBackend):
-    """NVIDIA GPUs, through CUDA C++."""
+    """NVIDIA GPUs through CUDA C++."""
 
     name = "cuda"
     emits_cuda = True
     captures_graphs = True
-    # From sm_70 on, MetaSchedule's own choice are the rules for tensor cores, which compute in float16 alone.
+    # From sm_70 on, MetaSchedule's default rules are those for tensor cores, which compute in float16 only.
     search_rules = "cuda"
 
     def dispatch_passes(self) -> list[Pass]:
-        """With remainders of float16 in float32."""
+        """Compute float16 remainders in float32, and dispatch operators."""
         return [WideRemainders(), *super().dispatch_passes()]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
-        """Kernels that know of the network's TF32."""
+        """Legalise operators, and mark kernels that may use TF32."""
         return [*super().legalize_passes(context), ModulePass("PropagateTf32", propagate_tf32)]
 
     def schedule_rules(self) -> list[Rule]:
-        """Tensor cores, and dot products of integers, before what suits any GPU."""
+        """Tensor cores and integer dot products, then the rules for any GPU."""
         return [TensorCores(), Products(dot_products.dot_intrinsic), Windows(), Extrema()]
 
     def further_schedules(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
     ) -> Iterator["tvm.s_tir.Schedule"]:
-        """Other tiles of tensor cores."""
+        """Other tensor core tiles."""
         with target:
             for tile in good_tiles(function, target)[1 : 1 + FURTHER]:
                 schedule = BoundRule(TensorCores(tile)).apply(function, target, False)
@@ -58,24 +58,24 @@ class CudaBackend(GpuBackend):
                     yield schedule
 
     def kernel_pipeline(self) -> KernelPipeline:
-        """With booleans stored one by one, and with shorter indices."""
+        """Store booleans one by one, and simplify indices."""
         return lower_dialect("tvmake_cuda", StoredBooleans(), RELEASES, [SimplifyDivmod()])
 
     def install_functions(self) -> None:
-        """CUDA's names of functions, and dot products."""
+        """Install CUDA's function names, and dot products."""
         math.install()
         dot_products.install()
 
     def register_intrinsics(self, target: "tvm.target.Target") -> None:
-        """Tensor cores and dot products of integers."""
+        """Register tensor cores and integer dot products."""
         register_fragments()
         dot_products.register_dot_products()
 
     def search_target(self, target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
-        """Without a least number of threads in a block.
+        """Remove the minimum number of threads in a block.
 
-        MetaSchedule's rules throw away what has fewer than a warp, after they have drawn it and replayed it: 1 to 5 of 100 candidates of
-        a convolution are left, and drawing a population takes half a minute. Without that bound it is 30 to 45 of 100, and the cost model
-        learns which blocks are too small.
+        MetaSchedule's rules discard candidates with fewer threads than a warp after generating and replaying them: 1 to
+        5 of 100 candidates of a convolution remain, and generating a population takes half a minute. Without the bound
+        30 to 45 of 100 remain, and the cost model learns which blocks are too small.
         """
         return tvm.target.Target({**dict(target.export()), "thread_warp_size": 1})

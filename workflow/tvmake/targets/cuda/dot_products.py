@@ -1,4 +1,4 @@
-"""Products of four 8-bit integers at a time, added up in 32 bits: NVIDIA's ``dp4a`` (PTX ISA, "dp4a")."""
+"""Dot products of four 8-bit integers with 32-bit sums: NVIDIA's ``dp4a`` (PTX ISA, "dp4a")."""
 
 from functools import cache
 from typing import Any
@@ -14,49 +14,49 @@ from tvm.script import tirx as T  # isort: skip
 from tvm.s_tir import TensorIntrin  # isort: skip
 
 SUM = "int32"
-"""The type of sums."""
+"""The dtype of sums."""
 
 SIGNS = {"int8": "s", "uint8": "u"}
-"""The types of values, with the letters that they have in names."""
+"""The dtypes of values, with their letters in names."""
 
 NAME = "tvmake_dot_"
-"""What the functions in a kernel's source are called, before the letters of both types."""
+"""Prefix of the functions in a kernel's source, before the letters of both types."""
 
 OLDEST = 61
-"""The compute capability, times ten, of the first GPUs that have it."""
+"""Ten times the compute capability of the first GPUs with the instruction."""
 
 HOOK = "tvm_callback_cuda_postproc"
 """TVM calls it with the source of all kernels and the target."""
 
 
 def dot_intrinsic(contraction: Any, target: "tvm.target.Target") -> str | None:
-    """The name of the intrinsic that adds four products of a block's operands, in registers, to a sum.
+    """The intrinsic that adds four products of a block's operands, in registers, to a sum.
 
-    None where they are not 8-bit integers that are added up in 32 bits, or the GPU is older than the instruction.
+    None unless the operands are 8-bit integers with 32-bit sums, and the GPU has the instruction.
     """
     if compute_capability(target) < OLDEST:
         return None
     operands = [dtype_name(load.source) for load in contraction.operands]
     are_integers = all(operand in SIGNS for operand in operands) and dtype_name(contraction.block.body.buffer) == SUM
-    return _registered(*operands) if are_integers else None
+    return _register(*operands) if are_integers else None
 
 
 def register_dot_products() -> None:
     """Register all of the intrinsics, so that traces may name them."""
     for left in SIGNS:
         for right in SIGNS:
-            _registered(left, right)
+            _register(left, right)
 
 
 @cache
 def install() -> None:
-    """Have the CUDA source of this process' kernels define what they call."""
+    """Define the called functions in the CUDA source of this process' kernels."""
     if tvm_ffi.get_global_func(HOOK, allow_missing=True) is None:
         tvm_ffi.register_global_func(HOOK, lambda source, _target: with_functions(str(source)))
 
 
 def with_functions(source: str) -> str:
-    """CUDA source with the functions that it calls."""
+    """Prepend the functions that a CUDA source calls."""
     pairs = [(left, right) for left in SIGNS for right in SIGNS if _name(left, right) in source]
     return "".join(_function(*pair) for pair in pairs) + source
 
@@ -78,7 +78,7 @@ static __device__ __forceinline__ int {_name(left, right)}({a} a, {b} b, int c) 
 
 
 @cache
-def _registered(left: str, right: str) -> str:
+def _register(left: str, right: str) -> str:
     name = f"tvmake.dot.{left}.{right}"
     TensorIntrin.register(name, *_intrinsic(left, right), override=True)
     return name

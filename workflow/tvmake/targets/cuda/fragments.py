@@ -1,9 +1,10 @@
-"""What NVIDIA's tensor cores do: products of 16×16 matrices that a warp holds together (CUDA C++ programming guide, "Warp matrix
-functions").
+"""Intrinsics for NVIDIA's tensor cores: products of 16×16 matrices held by a warp (CUDA C++ programming guide, "Warp
+matrix functions").
 
-A fragment is such a matrix in the registers of a warp. What TVM has code for is in :mod:`tvmake.targets.cuda.wmma`, products in TF32
-are in :mod:`tvmake.targets.cuda.tf32`. TVM's module of the same intrinsics (``tvm.s_tir.tensor_intrin.cuda``)
-registers those of every type when it is imported, which takes 15 s and more; here only those are made that a kernel uses.
+A fragment is such a matrix in the registers of a warp. :mod:`tvmake.targets.cuda.wmma` has the types that TVM has code
+for, :mod:`tvmake.targets.cuda.tf32` has products in TF32. TVM's module with the same intrinsics
+(``tvm.s_tir.tensor_intrin.cuda``) registers all types at import, which takes 15 s and more; this module creates only
+the intrinsics that a kernel uses.
 """
 
 import itertools
@@ -21,13 +22,13 @@ SIDE = 16
 """Rows and columns of every fragment."""
 
 SHARED = "shared.dyn"
-"""Where they are loaded from and stored to: shared memory whose size is given at the launch, so that it may take what the GPU has."""
+"""The scope that fragments are loaded from and stored to: shared memory sized at launch, up to the GPU's limit."""
 
 PAIRS = (("float16", "float16"), ("float16", "float32"))
-"""Types of operands and of sums."""
+"""Dtypes of operands and of sums."""
 
 IN_TF32 = ("float32", "float32")
-"""The types whose products are computed in TF32, where the network says so."""
+"""Dtypes of products in TF32, if the network allows it."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Fragments:
     operand: str
     result: str
     is_right_transposed: bool
-    """Whether columns of the right operand lie in memory as rows."""
+    """Whether columns of the right operand are contiguous in memory."""
     is_right_first: bool
     """Whether the kernel multiplies the right operand by the left one."""
 
@@ -48,45 +49,45 @@ class Fragments:
 
     @property
     def calls(self) -> ModuleType:
-        """What the intrinsics call."""
+        """The module with the functions that the intrinsics call."""
         return tf32 if self.is_single else wmma
 
     @property
     def results(self) -> str:
-        """Where results are stored.
+        """The scope of stored results.
 
         Repair: `cuda-shared-fragments`.
         """
         return SHARED if self.operand == self.result else "shared"
 
     def clear(self) -> str:
-        """The name of the intrinsic that sets sums to zero."""
-        return _registered(f"clear.{self.result}", self.calls, _clear, self.result)
+        """The intrinsic that sets sums to zero."""
+        return _register(f"clear.{self.result}", self.calls, _clear, self.result)
 
     def load_left(self) -> str:
-        """Of the one that loads a fragment of the left operand."""
-        return _registered(f"left.{self.operand}", self.calls, _load, self.operand, "left")
+        """The intrinsic that loads a fragment of the left operand."""
+        return _register(f"left.{self.operand}", self.calls, _load, self.operand, "left")
 
     def load_right(self) -> str:
-        """Of the one that loads a fragment of the right operand."""
+        """The intrinsic that loads a fragment of the right operand."""
         name = "columns" if self.is_right_transposed else "right"
-        return _registered(f"{name}.{self.operand}", self.calls, _load, self.operand, name)
+        return _register(f"{name}.{self.operand}", self.calls, _load, self.operand, name)
 
     def multiply(self) -> str:
-        """Of the one that adds a product to sums."""
+        """The intrinsic that adds a product to sums."""
         order = (
             f"{'transposed' if self.is_right_transposed else 'multiply'}{'.reversed' if self.is_right_first else ''}"
         )
         kind = (self.operand, self.result, self.is_right_transposed, self.is_right_first)
-        return _registered(f"{order}.{self.operand}.{self.result}", self.calls, _multiply, *kind)
+        return _register(f"{order}.{self.operand}.{self.result}", self.calls, _multiply, *kind)
 
     def store(self) -> str:
-        """Of the one that writes sums."""
-        return _registered(f"store.{self.results}.{self.result}", self.calls, _store, self.result, self.results)
+        """The intrinsic that writes sums."""
+        return _register(f"store.{self.results}.{self.result}", self.calls, _store, self.result, self.results)
 
 
 def register_fragments() -> None:
-    """Register all of the intrinsics, so that traces may name them."""
+    """Register all intrinsics, so that traces may name them."""
     for operand, result in (*PAIRS, IN_TF32):
         for is_transposed, is_first in itertools.product((False, True), repeat=2):
             kind = Fragments(operand, result, is_transposed, is_first)
@@ -95,14 +96,14 @@ def register_fragments() -> None:
 
 
 @cache
-def _registered(name: str, calls: ModuleType, make: Any, *types: Any) -> str:
+def _register(name: str, calls: ModuleType, make: Any, *types: Any) -> str:
     full = f"tvmake.{calls.__name__.rpartition('.')[-1]}.{name}"
     TensorIntrin.register(full, *make(calls, *types), override=True)
     return full
 
 
 def _number(buffer: Any, stride: Any) -> Any:
-    """Which of a warp's fragments this one is: they are numbered row by row."""
+    """The index of a fragment in its warp, row by row."""
     return buffer.elem_offset // stride // SIDE * (stride // SIDE) + buffer.elem_offset % stride // SIDE
 
 
@@ -150,7 +151,7 @@ def _store(calls: ModuleType, dtype: str, scope: str) -> tuple[Any, Any]:
 
 
 def _move(dtype: str, source: str, destination: str, call: Any) -> tuple[Any, Any]:
-    """A fragment brought from one place to another, by a call of both tensors and of how far apart their rows are."""
+    """Move a fragment between scopes, by a call with both tensors and their row strides."""
 
     @T.prim_func(s_tir=True)
     def formula(a: T.handle, c: T.handle) -> None:

@@ -1,4 +1,4 @@
-"""Remainders of numbers in 16 bits, computed in 32 bits.
+"""Compute 16-bit floating-point remainders in 32 bits.
 
 Repair: `cuda-half-remainders`.
 """
@@ -17,7 +17,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 RELEASES = "<0.28"
 
 REMAINDER = "mod"
-"""With the sign of the dividend; ``floor_mod`` is made of a division."""
+"""With the sign of the dividend; ``floor_mod`` is computed by a division."""
 
 HALVES = ("float16", "bfloat16")
 
@@ -27,7 +27,7 @@ class WideRemainders:
     """Compute them in float32."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with such remainders; as it is where TVM's are right."""
+        """The module with such remainders; unchanged if TVM's are correct."""
         return rewritten(module, _RemainderWidener(module)) if is_affected(RELEASES) else module
 
 
@@ -36,9 +36,9 @@ class _RemainderWidener(PyExprMutator):
     """Rewrites the calls."""
 
     def visit_call_(self, op: Any) -> Any:
-        """A remainder of 16 bits as one of 32 that is converted back; any other call as it is."""
+        """A 16-bit remainder computed in 32 bits and converted back; any other call unchanged."""
         call = self.visit_expr_post_order(op)
         if not is_call(call, REMAINDER) or dtype_name(op.ty) not in HALVES:
             return call
-        wide = [self.builder_.emit(relax.op.astype(one, "float32")) for one in call.args]
+        wide = [self.builder_.emit(relax.op.astype(argument, "float32")) for argument in call.args]
         return relax.op.astype(self.builder_.emit(relax.op.mod(*wide)), dtype_name(op.ty))

@@ -1,7 +1,7 @@
-"""Powers of negative numbers, and functions of float16 that CUDA lacks.
+"""Correct powers of negative numbers, and float16 functions that CUDA lacks.
 
-Small whole powers are multiplications, and others are computed in double precision, which fast mathematics leaves unchanged. Powers of
-float16 are computed so too. Repairs: `cuda-fast-math`, `cuda-half-functions`.
+Small integer powers are multiplications. Others are computed in double precision, which fast math does not change.
+Powers of float16 are computed the same way. Repairs: `cuda-fast-math`, `cuda-half-functions`.
 """
 
 from functools import cache
@@ -15,20 +15,20 @@ from tvmake.targets.numbers.half_math import widened
 RELEASES = "<0.28"
 
 PRODUCTS = (1, 2, 3, 4)
-"""Powers that are products."""
+"""Powers computed by multiplications."""
 
 LACKING = ("cosh", "fmod", "nearbyint", "sinh")
-"""Functions that cuda_fp16.h has not, and TVM does not define."""
+"""Functions that neither cuda_fp16.h nor TVM defines."""
 
 LEVEL = 100
-"""Above TVM's own rules."""
+"""Above the level of TVM's own rules."""
 
 RULE = "cuda.FLowerIntrinsic"
 
 
 @cache
 def install() -> None:
-    """Have CUDA kernels of this process compute them so."""
+    """Apply the corrections to this process' CUDA kernels."""
     if is_affected(RELEASES):
         for name in LACKING:
             rule = widened(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE))
@@ -40,7 +40,7 @@ def install() -> None:
 
 
 def lowered(call: Any) -> Any:
-    """What computes a power of float32 or float16."""
+    """The expression for a power of float32 or float16."""
     base, exponent = call.args
     power = exponent.value if isinstance(exponent, tvm.tirx.Broadcast) else exponent
     if isinstance(power, tvm.tirx.FloatImm) and float(power) in PRODUCTS:

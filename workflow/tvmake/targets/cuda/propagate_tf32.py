@@ -8,7 +8,7 @@ from tvmake.ir.attributes import TF32
 
 
 def propagate_tf32(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The network with its attribute on each kernel."""
+    """Copy the network's attribute to each kernel."""
     if TF32 not in (module.attrs or {}):
         return module
     functions = {
@@ -19,5 +19,5 @@ def propagate_tf32(module: "tvm.IRModule") -> "tvm.IRModule":
 
 
 def allows_tf32(kernel: Any) -> bool:
-    """Whether a kernel's float32 may be multiplied in TF32."""
+    """Whether a kernel may multiply float32 in TF32."""
     return TF32 in (kernel.attrs or {})

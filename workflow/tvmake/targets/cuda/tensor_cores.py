@@ -1,9 +1,9 @@
-"""A schedule for products of matrices and convolutions on NVIDIA's tensor cores, in float16 and, where the network says so, in TF32.
+"""Schedule matmuls and convolutions on NVIDIA's tensor cores, in float16 and, if the network allows it, in TF32.
 
-A work group of some warps computes a tile of results; operands come through shared memory, a slice of the sum at a time, while
-the tensor cores multiply the slice before. Each warp holds its part of the tile in fragments, and writes it to shared memory in the end,
-where what follows the product (bias, activation, residual) is computed on it. (Thakkar et al., "CUTLASS", 2017, is built the
-same way.)
+A work group of several warps computes a tile of results. Operands pass through shared memory, one slice of the sum at a
+time, while the tensor cores multiply the previous slice. Each warp holds its part of the tile in fragments, and finally
+writes it to shared memory, where the epilogue (bias, activation, residual) is computed. (Thakkar et al., "CUTLASS",
+2017, has the same structure.)
 """
 
 import math
@@ -23,20 +23,20 @@ from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 SMALLEST = 8
-"""Rows, columns and products of a sum, below which most of a fragment would be zeros."""
+"""Rows, columns and products of a sum below which most of a fragment would be zeros."""
 
 PLAIN, PLAIN_IN_WINDOWS = 1.7, 3.3
-"""How much longer products and convolutions without tensor cores take than their estimate, in float16 on an H100: geometric means of 42."""
+"""Time without tensor cores, relative to its estimate, in float16 on an H100: geometric means of 42 kernels."""
 
 SINGLE, SINGLE_IN_WINDOWS = 1.3, 1.8
-"""The same in float32 on an H200, geometric means of 22, less a fifth: where TF32 gains little, float32 is more accurate."""
+"""The same in float32 on an H200, for 22 kernels, less a fifth: a small gain of TF32 is not worth its accuracy."""
 
 OLDEST, OLDEST_WITH_TF32 = 70, 80
-"""The compute capability, times ten, of the first tensor cores, and of the first that multiply float32."""
+"""Ten times the compute capability of the first tensor cores, and of the first with TF32."""
 
 
 class TensorCores(ScheduleRule):
-    """Tiles of fragments for kernels with one product of matrices or convolution."""
+    """Tiles of fragments for kernels with one matmul or convolution."""
 
     def __init__(self, tile: FragmentTile | None = None):
         self.tile = tile
@@ -50,18 +50,18 @@ class TensorCores(ScheduleRule):
         tile = self.tile or next(iter(_tiles(product, fragments, target)), None)
         if tile is None:
             return None
-        _Scheduling(product, tile, fragments).apply()
+        _TensorCoreScheduler(product, tile, fragments).apply()
         return product.schedule
 
 
 def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:
-    """Tiles for a kernel, the best one first; none where it is not computed on tensor cores."""
+    """Tiles for a kernel, the best one first; empty without tensor cores."""
     product = _product(func, target)
     return _tiles(product, _fragments(product), target) if product else []
 
 
 def _product(func: Any, target: "tvm.target.Target") -> Product | None:
-    """A kernel's product; None for those that the target's tensor cores do not compute, and where it has none."""
+    """A kernel's matmul; None without one, or if the target's tensor cores do not support it."""
     if compute_capability(target) < OLDEST:
         return None
     product = product_of(func)
@@ -78,26 +78,26 @@ def _result_type(product: Product) -> str:
 
 def _fragments(product: Product) -> Fragments:
     operand = dtype_name(product.contraction.operands[0].source)
-    return Fragments(operand, _result_type(product), product.along_sum()[1], product.axes.of_rows == 1)
+    return Fragments(operand, _result_type(product), product.along_sum()[1], product.axes.row_operand == 1)
 
 
 def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") -> list[FragmentTile]:
-    """The best tile first; none where plain arithmetic is estimated to be as fast."""
+    """Tiles, the best one first; empty if plain arithmetic is estimated to be as fast."""
     size, result = product.operand_bytes[0], product.result_bytes
     lanes = product.operand_lanes((True, fragments.is_right_transposed), VECTOR_BYTES // size)
     whole = FragmentProduct(*product.shape, size, result, product.is_windowed, product.run, lanes)
-    found = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED)))
+    tiles = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED)))
     plain = best_tile(gpu(target), *product.shape, size, result)
-    if found and plain:
+    if tiles and plain:
         plain_ones, in_windows = (SINGLE, SINGLE_IN_WINDOWS) if fragments.is_single else (PLAIN, PLAIN_IN_WINDOWS)
         slower = in_windows if product.is_windowed else plain_ones
-        if slower * estimated_cycles(gpu(target), plain, *product.shape, size, result) < cycles(found[0], whole):
+        if slower * estimated_cycles(gpu(target), plain, *product.shape, size, result) < cycles(tiles[0], whole):
             return []
-    return found
+    return tiles
 
 
-class _Scheduling:
-    """One kernel's schedule."""
+class _TensorCoreScheduler:
+    """Schedules one kernel."""
 
     def __init__(self, product: Product, tile: FragmentTile, fragments: Fragments):
         self.product, self.tile, self.fragments = product, tile, fragments
@@ -107,7 +107,7 @@ class _Scheduling:
         self.result_lanes = product.result_lanes(VECTOR_BYTES // product.result_bytes)
 
     def apply(self) -> None:
-        """Schedule the kernel, in place."""
+        """Schedule the kernel in place."""
         schedule, block, tile, fragments = self.schedule, self.block, self.tile, self.fragments
         reads = as_product(self.product, (tile.rows, tile.columns, tile.depth), self.sums_last)
         batch, row, column, sums = schedule.get_loops(block)
@@ -139,22 +139,22 @@ class _Scheduling:
         schedule.reverse_compute_at(stored, warps)
         schedule.reverse_compute_at(written, warps)
         cleared = schedule.decompose_reduction(whole, steps)
-        self._in_fragments(loaded[0], fragments.load_left())
-        self._in_fragments(loaded[1], fragments.load_right())
-        self._in_fragments(stored, fragments.store())
+        self._tensorize(loaded[0], fragments.load_left())
+        self._tensorize(loaded[1], fragments.load_right())
+        self._tensorize(stored, fragments.store())
         schedule.tensorize(schedule.get_loops(schedule.get_child_blocks(cleared)[0])[-2], fragments.clear())
         schedule.tensorize(schedule.get_loops(block)[-3], fragments.multiply())
         if fragments.is_single:
-            # Numbers are in registers where their places are known.
+            # Constant indices keep values in registers.
             for loop in (products, own_rows, own_columns):
                 schedule.unroll(loop)
         if not is_one_step:
-            self._pipelined(shared, steps, products)
+            self._pipeline(shared, steps, products)
         inline_consumers(schedule, written)
-        self._by_warp(written)
+        self._write_by_warp(written)
 
     def _shared(self, block: Any, read: int, lanes: int, is_sum_last: bool, steps: Any) -> Any:
-        """An operand's slice in shared memory, brought there by all threads together."""
+        """An operand's slice in shared memory, loaded by all threads together."""
         schedule, tile = self.schedule, self.tile
         shared = schedule.cache_read(block, read, SHARED)
         schedule.compute_at(shared, steps)
@@ -165,13 +165,13 @@ class _Scheduling:
         schedule.bind(warp, "threadIdx.y")
         schedule.bind(thread, "threadIdx.x")
         schedule.vectorize(lane)
-        # So that a warp's threads read from different banks.
+        # Threads of a warp then read from different banks.
         offset = 4 if self.fragments.is_single and is_sum_last else 8
         schedule.storage_align(shared, 0, axis=-2, factor=SIDE, offset=offset)
         inline_producers(schedule, shared)
         return shared
 
-    def _in_fragments(self, block: Any, intrinsic: str) -> None:
+    def _tensorize(self, block: Any, intrinsic: str) -> None:
         schedule = self.schedule
         row, column = schedule.get_loops(block)[-2:]
         row, in_row = schedule.split(row, [None, SIDE])
@@ -181,28 +181,28 @@ class _Scheduling:
         schedule.unroll(column)
         schedule.tensorize(in_row, intrinsic)
 
-    def _pipelined(self, shared: list[Any], steps: Any, products: Any) -> None:
-        """Bring the next slice while this one is multiplied: from memory into registers before, and into shared memory after."""
+    def _pipeline(self, shared: list[Any], steps: Any, products: Any) -> None:
+        """Load the next slice during the multiplications: into registers before, into shared memory after them."""
         schedule = self.schedule
         for block in shared:
             schedule.annotate(block, "tirx.manifest_shared_memory_local_stage", 1)
             schedule.annotate(block, "double_buffer_scope", 0)
-        # The parts of a step are: both operands into registers and from there into shared memory, and products.
+        # A step consists of: each operand into registers, then into shared memory, and the products.
         stages, order = [0, 0, 0, 0, 1], [0, 3, 1, 4, 2]
         if self.tile.depth > SIDE and not self.fragments.is_single:
-            # Fragments are loaded one product ahead, the first ones in the step before.
+            # Fragments are loaded one product ahead, the first ones in the previous step.
             schedule.annotate(products, "software_pipeline_stage", [0, 0, 1])
             schedule.annotate(products, "software_pipeline_order", [0, 1, 2])
             stages, order = [0, 0, 0, 0, 0, 1, 1], [0, 3, 1, 4, 5, 2, 6]
         schedule.annotate(steps, "software_pipeline_stage", stages)
         schedule.annotate(steps, "software_pipeline_order", order)
 
-    def _by_warp(self, written: Any) -> None:
-        """What a warp computed, from shared memory to where it belongs, by all of its threads."""
+    def _write_by_warp(self, written: Any) -> None:
+        """Write a warp's results from shared memory to the output, with all its threads."""
         schedule, tile = self.schedule, self.tile
         row, column = schedule.get_loops(written)[-2:]
-        results_each = tile.rows * tile.columns // tile.threads
-        lanes = math.gcd(results_each, tile.columns // tile.column_warps, self.result_lanes)
+        results_per_thread = tile.rows * tile.columns // tile.threads
+        lanes = math.gcd(results_per_thread, tile.columns // tile.column_warps, self.result_lanes)
         _, thread, lane = schedule.split(schedule.fuse(row, column), [None, WARP, lanes])
         schedule.bind(thread, "threadIdx.x")
         schedule.vectorize(lane)

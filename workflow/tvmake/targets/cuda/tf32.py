@@ -1,7 +1,8 @@
-"""Calls for fragments of float32, which tensor cores multiply in TF32: in 11 bits instead of 24, of the same range (PTX ISA, "Matrix
-fragments for mma.m16n8k8").
+"""Calls for float32 fragments, which tensor cores multiply in TF32: 11 bits of mantissa instead of 24, with the same
+range (PTX ISA, "Matrix fragments for mma.m16n8k8").
 
-TVM has no code for such fragments. They are plain values, 8 of the 256 in each thread of a warp, and functions in CUDA state which.
+TVM has no code for such fragments. They are plain arrays, 8 of the 256 values in each thread of a warp; CUDA functions
+define which.
 """
 
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 from tvm.script import tirx as T  # isort: skip
 
 LEFT = RIGHT = SUMS = "m16n8k8.matrixC"
-"""Where fragments are: TVM's storage scope of tensors that the threads of a warp share evenly, each in its own registers."""
+"""TVM's storage scope for tensors distributed evenly over the registers of a warp's threads."""
 
 HELD = 8
-"""Numbers of a fragment that each thread holds."""
+"""Values of a fragment in each thread."""
 
 CLEAR = """
 __device__ __forceinline__ void tvmake_tf32_clear(float* fragments, int first) {
@@ -40,7 +41,7 @@ PLACES = {
     "right": "(place + own / 4 * 8 + own % 2 * 4) * row + group + own % 4 / 2 * 8",
     "columns": "(group + own % 4 / 2 * 8) * row + place + own / 4 * 8 + own % 2 * 4",
 }
-"""Where in memory a thread's numbers are: of the left operand, of the right one, and of the right one whose columns lie as rows."""
+"""Offsets of a thread's values: in the left operand, in the right one, and in a right one stored by columns."""
 
 MULTIPLY = """
 __device__ __forceinline__ void tvmake_tf32_multiply(float* sums, int sum, const float* lefts, int left, const float* rights, int right) {
@@ -66,16 +67,16 @@ __device__ __forceinline__ void tvmake_tf32_store(const float* fragments, int fi
 """
 
 STORED = "(group + own % 4 / 2 * 8) * row + place * 2 + own / 4 * 8 + own % 2"
-"""Where in memory a thread's sums belong."""
+"""Offset of a thread's sums."""
 
 
 def clear(fragments: Any, number: Any) -> Any:
-    """Set a fragment of sums, by its number among a warp's, to zero."""
+    """Set a fragment of sums to zero; ``number`` is its index in the warp."""
     return _call("clear", CLEAR, fragments, number * HELD)
 
 
 def load(name: str, fragments: Any, number: Any, memory: Any, row: Any) -> Any:
-    """Load a fragment from where its rows are so far apart, rounded to the nearest numbers of TF32.
+    """Load a fragment, rounded to the nearest TF32 values; ``row`` is the stride of its rows.
 
     Args:
         name: one of :data:`PLACES`.
@@ -90,7 +91,7 @@ def multiply(sums: Any, number: Any, left: Any, left_number: Any, right: Any, ri
 
 
 def store(fragments: Any, number: Any, memory: Any, row: Any) -> Any:
-    """Write sums."""
+    """Write sums to memory."""
     return _call("store", STORE.replace("WHERE", STORED), fragments, number * HELD, memory, row)
 
 

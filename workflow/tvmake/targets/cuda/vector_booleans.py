@@ -1,4 +1,4 @@
-"""Read and write truth values lane by lane in CUDA kernels.
+"""Read and write booleans lane by lane in CUDA kernels.
 
 Repair: `cuda-vector-booleans`.
 """
@@ -17,14 +17,14 @@ RELEASES = "<0.28"
 
 @tirx.transform.prim_func_pass(opt_level=0, name="StoredBooleans")
 class StoredBooleans:
-    """Unroll vectorised loops over truth values in memory."""
+    """Unroll vectorised loops over booleans in memory."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops unrolled; one without any as it is."""
-        return unrolled(func, _is_over_truth_values)
+        """The function with such loops unrolled; otherwise unchanged."""
+        return unrolled(func, _accesses_booleans)
 
 
-def _is_over_truth_values(loop: Any) -> bool:
+def _accesses_booleans(loop: Any) -> bool:
     accessed: list[Any] = []
     stores = (tirx.BufferStore, lambda store: accessed.append(store.buffer))
     loads = (tvm.ir.expr.TensorLoad, lambda load: accessed.append(load.source))

@@ -1,4 +1,4 @@
-"""Calls of TVM's for fragments of float16: CUDA's own class of matrices (CUDA C++ programming guide, "Warp matrix functions")."""
+"""TVM's calls for float16 fragments: CUDA's matrix class (CUDA C++ programming guide, "Warp matrix functions")."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ SIDES = (16, 16, 16)
 """Rows, columns and terms of a product."""
 
 LEFT, RIGHT, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
-"""Where fragments are: TVM's storage scopes."""
+"""TVM's storage scopes of fragments."""
 
 
 def clear(fragments: Any, number: Any) -> Any:
-    """Set a fragment of sums, by its number among a warp's, to zero."""
+    """Set a fragment of sums to zero; ``number`` is its index in the warp."""
     return T.tvm_fill_fragment(fragments, *SIDES, number, T.float32(0), dtype="void")
 
 
 def load(name: str, fragments: Any, number: Any, memory: Any, row: Any) -> Any:
-    """Load a fragment from where its rows are so far apart.
+    """Load a fragment; ``row`` is the stride of its rows.
 
     Args:
-        name: ``left`` or ``right`` operand, or ``columns``: the right one, whose columns lie in memory as rows.
+        name: ``left`` or ``right`` operand, or ``columns``: a right operand stored by columns.
     """
     order = "col_major" if name == "columns" else "row_major"
     return T.tvm_load_matrix_sync(fragments, *SIDES, number, memory, row, order, dtype="void")
@@ -32,5 +32,5 @@ def multiply(sums: Any, number: Any, left: Any, left_number: Any, right: Any, ri
 
 
 def store(fragments: Any, number: Any, memory: Any, row: Any) -> Any:
-    """Write sums."""
+    """Write sums to memory."""
     return T.tvm_store_matrix_sync(fragments, *SIDES, number, memory, row, "row_major", dtype="void")

@@ -1,1 +1,1 @@
-"""Dynamic dimensions: kernels whose sizes are known at run time, and the order in which sizes are computed."""
+"""Dynamic dimensions: kernels with sizes that are known at run time, and the order in which sizes are computed."""

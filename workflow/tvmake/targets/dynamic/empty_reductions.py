@@ -1,4 +1,4 @@
-"""Reductions over a dynamic dimension begin with their initial value where the dimension is 0.
+"""Give reductions over a dynamic dimension of 0 their initial value.
 
 Repair: `empty-reductions`.
 """
@@ -15,7 +15,7 @@ from tvmake.ir.rewriting import with_functions
 
 @tvm.transform.module_pass(opt_level=0, name="InitializeEmptyReductions")
 class InitializeEmptyReductions:
-    """Store the initial values of reductions over dynamic dimensions before their loops. For scheduled kernels of CPUs."""
+    """Store the initial values of reductions over dynamic dimensions before their loops. For scheduled CPU kernels."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such kernels changed."""
@@ -28,7 +28,7 @@ class InitializeEmptyReductions:
 
 
 def _dynamic_reductions(kernel: Any) -> Mapping[str, set[Any]]:
-    """The blocks of a kernel that begin a reduction over a dynamic dimension, by name, with the variables of its loops."""
+    """A kernel's blocks that start a reduction over a dynamic dimension, by name, with the variables of its loops."""
     variables: dict[str, set[Any]] = {}
 
     def visit(realize: Any) -> None:
@@ -53,6 +53,6 @@ def _with_initial_values(kernel: Any) -> Any:
         block = schedule.get_sblock(name)
         loops = [loop for loop in schedule.get_loops(block) if schedule.get(loop).loop_var in variables]
         if loops:
-            with suppress(tvm.s_tir.ScheduleError):  # a rule put something between the loops of the reduction
+            with suppress(tvm.s_tir.ScheduleError):  # a rule put other loops between the loops of the reduction
                 schedule.decompose_reduction(block, loops[0])
     return schedule.mod["main"].with_attrs(kernel.attrs)

@@ -1,8 +1,9 @@
-"""A variable for each dimension of a kernel's tensors that is arithmetic on dynamic dimensions.
+"""Replace arithmetic on dynamic dimensions by variables in the shapes of a kernel's tensors.
 
-A network whose input has ``height`` rows has kernels over ``(height - 1) // 16 + 1`` rows. TVM carries the expression into every index, which takes
-most of the time of a build, gives the kernel arguments besides its tensors, and cannot divide by it. A tensor says how many rows it has:
-the kernel reads the number from there. The graph keeps the expressions, by which memory is planned.
+A network with ``height`` input rows has kernels over ``(height - 1) // 16 + 1`` rows. TVM copies the expression into
+every index, which takes most of a build's time. It also gives the kernel additional arguments, and cannot divide by the
+expression. A tensor knows its number of rows, so the kernel reads the number from there. The graph keeps the
+expressions for memory planning.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ EXPRESSIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.
 
 
 def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module with kernels whose tensors have numbers and variables for dimensions alone, those that are equal then once."""
+    """Give kernels only constants and variables as dimensions, and merge kernels that are then equal."""
     kernels = [
         (str(variable.name_hint), function)
         for variable, function in module.functions_items()
@@ -28,21 +29,21 @@ def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
     ]
     if not any(_compound_dimensions(function) and not _is_reshape(function) for _, function in kernels):
         return module
-    kept: dict[str, tuple[Any, list[int]]] = {}
-    """By kernel: what it becomes, and which of its arguments are left."""
+    functions: dict[str, tuple[Any, list[int]]] = {}
+    """By kernel: its new function, and the positions of its remaining arguments."""
     for name, function in kernels:
         if _is_dynamic(function) and not _is_reshape(function):
             is_compound = bool(_compound_dimensions(function))
-            kept[name] = _with_names(function) if is_compound else (function, list(range(len(function.params))))
-    # Variables of their own, because their types say what kernels take.
+            functions[name] = _with_names(function) if is_compound else (function, list(range(len(function.params))))
+    # Separate variables, because their types describe the kernels' arguments.
     builder = relax.BlockBuilder()
-    variables = {name: builder.add_func(function, name) for name, (function, _) in kept.items()}
+    variables = {name: builder.add_func(function, name) for name, (function, _) in functions.items()}
     changed = {
-        variables.get(str(variable.name_hint), variable): kept.get(str(variable.name_hint), (function, []))[0]
+        variables.get(str(variable.name_hint), variable): functions.get(str(variable.name_hint), (function, []))[0]
         for variable, function in module.functions_items()
     }
     renamed = tvm.IRModule(changed, attrs=module.attrs, global_infos=module.global_infos)
-    arguments = {name: positions for name, (_, positions) in kept.items()}
+    arguments = {name: positions for name, (_, positions) in functions.items()}
     caller = _KernelCaller(renamed, variables, arguments)
     for variable, function in list(renamed.functions_items()):
         if isinstance(function, relax.Function):
@@ -55,7 +56,7 @@ def _is_dynamic(function: Any) -> bool:
 
 
 def _is_reshape(function: Any) -> bool:
-    """Whether TVM sees that a kernel moves nothing, which it does by the dimensions' products."""
+    """Whether TVM recognises a kernel as a reshape, which it does by products of dimensions."""
     try:
         return bool(relax.analysis.has_reshape_pattern(function))
     except tvm.error.InternalError:  # Repair: `reshape-pattern-of-sums`.
@@ -63,17 +64,17 @@ def _is_reshape(function: Any) -> bool:
 
 
 def _compound_dimensions(function: Any) -> list[Any]:
-    """The dimensions of a kernel's tensors that are neither numbers nor variables, each once, the largest expression first."""
-    found: list[Any] = []
+    """The distinct dimensions of a kernel's tensors that are expressions, the largest first."""
+    compound: list[Any] = []
     for dimension in map(tvm.sym.Analyzer().simplify, _dimensions(function)):
         is_compound = not isinstance(dimension, tvm.ir.Var | tirx.IntImm)
-        if is_compound and not any(tvm_ffi.structural_equal(dimension, other) for other in found):
-            found.append(dimension)
-    return sorted(found, key=lambda dimension: -_size(dimension))
+        if is_compound and not any(tvm_ffi.structural_equal(dimension, known) for known in compound):
+            compound.append(dimension)
+    return sorted(compound, key=lambda dimension: -_size(dimension))
 
 
 def _own_dimensions(function: Any, names: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Dimensions of a kernel's own buffers in TVM's simplest form, the largest first, with what they are in terms of its tensors'."""
+    """Simplified dimensions of a kernel's internal buffers, the largest first, in terms of its tensors' dimensions."""
     analyzer = tvm.sym.Analyzer()
     own: list[tuple[Any, Any]] = []
     for buffer in function.body.block.alloc_buffers if isinstance(function.body, tvm.s_tir.SBlockRealize) else ():
@@ -97,14 +98,14 @@ def _size(expression: Any) -> int:
 
 
 def _with_names(function: Any) -> tuple[Any, list[int]]:
-    """A kernel with variables for dimensions, and the positions of the arguments that it needs then."""
+    """A kernel with variables for dimensions, and the positions of the arguments that it still needs."""
     names = []
     for number, dimension in enumerate(_compound_dimensions(function)):
         name = tirx.Var(f"dim{number}", dimension.ty.dtype)
         names.append((dimension, name))
         if isinstance(dimension, tirx.Add) and isinstance(dimension.b, tirx.IntImm):
             names.append((dimension.a, name - dimension.b))
-    # Loops have a simpler form of the dimensions of what they write, in which those of arguments cannot be found any more.
+    # Loops simplify the dimensions of their results, so that those of arguments can no longer be recognised.
     function = _simplify(_replace(function, [*_own_dimensions(function, names), *names]))
     used: list[Any] = []
     tvm_ffi.structural_walk(
@@ -127,7 +128,7 @@ def _with_names(function: Any) -> tuple[Any, list[int]]:
 
 
 def _simplify(function: Any) -> Any:
-    """A kernel whose integer expressions are in TVM's simplest form."""
+    """A kernel with simplified integer expressions."""
     analyzer = tvm.sym.Analyzer()
 
     def simplify(expression: Any) -> Any:
@@ -137,7 +138,7 @@ def _simplify(function: Any) -> Any:
 
 
 def _replace(node: Any, replacements: Sequence[tuple[Any, Any]]) -> Any:
-    """A kernel or an expression with others in place of some simplified expressions, wherever one is equal to them; outer ones first."""
+    """Replace expressions that are equal to given simplified expressions, outer ones first."""
     analyzer = tvm.sym.Analyzer()
 
     def exchange(expression: Any) -> Any:
@@ -155,7 +156,7 @@ def _is_index(expression: Any) -> bool:
 
 @mutator
 class _KernelCaller(PyExprMutator):
-    """Calls kernels with the arguments that they still take."""
+    """Calls kernels with their remaining arguments."""
 
     def __init__(self, module: "tvm.IRModule", variables: Mapping[str, Any], positions: Mapping[str, list[int]]):
         super().__init__(module)

@@ -1,4 +1,4 @@
-"""Feature maps of dynamic height and width that repeat each element a whole number of times: indices are whole quotients.
+"""Resize dynamic feature maps that repeat each element an integer number of times by integer division of indices.
 
 Repair: `nearest-resizes`.
 """
@@ -21,15 +21,15 @@ def _legalize_resize(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
 
 
 def _factors(call: "relax.Call") -> list[int] | None:
-    """How many times each axis repeats its elements; None if the operator does something else."""
+    """How many times each axis repeats its elements; None for other operators."""
     attrs = call.attrs
-    manner = str(attrs.method), str(attrs.coordinate_transformation_mode), str(attrs.rounding_method)
+    attributes = str(attrs.method), str(attrs.coordinate_transformation_mode), str(attrs.rounding_method)
     shapes = call.args[0].ty.shape, call.ty.shape
-    if manner != ("nearest_neighbor", "asymmetric", "floor") or None in shapes:
+    if attributes != ("nearest_neighbor", "asymmetric", "floor") or None in shapes:
         return None
     pairs = list(zip(*shapes, strict=True))
     if all(is_known(extent) for pair in pairs for extent in pair):
-        return None  # TVM divides whole numbers itself
+        return None  # TVM divides integers itself
     factors = [whole_factor(*pair) for pair in pairs]
     return None if None in factors else factors  # type: ignore[return-value]
 
@@ -42,4 +42,4 @@ def _repeat(data: Any, factors: Sequence[int], shape: list[Any]) -> Any:
 
 
 NEAREST_RESIZES: dict[str, Callable[["relax.BlockBuilder", "relax.Call"], Any]] = {RESIZE: _legalize_resize}
-"""For ``LegalizeOps``."""
+"""Legalisations for ``LegalizeOps``."""

@@ -1,7 +1,7 @@
-"""Reshapes of tensors with dynamic dimensions, as kernels that others can be fused with.
+"""Reshape tensors with dynamic dimensions by kernels that can be fused with others.
 
-Dimensions are split and joined in groups: of [1, 96, height, width] as [1, 24, 2, 2, height, width], only 96 is divided.
-Repair: `dynamic-reshapes`.
+Dimensions are split and joined in groups: from [1, 96, height, width] to [1, 24, 2, 2, height, width], only 96 is
+divided. Repair: `dynamic-reshapes`.
 """
 
 import itertools
@@ -19,18 +19,18 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 MOVES_NOTHING = "tvmake.reshape"
-"""The attribute of such a kernel, which others lose that it is fused with."""
+"""Attribute of a reshape kernel; fusion with other kernels removes it."""
 
 
 class Group(NamedTuple):
-    """Neighbouring axes that become others with as many elements: their indices before and after."""
+    """Indices of adjacent axes before and after a reshape, with equal numbers of elements."""
 
     before: list[int]
     after: list[int]
 
 
 def legalize_reshape(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
-    """A kernel that divides within groups of axes; TVM's where all dimensions are fixed, or groups are not known."""
+    """A kernel that divides within groups of axes; TVM's kernel if all dimensions are static, or groups are unknown."""
     shape, target = list(call.args[0].ty.shape), list(call.ty.shape)
     is_dynamic = any(not isinstance(size, tirx.IntImm) for size in [*shape, *target])
     groups = reshape_groups(shape, target) if is_dynamic else None
@@ -53,10 +53,10 @@ def legalize_reshape(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
 
 @tvm.transform.module_pass(opt_level=0, name="ViewReshapes")
 class ViewReshapes:
-    """Reshapes that were fused with nothing as views of what they read, as TVM makes of its own kernels (RewriteDataflowReshape)."""
+    """Turn reshapes that were not fused into views, as TVM's RewriteDataflowReshape does for its own kernels."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module without calls of these kernels, but for those whose results are the network's."""
+        """The module without calls of these kernels, except those that compute results of the network."""
         kernels = {
             str(variable.name_hint)
             for variable, function in module.functions_items()
@@ -86,7 +86,7 @@ RESHAPES = {"relax.reshape": legalize_reshape}
 
 
 def reshape_groups(shape: Sequence[Any], target: Sequence[Any]) -> list[Group] | None:
-    """How axes are split and joined; those of size 1 are in no group. None where it is not known."""
+    """How axes are split and joined, without axes of size 1; None if unknown."""
     before, after = (_axes(sizes) for sizes in (shape, target))
     groups = []
     while before and after:
@@ -101,7 +101,7 @@ def reshape_groups(shape: Sequence[Any], target: Sequence[Any]) -> list[Group] |
 def _first_group(
     shape: Sequence[Any], before: Sequence[int], target: Sequence[Any], after: Sequence[int]
 ) -> Group | None:
-    """The fewest of the first axes that have as many elements before as after."""
+    """The shortest leading group with equal numbers of elements before and after."""
     analyzer = tvm.sym.Analyzer()
     lengths = itertools.product(range(1, len(before) + 1), range(1, len(after) + 1))
     for first, second in sorted(lengths, key=sum):
@@ -123,7 +123,7 @@ def _count(sizes: Sequence[Any], axes: Sequence[int]) -> Any:
 
 
 def _flat_index(pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """The index in a group, of the indices along its axes and their sizes."""
+    """The flat index within a group, from the indices along its axes and their sizes."""
     (flat, _), *rest = pairs
     for index, size in rest:
         flat = flat * size + index

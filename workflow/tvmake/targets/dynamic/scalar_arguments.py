@@ -1,4 +1,4 @@
-"""Fused functions take all dimensions that are not those of their tensors in one argument.
+"""Pass all dimensions other than those of tensors to fused functions in one argument.
 
 Repair: `scalars-beside-shapes`.
 """
@@ -16,10 +16,10 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 @tvm.transform.module_pass(opt_level=0, name="PassScalarsInShapes")
 class PassScalarsInShapes:
-    """Give fused functions that have a shape argument their scalars in it. Between FuseOps and FuseTIR."""
+    """Move scalars into the shape argument of fused functions that have one. Runs between FuseOps and FuseTIR."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with such functions, and the calls of them, changed."""
+        """The module with such functions and their calls changed."""
         affected = {
             name: function for name, function in module.functions_items() if _has_scalars_beside_shapes(function)
         }
@@ -38,7 +38,7 @@ def _has_scalars_beside_shapes(function: Any) -> bool:
 
 
 def _split(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The tensors among arguments, or among parameters, and the dimensions."""
+    """The tensors among arguments or parameters, and the dimensions."""
     tensors, dimensions = [], []
     for value in values:
         if isinstance(value.ty, relax.ShapeType):

@@ -1,7 +1,7 @@
 """Keep dynamic-shape code in a fixed order.
 
-The module that keeps symbolic variables in sets gets insertion-ordered ones, and stores that do not depend on each other are sorted by
-the slot they write. Repair: `order-by-address`.
+TVM's module that keeps symbolic variables in sets gets insertion-ordered sets, and independent stores are sorted by the
+slot that they write. Repair: `order-by-address`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ UNKNOWN_SLOT = -1
 
 
 class _OrderedSet(dict):
-    """The three set operations tvm/relax/utils.py uses, in insertion order."""
+    """The three set operations that tvm/relax/utils.py uses, in insertion order."""
 
     def add(self, item: Any) -> None:
         self[item] = None
@@ -36,7 +36,7 @@ class _OrderedSet(dict):
 
 @contextmanager
 def ordered_shape_variables() -> Iterator[None]:
-    """While active, legalisation passes symbolic variables to kernels in the order they are used."""
+    """While active, legalisation passes symbolic variables to kernels in order of use."""
     if not is_affected(RELEASES):
         yield
         return
@@ -49,10 +49,10 @@ def ordered_shape_variables() -> Iterator[None]:
 
 @tirx.transform.prim_func_pass(opt_level=0, name="OrderShapeStores")
 class OrderShapeStores:
-    """Sort the stores of a host shape function by slot, when none reads what another writes."""
+    """Sort the stores of a host shape function by slot, if none reads another's slot."""
 
     def transform_function(self, func: tvm.tirx.PrimFunc, _module: Any, _context: Any) -> tvm.tirx.PrimFunc:
-        """Return ``func`` with its independent stores sorted; any other function as it is."""
+        """Return ``func`` with its independent stores sorted; any other function unchanged."""
         if not (func.attrs and func.attrs.get("tirx.is_host_func")) or not isinstance(func.body, tirx.SeqStmt):
             return func
         stores = list(func.body.seq)

@@ -1,4 +1,4 @@
-"""Sizes that are known when a network runs come before what is computed with them.
+"""Compute data-dependent sizes before the kernels that use them.
 
 Repair: `sizes-after-kernels`.
 """
@@ -16,10 +16,10 @@ from tvm import relax  # isort: skip
 
 @tvm.transform.module_pass(opt_level=0, name="OrderSizes")
 class OrderSizes:
-    """Sort the bindings of ``main`` by the dimensions that they need, too. After FuseOps."""
+    """Also sort the bindings of ``main`` by the dimensions that they need. Runs after FuseOps."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module in such an order; unchanged if it is in one."""
+        """The module in such an order; unchanged if it already is."""
         main = module["main"]
         known = set(_variables([parameter.ty for parameter in main.params]))
         blocks = [_with_order(block, known) for block in main.body.blocks]
@@ -31,49 +31,50 @@ class OrderSizes:
 
 
 def _with_order(block: Any, known: set[Any]) -> Any:
-    """A block in order, where some dimensions are known from the start; those that it defines are known afterwards."""
+    """A block in order, given the dimensions known at its start; adds those that it defines."""
     bindings = list(block.bindings)
     if not any(isinstance(binding, relax.MatchCast) for binding in bindings):
         return block
     defined = _definitions(bindings, known)
     known.update(defined)
     order = _order(bindings, defined)
-    return block if order == list(range(len(bindings))) else type(block)([bindings[place] for place in order])
+    return block if order == list(range(len(bindings))) else type(block)([bindings[position] for position in order])
 
 
 def _definitions(bindings: Sequence[Any], known: set[Any]) -> dict[Any, int]:
-    """The variables and dimensions that bindings define, with the places of the bindings."""
+    """The variables and dimensions that bindings define, with the positions of the bindings."""
     defined: dict[Any, int] = {}
-    for place, binding in enumerate(bindings):
-        defined[binding.var] = place
+    for position, binding in enumerate(bindings):
+        defined[binding.var] = position
         for dimension in _variables(binding.ty) if isinstance(binding, relax.MatchCast) else ():
             if dimension not in known:
-                defined.setdefault(dimension, place)
+                defined.setdefault(dimension, position)
     return defined
 
 
 def _order(bindings: Sequence[Any], defined: Mapping[Any, int]) -> list[int]:
-    """The places of bindings, each as early as before or behind what it needs."""
+    """The positions of bindings, each as early as possible but after all that it needs."""
     needed = [
-        {defined[each] for each in _variables([binding.value, binding.var.ty]) if each in defined} - {place}
-        for place, binding in enumerate(bindings)
+        {defined[variable] for variable in _variables([binding.value, binding.var.ty]) if variable in defined}
+        - {position}
+        for position, binding in enumerate(bindings)
     ]
     order: list[int] = []
-    begun: set[int] = set()
+    visited: set[int] = set()
 
-    def visit(place: int) -> None:
-        if place not in begun:
-            begun.add(place)  # checks of a dimension that is known already may need each other
-            for earlier in sorted(needed[place]):
+    def visit(position: int) -> None:
+        if position not in visited:
+            visited.add(position)  # checks of a known dimension may need each other
+            for earlier in sorted(needed[position]):
                 visit(earlier)
-            order.append(place)
+            order.append(position)
 
-    for place in range(len(bindings)):
-        visit(place)
+    for position in range(len(bindings)):
+        visit(position)
     return order
 
 
 def _variables(node: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, (tvm.ir.Var, found.append))
-    return found
+    variables: list[Any] = []
+    tvm_ffi.structural_walk(node, (tvm.ir.Var, variables.append))
+    return variables

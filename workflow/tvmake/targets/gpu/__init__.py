@@ -1,1 +1,1 @@
-"""Rules for the kernels of GPUs, besides those that TVM has."""
+"""Rules for GPU kernels, in addition to TVM's."""

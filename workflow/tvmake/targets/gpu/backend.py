@@ -1,4 +1,4 @@
-"""GPUs in general: kernels whose loops are bound to threads."""
+"""GPUs in general: kernels with loops bound to threads."""
 
 from collections.abc import Collection
 from typing import Any
@@ -21,7 +21,7 @@ SELECT_BOXES = "relax.vision.all_class_non_max_suppression"
 
 
 class GpuBackend(Backend):
-    """Any GPU; Metal, Vulkan, ROCm and WebGPU have nothing of their own."""
+    """Any GPU. Metal, Vulkan, ROCm and WebGPU have no special passes."""
 
     name = "gpu"
     binds_threads = True
@@ -29,7 +29,7 @@ class GpuBackend(Backend):
     packs_weights = False
 
     def refuse(self, module: "tvm.IRModule") -> None:
-        """How many boxes are kept is known when a kernel has run, and kernels are launched for fixed sizes."""
+        """Refuse box selection: its result size depends on the data, and GPU kernels are launched for fixed sizes."""
         if _selects_boxes(module):
             raise InputError(
                 "targets",
@@ -38,17 +38,17 @@ class GpuBackend(Backend):
             )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
-        """Reshapes and transpositions where they can be fused."""
+        """Move reshapes and transpositions to where they can be fused, and dispatch operators."""
         return [ModulePass("MoveShapeChanges", move_shape_changes), *self.dispatch_passes()]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
-        """Kernels of as many operators as compilers take."""
+        """Fuse operators into kernels that are small enough for compilers."""
         return [*fuse_operators([PartLargeKernels()]), SHORTEN_NAMES]
 
     def schedule_kernels(
         self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
     ) -> tuple["tvm.IRModule", frozenset[str]]:
-        """By rules; TVM's own ones schedule the others, so that all count."""
+        """Schedule kernels by rules. TVM's rules schedule all others, so all count as scheduled."""
         scheduled = apply_rules(module, target, self.schedule_rules(), refused) if by_rules else module
         kernels = (
             str(variable.name_hint)
@@ -60,22 +60,22 @@ class GpuBackend(Backend):
     def schedule_by_rule(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
     ) -> "tvm.s_tir.Schedule | None":
-        """By tvmake's rules, or else by TVM's."""
+        """The schedule by tvmake's rules, or else by TVM's."""
         by_rule = schedule_by_rule(function, target, self.schedule_rules())
         return by_rule or default_schedule(function, target, self.default_rules())
 
     def default_schedule_passes(self, target: "tvm.target.Target") -> list[Pass]:
-        """TVM's rules, the last of which takes every kernel."""
+        """TVM's rules; the last one accepts every kernel."""
         from tvm.s_tir import dlight
 
         return [dlight.ApplyDefaultSchedule(*self.default_rules())]
 
     def schedule_rules(self) -> list[Rule]:
-        """Rules of tvmake; the first that suits a kernel schedules it."""
+        """tvmake's rules; the first suitable one schedules a kernel."""
         return [Products(), Windows(), Extrema()]
 
     def default_rules(self) -> list[Rule]:
-        """Rules of TVM for the other kernels, of which the last one takes every kernel."""
+        """TVM's rules for the other kernels; the last one accepts every kernel."""
         return [Launching(), *general_rules()]
 
     def final_passes(self) -> list[Pass]:
@@ -89,11 +89,11 @@ def _refuse_unbound(module: "tvm.IRModule") -> "tvm.IRModule":
 
 
 def _selects_boxes(module: "tvm.IRModule") -> bool:
-    found = False
+    selects = False
 
     def visit(expression: Any) -> None:
-        nonlocal found
-        found |= isinstance(expression, tvm.relax.Call) and expression.op == tvm.ir.Op.get(SELECT_BOXES)
+        nonlocal selects
+        selects |= isinstance(expression, tvm.relax.Call) and expression.op == tvm.ir.Op.get(SELECT_BOXES)
 
     tvm.relax.analysis.post_order_visit(module["main"], visit)
-    return found
+    return selects

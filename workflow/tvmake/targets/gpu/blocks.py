@@ -1,4 +1,4 @@
-"""Which kernels rules for GPUs take."""
+"""Select the kernels for GPU rules."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tvm.s_tir.dlight import analysis  # isort: skip
 
 
 def with_one_sum(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
-    """A schedule of a kernel with one sum, and the sum's block; None for other kernels, and for blocks that are not suitable."""
+    """A kernel's schedule and the block of its only reduction; None for other kernels, and for unsuitable blocks."""
     if not isinstance(func, tvm.tirx.PrimFunc):
         return None
     schedule = tvm.s_tir.Schedule(func)
@@ -24,5 +24,5 @@ def with_one_sum(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
 
 
 def _is_suitable(block: Any) -> bool:
-    """Whether a block has fixed extents, and no textures."""
+    """Whether a block has static extents, and no textures."""
     return is_fixed(block) and all(str(region.source.scope()) == "global" for region in (*block.reads, *block.writes))

@@ -1,6 +1,6 @@
-"""Schedule rules whose kernels run on the device as a whole.
+"""Apply schedule rules only if the whole kernel then runs on the device.
 
-A rule of dlight is used where it works and binds every block to threads; the last rule binds any kernel.
+A rule of dlight is used if it works and binds every block to threads; the last rule binds any kernel.
 Repair: `dlight-blocks-outside-threads`.
 """
 
@@ -17,7 +17,7 @@ from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 
 def general_rules() -> list[ScheduleRule]:
-    """Rules for the kernels of any GPU, the one that takes every kernel last."""
+    """Rules for the kernels of any GPU; the last one accepts every kernel."""
     from tvm.s_tir.dlight import gpu
 
     products = [BoundRule(gpu.Matmul()), BoundRule(gpu.GEMV())]
@@ -42,31 +42,31 @@ def refuse_unbound(module: "tvm.IRModule") -> None:
 
 
 class BoundRule(ScheduleRule):
-    """A rule that leaves a kernel to the next one where it fails, leaves a block outside of threads, or sums up wrongly."""
+    """A rule that passes a kernel on if it fails, leaves a block outside threads, or reduces wrongly."""
 
     def __init__(self, rule: Any):
         self.rule = rule
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
-        """The rule's schedule; None where it has none that runs on the device as a whole."""
+        """The rule's schedule; None if the kernel would not run entirely on the device."""
         try:
-            made = self.rule.apply(func, target, tunable)
-            for one in made if isinstance(made, list) else [made]:
-                if one is None or not _is_right(one.mod):
+            schedules = self.rule.apply(func, target, tunable)
+            for schedule in schedules if isinstance(schedules, list) else [schedules]:
+                if schedule is None or not _is_valid(schedule.mod):
                     return None
         except (
             tvm.error.InternalError, tvm.s_tir.ScheduleError, AssertionError, AttributeError, IndexError, KeyError,
             RuntimeError, TypeError, ValueError,
         ):  # fmt: skip
             return None
-        return made
+        return schedules
 
 
-def _is_right(module: "tvm.IRModule") -> bool:
-    """Whether a scheduled kernel runs on the device as a whole, and sums up what it should.
+def _is_valid(module: "tvm.IRModule") -> bool:
+    """Whether a scheduled kernel runs entirely on the device, with correct reductions.
 
     Raises:
-        RuntimeError: a sum over threads that TVM cannot lower, because it is within a loop of each thread.
+        RuntimeError: TVM cannot lower a reduction over threads, because it is within a loop of each thread.
     """
     tvm.s_tir.transform.LowerCrossThreadReduction()(module)
     func = module["main"]
@@ -74,7 +74,7 @@ def _is_right(module: "tvm.IRModule") -> bool:
 
 
 class Launching(ScheduleRule):
-    """Leave a kernel as it is that comes with threads of its own, as TVM's scattering does."""
+    """Leave kernels with their own threads unchanged, such as TVM's scatter kernels."""
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """The kernel's own schedule; None for kernels that launch no threads yet."""
@@ -88,7 +88,7 @@ class Launching(ScheduleRule):
 
 
 class EachBlock(ScheduleRule):
-    """Bind the loops of each block by itself: slow, and right for every kernel."""
+    """Bind the loops of each block separately: slow, but correct for every kernel."""
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule for any kernel of blocks; None for others."""
@@ -106,16 +106,16 @@ def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
 
     Args:
         schedule: of the kernel.
-        block: in it.
-        threads: of a work group, at most.
-        lanes: so many of the innermost spatial loops stay within a thread, vectorised where nothing is summed up.
+        block: to bind.
+        threads: maximum threads of a work group.
+        lanes: number of innermost spatial loops that stay within a thread; vectorised without a reduction.
     """
     info = analysis.get_sblock_info(schedule, block)
     spatial = [axis.loop_rv for axis in info.iters if axis.kind == "S"]
     others = [axis.loop_rv for axis in info.iters if axis.kind != "S"]
     inner, spatial = spatial[len(spatial) - lanes :], spatial[: len(spatial) - lanes]
-    if any(_has_no_turn(schedule.get(loop)) for loop in (*spatial, *inner)):
-        # TVM divides by the extents of loops that it fuses: they stay as they are, in one thread.
+    if any(_is_empty(schedule.get(loop)) for loop in (*spatial, *inner)):
+        # TVM divides by the extents of loops that it fuses, so these stay unfused, in one thread.
         spatial, inner, others = [], [], [*spatial, *inner, *others]
     if not spatial:
         spatial = [schedule.add_unit_loop(block if not (inner or others) else (inner or others)[0])]
@@ -128,5 +128,5 @@ def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
         schedule.vectorize(inner[0])
 
 
-def _has_no_turn(loop: Any) -> bool:
+def _is_empty(loop: Any) -> bool:
     return isinstance(loop.extent, tvm.tirx.IntImm) and int(loop.extent) == 0

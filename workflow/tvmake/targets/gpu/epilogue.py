@@ -1,4 +1,4 @@
-"""What stands before and after a sum, computed with it."""
+"""Fuse a reduction's prologue and epilogue into its kernel."""
 
 import contextlib
 from typing import Any
@@ -9,10 +9,10 @@ from tvm.s_tir.dlight import analysis  # isort: skip
 
 
 def inline_producers(schedule: Any, block: Any) -> None:
-    """Compute what a block reads where it is read.
+    """Inline everything that a block reads.
 
     Raises:
-        ScheduleError: it cannot be.
+        ScheduleError: a producer cannot be inlined.
     """
     while producers := schedule.get_producers(block):
         for producer in producers:
@@ -20,11 +20,11 @@ def inline_producers(schedule: Any, block: Any) -> None:
 
 
 def inline_consumers(schedule: Any, written: Any) -> None:
-    """Compute what follows a block, which writes values from registers, on these values.
+    """Fuse the consumers of a block that writes values from registers into it.
 
     Raises:
-        ScheduleError: what follows is not one element-wise chain.
-        ValueError: the block is used in several ways.
+        ScheduleError: the consumers are not one element-wise chain.
+        ValueError: the block has several consumers.
     """
     while consumers := schedule.get_consumers(written):
         if len(consumers) != 1:
@@ -38,7 +38,7 @@ def inline_consumers(schedule: Any, written: Any) -> None:
 
 
 def inline_epilogues(func: Any) -> Any:
-    """A kernel whose element-wise blocks after its reduction are one block, wherever their values are used."""
+    """A kernel whose element-wise blocks after its reduction are joined to one block."""
     if not isinstance(func, tvm.tirx.PrimFunc):
         return func
     schedule = tvm.s_tir.Schedule(func)
@@ -47,10 +47,10 @@ def inline_epilogues(func: Any) -> Any:
 
 
 def join_epilogues(schedule: Any) -> None:
-    """The same with a kernel's schedule, whose trace says so."""
+    """Like :func:`inline_epilogues`, for a schedule and its trace."""
     blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
     reductions = [
-        place for place, block in enumerate(blocks) if analysis.get_sblock_info(schedule, block).is_reduction()
+        position for position, block in enumerate(blocks) if analysis.get_sblock_info(schedule, block).is_reduction()
     ]
     for block in blocks[reductions[-1] + 1 : -1] if reductions else []:
         with contextlib.suppress(tvm.s_tir.ScheduleError):

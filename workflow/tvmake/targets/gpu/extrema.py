@@ -1,6 +1,6 @@
-"""A schedule for extrema along memory on GPUs, as of a row's scores: threads side by side share a row.
+"""Schedule contiguous extrema on GPUs, such as those of rows of scores: adjacent threads share a row.
 
-TVM's rules for sums take only what is added up; their last one has one thread go through a row, in memory.
+TVM's rules for reductions accept only sums; with its last rule a single thread computes a row, in memory.
 """
 
 import math
@@ -16,33 +16,33 @@ from tvmake.targets.gpu.machine import gpu
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 SMALLEST = 16
-"""Values, below which a thread by itself is as fast."""
+"""Length of a row below which a single thread is as fast."""
 
 WARP = 32
-"""Threads that share a row, where there are rows for all others."""
+"""Threads per row, if there are enough rows."""
 
 ENOUGH_ROWS = 512
-"""To fill a GPU with a warp for each; of fewer rows, more threads share one."""
+"""Rows that fill a GPU with one warp each; with fewer rows, more threads share one."""
 
 
 class Extrema(ScheduleRule):
-    """Kernels with one maximum or minimum along memory, and element-wise blocks around it."""
+    """Kernels with one contiguous maximum or minimum, and element-wise blocks around it."""
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
-        found = with_one_sum(func)
-        if found is None:
+        match = with_one_sum(func)
+        if match is None:
             return None
-        schedule, block = found
+        schedule, block = match
         if not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
             return None
         inline_producers(schedule, block)
-        taken = schedule.get(block)
-        store = taken.body
+        statement = schedule.get(block)
+        store = statement.body
         if not isinstance(store.value, (tvm.tirx.Max, tvm.tirx.Min)):
             return None
-        spatial = [axis for axis in taken.iter_vars if axis.iter_type == SPATIAL]
-        reduced = [axis for axis in taken.iter_vars if axis.iter_type == REDUCTION]
+        spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
+        reduced = [axis for axis in statement.iter_vars if axis.iter_type == REDUCTION]
         rows, length = (math.prod(map(extent, axes)) for axes in (spatial, reduced))
         loads = [load for load in loads_in(store.value) if not load.source.same_as(store.buffer)]
         if length < SMALLEST or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):

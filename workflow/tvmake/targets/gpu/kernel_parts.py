@@ -1,7 +1,7 @@
-"""Kernels for GPUs whose expression would grow without bound, as several kernels.
+"""Split GPU kernels whose expressions would grow without bound.
 
-TVM's rules for GPUs put every element-wise step into those that use it. Where each step uses the one before twice (a recurrence
-that is written out, an ELU of an ELU), the expression doubles with each, and TVM takes minutes, then hours.
+TVM's rules for GPUs inline every element-wise step into its users. If each step uses the previous one twice (an
+unrolled recurrence, an ELU of an ELU), the expression doubles with each step, and TVM takes minutes, then hours.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,44 +19,44 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 INJECTIVE = 2
-"""TVM's kInjective (include/tvm/relax/op_attr_types.h): up to here a value is computed again wherever it is used."""
+"""TVM's kInjective (include/tvm/relax/op_attr_types.h): up to this level, values are recomputed at each use."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of the expression that a value is computed by, when all that it is made of is computed where it is used."""
+    """The size of a value's expression after inlining all its operands."""
 
     nodes: int = 1
     choices: int = 0
     steps: Mapping[Any, int] = field(default_factory=dict)
-    """The steps that it takes, with the nodes of each."""
+    """The steps in it, with the nodes of each."""
 
     @property
     def copies(self) -> int:
-        """Nodes that are there once more than needed."""
+        """Repeated nodes."""
         return self.nodes - sum(self.steps.values())
 
     @property
     def is_too_large(self) -> bool:
-        """For one kernel."""
+        """Whether one kernel cannot compute it."""
         return self.copies > LARGEST or self.choices > MOST_CHOICES
 
 
 IN_MEMORY = Size()
-"""Of a value that is read."""
+"""The size of a value that is read from memory."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="PartLargeKernels")
 class PartLargeKernels:
-    """Part fused functions that would become too large a kernel. Between FuseOps and FuseTIR."""
+    """Split fused functions that would become too large kernels. Runs between FuseOps and FuseTIR."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with several functions in place of each of them."""
+        """The module with several functions instead of each such function."""
         parts = {
-            name: found
+            name: function_parts
             for name, function in module.functions_items()
             if isinstance(function, relax.Function) and "Primitive" in (function.attrs or {})
-            if len(found := _parts(function, module)) > 1 and all(map(_stands_alone, found))
+            if len(function_parts := _parts(function, module)) > 1 and all(map(_is_self_contained, function_parts))
         }
         if not parts:
             return module
@@ -65,16 +65,16 @@ class PartLargeKernels:
 
 @dataclass(frozen=True)
 class _Part:
-    """Bindings of a function that follow each other."""
+    """Consecutive bindings of a function."""
 
     bindings: Sequence[Any]
     inputs: Sequence[Any]
     """Variables of the function that they read."""
     outputs: Sequence[Any]
-    """Their variables that are used behind them."""
+    """Their variables that are used after them."""
 
     def function(self) -> Any:
-        """The part as a function of its own."""
+        """The part as a separate function."""
         names = {variable: relax.Var(str(variable.name), variable.ty) for variable in self.inputs}
         builder = relax.BlockBuilder()
         with builder.function("part", list(names.values()), attrs={"Primitive": True}, private=True):
@@ -88,7 +88,7 @@ class _Part:
 
 
 def _parts(function: Any, module: "tvm.IRModule") -> list[_Part]:
-    """A function as parts, one after the other, each small enough as far as its steps are."""
+    """Split a function into consecutive parts, each small enough unless a single step is too large."""
     groups: list[list[Any]] = [[]]
     sizes: dict[Any, Size] = {}
     for binding in bindings(function):
@@ -99,18 +99,20 @@ def _parts(function: Any, module: "tvm.IRModule") -> list[_Part]:
             size = _size(binding, sizes, module)
         groups[-1].append(binding)
         sizes[binding.var] = size if _is_computed_again(binding.value, module) else IN_MEMORY
-    used = [{name for each in group for name in variables(each.value)} for group in groups]
+    used = [{name for binding in group for name in variables(binding.value)} for group in groups]
     parts = []
-    for place, group in enumerate(groups):
-        own = [each.var for each in group]
-        behind = set(variables(function.body.body)).union(*used[place + 1 :])
-        read = dict.fromkeys(name for each in group for name in variables(each.value))
-        parts.append(_Part(group, [name for name in read if name not in own], [name for name in own if name in behind]))
+    for position, group in enumerate(groups):
+        own = [binding.var for binding in group]
+        later_uses = set(variables(function.body.body)).union(*used[position + 1 :])
+        read = dict.fromkeys(name for binding in group for name in variables(binding.value))
+        parts.append(
+            _Part(group, [name for name in read if name not in own], [name for name in own if name in later_uses])
+        )
     return parts
 
 
 def _size(binding: Any, sizes: Mapping[Any, Size], module: "tvm.IRModule") -> Size:
-    """Of what a binding computes.
+    """The size of a binding's expression.
 
     Args:
         sizes: of the variables that are not in memory.
@@ -136,23 +138,23 @@ def _size(binding: Any, sizes: Mapping[Any, Size], module: "tvm.IRModule") -> Si
 
 
 def _is_computed_again(value: Any, module: "tvm.IRModule") -> bool:
-    """Whether a value stays an expression, rather than being kept."""
+    """Whether a value is recomputed at each use rather than stored."""
     return not is_call(value, "call_tir") or int((module[value.args[0]].attrs or {}).get("op_pattern", 8)) <= INJECTIVE
 
 
-def _stands_alone(part: _Part) -> bool:
-    """Whether a part takes and gives tensors only, whose extents say all that its shapes need."""
-    crossing = (*part.inputs, *part.outputs)
+def _is_self_contained(part: _Part) -> bool:
+    """Whether a part has only tensors as inputs and outputs, and their extents define all its shapes."""
+    variables_across = (*part.inputs, *part.outputs)
     return (
         bool(part.outputs)
-        and all(isinstance(each.ty, relax.TensorType) for each in crossing)
+        and all(isinstance(binding.ty, relax.TensorType) for binding in variables_across)
         and not relax.analysis.free_symbolic_vars(part.function())
     )
 
 
 @mutator
 class _KernelSplitter(PyExprMutator):
-    """Calls the parts of functions in place of the functions."""
+    """Replaces calls of functions by calls of their parts."""
 
     def __init__(self, module: "tvm.IRModule", parts: Mapping[Any, Sequence[_Part]]) -> None:
         super().__init__(module)
@@ -172,5 +174,5 @@ class _KernelSplitter(PyExprMutator):
     def _results(self, part: _Part, values: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
         variable = self.builder_.add_func(part.function(), "part")
         result = self.builder_.emit(relax.Call(variable, [values[name] for name in part.inputs]))
-        for place, name in enumerate(part.outputs):
-            yield name, result if len(part.outputs) == 1 else self.builder_.emit(relax.TupleGetItem(result, place))
+        for position, name in enumerate(part.outputs):
+            yield name, result if len(part.outputs) == 1 else self.builder_.emit(relax.TupleGetItem(result, position))

@@ -1,39 +1,39 @@
-"""What schedules have to know of a GPU."""
+"""Properties of a GPU that schedules need."""
 
 from dataclasses import dataclass
 
 import tvm
 
 DESKTOP_CORES = 128
-"""Multiprocessors of a large NVIDIA GPU; smaller ones take more turns."""
+"""Multiprocessors of a large NVIDIA GPU."""
 
 PHONE_CORES = 8
-"""Shader cores of a phone's GPU, about."""
+"""Typical number of shader cores of a phone's GPU."""
 
 BYTES_PER_CYCLE = 24.0
-"""That the last cache delivers to each core in a cycle, as on an H100."""
+"""Bandwidth of the last-level cache for each core, as on an H100."""
 
 LANES = 128
 """Multiplications of a core in a cycle."""
 
 LATENCY = 800.0
-"""Cycles for a tile of operands to arrive, with the barriers around it."""
+"""Cycles until a tile of operands arrives, including barriers."""
 
 VECTOR_BYTES = 16
-"""That a thread moves at once, at most."""
+"""Maximum bytes that a thread moves at once."""
 
 RESIDENT_THREADS = 1024
-"""Of a core, when kernels use the registers that tiles need."""
+"""Resident threads of a core, if kernels use the registers that tiles need."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's limits, and roughly how wide it is."""
+    """A GPU's limits and approximate number of cores."""
 
     threads: int
-    """Of a work group."""
+    """Maximum threads of a work group."""
     shared_bytes: int
-    """Of a work group."""
+    """Shared memory of a work group, in bytes."""
     cores: int
 
 
@@ -46,6 +46,6 @@ def gpu(target: "tvm.target.Target") -> Gpu:
 
 
 def compute_capability(target: "tvm.target.Target") -> int:
-    """Of a CUDA target, times ten; 0 where it is unknown."""
+    """Ten times the compute capability of a CUDA target; 0 if unknown."""
     digits = "".join(filter(str.isdigit, str(target.attrs.get("arch", ""))))
     return int(digits or 0)

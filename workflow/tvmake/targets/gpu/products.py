@@ -1,4 +1,4 @@
-"""A schedule for products of matrices and convolutions on GPUs: tiles in registers, operands through shared memory."""
+"""Schedule matmuls and convolutions on GPUs: tiles in registers, operands through shared memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,23 +14,23 @@ from tvmake.targets.gpu.tiles import Tile, best_tile
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 SMALLEST = 4
-"""Rows, columns and products of a sum, below which there is nothing to keep in registers."""
+"""Rows, columns and products of a sum below which registers gain nothing."""
 
 UNROLLED = 512
-"""Statements that loops may be written out to."""
+"""Maximum number of unrolled statements."""
 
 DOT_LENGTH = 4
-"""Terms of a sum that an intrinsic for integers adds up at once."""
+"""Terms of a sum that an integer intrinsic adds at once."""
 
 DotIntrinsic = Callable[[Any, "tvm.target.Target"], str | None]
-"""The name of the intrinsic for a contraction's operands, where a target has one."""
+"""Gives the intrinsic for a contraction's operands, or None if the target has none."""
 
 
 class Products(ScheduleRule):
-    """Tiles for kernels with one product of matrices or convolution, and element-wise blocks around it.
+    """Tiles for kernels with one matmul or convolution, and element-wise blocks around it.
 
     Args:
-        dot_intrinsic: of the GPU, for integers.
+        dot_intrinsic: finds the GPU's intrinsic for integers.
     """
 
     def __init__(self, dot_intrinsic: DotIntrinsic = lambda _contraction, _target: None):
@@ -44,21 +44,21 @@ class Products(ScheduleRule):
         tile = best_tile(gpu(target), *product.shape, max(product.operand_bytes), product.result_bytes)
         if tile is None:
             return None
-        _Tiled(product, tile, self.dot_intrinsic(product.contraction, target)).apply()
+        _TileScheduler(product, tile, self.dot_intrinsic(product.contraction, target)).apply()
         return product.schedule
 
 
-class _Tiled:
-    """One kernel's schedule."""
+class _TileScheduler:
+    """Schedules one kernel."""
 
     def __init__(self, product: Product, tile: Tile, dot_intrinsic: str | None):
         self.product, self.tile = product, tile
         self.schedule, self.block = product.schedule, product.block
         self.dot_intrinsic, self.has_dots = dot_intrinsic, dot_intrinsic is not None
-        """Whether four terms of a sum are added up at once."""
+        """Whether four terms of a sum are added at once."""
 
     def apply(self) -> None:
-        """Schedule the kernel, in place."""
+        """Schedule the kernel in place."""
         schedule, tile = self.schedule, self.tile
         multiples = (tile.rows, tile.columns, tile.step)
         self.reads = as_product(self.product, multiples, (self.has_dots, self.has_dots))
@@ -101,13 +101,23 @@ class _Tiled:
         schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
         schedule.compute_at(partial, groups, preserve_unit_loops=True)
         loops = schedule.get_loops(partial)[1:]
-        found = dict(zip(("slices", "batch", "rows", "columns", "steps", "products"), loops, strict=True))
-        rows, own_rows = schedule.split(found["rows"], [None, tile.thread_rows])
-        columns, own_columns = schedule.split(found["columns"], [None, tile.thread_columns])
-        steps = found["steps"]
-        products, *dots = schedule.split(found["products"], self._within([tile.depth]))
-        schedule.reorder(found["batch"], found["slices"], rows, columns, steps, products, own_rows, own_columns, *dots)
-        threads = schedule.fuse(found["batch"], found["slices"], rows, columns)
+        loops_by_name = dict(zip(("slices", "batch", "rows", "columns", "steps", "products"), loops, strict=True))
+        rows, own_rows = schedule.split(loops_by_name["rows"], [None, tile.thread_rows])
+        columns, own_columns = schedule.split(loops_by_name["columns"], [None, tile.thread_columns])
+        steps = loops_by_name["steps"]
+        products, *dots = schedule.split(loops_by_name["products"], self._within([tile.depth]))
+        schedule.reorder(
+            loops_by_name["batch"],
+            loops_by_name["slices"],
+            rows,
+            columns,
+            steps,
+            products,
+            own_rows,
+            own_columns,
+            *dots,
+        )
+        threads = schedule.fuse(loops_by_name["batch"], loops_by_name["slices"], rows, columns)
         schedule.bind(threads, "threadIdx.x")
         shared = schedule.cache_write(partial, 0, "local")
         schedule.set_scope(shared, 0, "shared")
@@ -119,12 +129,12 @@ class _Tiled:
         schedule.decompose_reduction(block, schedule.get_loops(block)[-1])
 
     def _within(self, factors: list[int | None]) -> list[int | None]:
-        """Factors of a sum's loop, the last one in groups that are multiplied at once."""
+        """Factors of a sum's loop; the last one is split into groups that are multiplied at once."""
         *outer, depth = factors
         return [*outer, (depth or 0) // DOT_LENGTH, DOT_LENGTH] if self.has_dots else factors
 
     def _operands(self, block: Any, steps: Any, products: Any) -> None:
-        """Operands come into shared memory by all threads together, and from there into each thread's registers."""
+        """Load operands into shared memory by all threads together, then into each thread's registers."""
         schedule, tile = self.schedule, self.tile
         for read, along_sum, width in zip(
             self.reads, self.product.along_sum(), (tile.thread_rows, tile.thread_columns), strict=True
@@ -147,7 +157,7 @@ class _Tiled:
                 schedule.vectorize(schedule.get_loops(local)[-1])
 
     def _groups_of_terms(self, shared: Any, along_sum: bool) -> None:
-        """Four terms of a sum side by side, in shared memory as one value, while threads read what lies side by side in memory."""
+        """Make four terms of a sum adjacent in shared memory, as one value, while threads read contiguous memory."""
         schedule = self.schedule
         schedule.transform_layout(
             shared, ("write", 0), lambda batch, side, term: (batch, term // DOT_LENGTH, side, term % DOT_LENGTH)
@@ -165,7 +175,7 @@ class _Tiled:
         schedule.bind(threads, "threadIdx.x")
 
     def _sums(self, block: Any, steps: Any, loops: list[Any], dots: list[Any]) -> None:
-        """What each thread adds up, written out."""
+        """Unroll the sums of each thread."""
         schedule, tile = self.schedule, self.tile
         own_rows, own_columns, products = loops
         schedule.unroll(own_rows)

@@ -1,4 +1,4 @@
-"""Rules for all kernels of a module for a GPU; TVM's schedule those that are left."""
+"""Apply rules to all kernels of a module for a GPU; TVM's rules schedule the remaining kernels."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ Rule = Any
 def apply_rules(
     module: "tvm.IRModule", target: "tvm.target.Target", rules: Sequence[Rule], refused: Collection[str] = ()
 ) -> "tvm.IRModule":
-    """Schedule the kernels of a module that are not scheduled yet and that a rule suits.
+    """Schedule the unscheduled kernels of a module that a rule suits.
 
     Args:
         module: Relax calling fused kernels.
         target: a GPU.
-        rules: the first one that suits a kernel schedules it.
+        rules: the first suitable one schedules a kernel.
         refused: names of kernels to leave unchanged.
     """
     functions = dict(module.functions_items())
@@ -36,7 +36,7 @@ def apply_rules(
 def schedule_by_rule(
     function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", rules: Sequence[Rule]
 ) -> "tvm.s_tir.Schedule | None":
-    """A kernel's schedule for a GPU, with its trace; None where none of the rules suits it."""
+    """A kernel's schedule for a GPU, with its trace; None if no rule suits it."""
     if Launching().apply(function, target, False) is not None:
         return None
     with target:
@@ -47,15 +47,17 @@ def schedule_by_rule(
 def default_schedule(
     function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", rules: Sequence[Rule]
 ) -> "tvm.s_tir.Schedule | None":
-    """The schedule that TVM's rules give a kernel, with its trace; None for one that comes with threads or cannot have any.
+    """A kernel's schedule by TVM's rules, with its trace; None if it has or cannot have threads.
 
     Args:
         function: the kernel.
         target: a GPU.
-        rules: TVM's, of which the last one takes every kernel.
+        rules: TVM's; the last one accepts every kernel.
     """
     if Launching().apply(function, target, False) is not None:
         return None
     with target:
-        schedule = next((made for rule in rules if (made := rule.apply(function, target, False)) is not None), None)
+        schedule = next(
+            (candidate for rule in rules if (candidate := rule.apply(function, target, False)) is not None), None
+        )
     return schedule if schedule is not None and is_bound(schedule.mod["main"]) else None

@@ -1,4 +1,4 @@
-"""What a schedule for a GPU must not do: leave a part to the host, compute an epilogue twice, read what other threads keep."""
+"""Check GPU schedules: no part on the host, no epilogue computed twice, no reads of other threads' registers."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ THREAD = tvm.tirx.ForKind.THREAD_BINDING
 
 
 def is_bound(func: Any) -> bool:
-    """Whether a kernel stores nothing outside of threads, and every launch has one number of each kind of thread.
+    """Whether a kernel stores nothing outside threads, and each launch has one extent for each thread axis.
 
     Repair: `dlight-thread-extents`.
     """
@@ -24,47 +24,47 @@ def is_bound(func: Any) -> bool:
 
 
 def is_launch(attribute: Any) -> bool:
-    """Whether an attribute launches threads, as kernels that come with their own do."""
+    """Whether an attribute launches threads, as in kernels with their own threads."""
     return str(attribute.attr_key) == "thread_extent"
 
 
 def _outermost_threads(func: Any) -> list[Any]:
-    """The loops over threads that are in no other: each is a launch."""
-    found: list[Any] = []
+    """The outermost loops over threads; each is a launch."""
+    launches: list[Any] = []
 
     def enter(loop: Any) -> Any:
         if loop.kind != THREAD:
             return None
-        found.append(loop)
+        launches.append(loop)
         return tvm_ffi.WalkResult.SKIP
 
     tvm_ffi.structural_walk(func.body, (tvm.tirx.For, enter), order="pre")
-    return found
+    return launches
 
 
 def holds_an_epilogue(func: Any) -> bool:
-    """Whether a sum of one element computes what follows it too.
+    """Whether the reduction of a single element also computes its epilogue.
 
     Repair: `dlight-epilogue-twice`.
     """
-    found: list[bool] = []
+    launches: list[bool] = []
 
     def enter(block: Any) -> None:
-        if block.init is not None and all(_is_one(axis) for axis in block.iter_vars):
-            found.append(not _is_plain_sum(block))
+        if block.init is not None and all(_is_unreduced(axis) for axis in block.iter_vars):
+            launches.append(not _is_plain_sum(block))
 
     tvm_ffi.structural_walk(func.body, (tvm.s_tir.SBlock, enter))
-    return any(found)
+    return any(launches)
 
 
-def _is_one(axis: Any) -> bool:
-    """Whether an axis counts nothing that is summed up."""
+def _is_unreduced(axis: Any) -> bool:
+    """Whether an axis does not reduce more than one element."""
     extent = axis.dom.extent
     return axis.iter_type != tvm.tirx.IterVar.CommReduce or (isinstance(extent, tvm.tirx.IntImm) and int(extent) == 1)
 
 
 def _is_plain_sum(block: Any) -> bool:
-    """Whether a block adds to, or compares with, what it starts from, and does nothing else."""
+    """Whether a block only adds to, or compares with, its initial value."""
     start, store = block.init, block.body
     if not isinstance(start, tvm.tirx.BufferStore) or not isinstance(store, tvm.tirx.BufferStore):
         return False
@@ -79,21 +79,22 @@ def _is_plain_sum(block: Any) -> bool:
 
 
 def reads_of_other_threads(func: Any) -> bool:
-    """Whether a thread reads what another one keeps in its own memory.
+    """Whether a thread reads values in another thread's registers.
 
-    dlight's rule for sums divides the results among threads in one way, and its epilogue in another, where the sum reads along
-    a divided axis, as a convolution in groups does. Compared are the places at which each thread begins. Repair: `dlight-sums-of-other-threads`.
+    dlight's rule for reductions divides the results among threads differently from its epilogue, if the reduction reads
+    along a divided axis, as a grouped convolution does. This compares the indices at which each thread starts.
+    Repair: `dlight-sums-of-other-threads`.
     """
     return any(map(_has_reads_of_other_threads, _outermost_threads(func)))
 
 
 def _has_reads_of_other_threads(launch: Any) -> bool:
-    places: dict[Any, list[list[Any]]] = {}
+    accesses: dict[Any, list[list[Any]]] = {}
     threads: dict[str, Any] = {}
     analyzer = tvm.sym.Analyzer()
 
     def visit(statement: Any, values: dict[Any, Any]) -> None:
-        def given(expression: Any) -> Any:
+        def substitute(expression: Any) -> Any:
             return tvm_ffi.structural_map(expression, (tvm.ir.Var, lambda variable: values.get(variable, variable)))
 
         def enter_loop(loop: Any) -> None:
@@ -105,7 +106,7 @@ def _has_reads_of_other_threads(launch: Any) -> bool:
         def enter_block(realize: Any) -> Any:
             block = realize.block
             axes = zip(block.iter_vars, realize.iter_values, strict=True)
-            inside = values | {axis.var: given(value) for axis, value in axes}
+            inside = values | {axis.var: substitute(value) for axis, value in axes}
             for part in (block.init, block.body):
                 if part is not None:
                     visit(part, inside)
@@ -113,7 +114,7 @@ def _has_reads_of_other_threads(launch: Any) -> bool:
 
         def access(buffer: Any, indices: Any) -> None:
             if buffer.scope() == "local":
-                places.setdefault(buffer, []).append([given(index) for index in indices])
+                accesses.setdefault(buffer, []).append([substitute(index) for index in indices])
 
         callbacks = [
             (tvm.tirx.For, enter_loop),
@@ -126,14 +127,14 @@ def _has_reads_of_other_threads(launch: Any) -> bool:
     visit(launch, {})
     return any(
         not analyzer.can_prove_equal(index, other)
-        for first, *others in places.values()
+        for first, *others in accesses.values()
         for indices in others
         for index, other in zip(first, indices, strict=True)
     )
 
 
 def _has_one_extent(launch: Any) -> bool:
-    """Whether all loops over a kind of thread agree: where they do not, TVM launches as many as one of them says."""
+    """Whether all loops over a thread axis have the same extent; otherwise TVM uses that of one of them."""
     extents: dict[str, set[str]] = {}
 
     def enter(loop: Any) -> None:
@@ -141,4 +142,4 @@ def _has_one_extent(launch: Any) -> bool:
             extents.setdefault(str(loop.thread_binding.thread_tag), set()).add(str(loop.extent))
 
     tvm_ffi.structural_walk(launch, (tvm.tirx.For, enter))
-    return all(len(found) == 1 for found in extents.values())
+    return all(len(launches) == 1 for launches in extents.values())

@@ -1,9 +1,10 @@
-"""The tiles of a product of matrices on a GPU, by an estimate of how long they take.
+"""Choose the tiles of a matmul on a GPU by their estimated time.
 
-A work group computes a tile of results, each thread a small tile of that in registers; operands come through shared memory, a
-slice of the sum at a time. Where there are too few tiles to fill the GPU, the threads of a work group share the sum as well:
-groups of them add up slices of their own, and what they have is summed up at the end. (Goto and van de Geijn, "Anatomy of
-high-performance matrix multiplication", 2008; Kerr et al., "CUTLASS: fast linear algebra in CUDA C++", 2017: sliced-K.)
+A work group computes a tile of results, each thread a small part of it in registers. Operands pass through shared
+memory, one slice of the sum at a time. If there are too few tiles to fill the GPU, the threads of a work group also
+share the sum: groups of threads sum separate slices, and their results are added at the end. (Goto and van de Geijn,
+"Anatomy of high-performance matrix multiplication", 2008; Kerr et al., "CUTLASS: fast linear algebra in CUDA C++",
+2017: sliced-K.)
 """
 
 import math
@@ -12,78 +13,78 @@ from dataclasses import dataclass
 from tvmake.targets.gpu.machine import BYTES_PER_CYCLE, LANES, LATENCY, RESIDENT_THREADS, Gpu
 
 RESIDENT_SHARED = 160 << 10
-"""Bytes of shared memory of a core, for all the work groups on it."""
+"""Bytes of shared memory of a core, shared by its work groups."""
 
 ENOUGH_THREADS = 64
-"""A work group should have as many: two warps of NVIDIA's, one wave of Adreno's."""
+"""Minimum threads of a work group: two NVIDIA warps, one Adreno wave."""
 
 START = 2500.0
-"""Cycles to begin with a work group and to write its results."""
+"""Cycles to start a work group and to write its results."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """How a product is cut."""
+    """The tiling of a matmul."""
 
     rows: int
-    """Of results, of a work group."""
+    """Rows of results of a work group."""
     columns: int
     thread_rows: int
-    """Of results, of a thread."""
+    """Rows of results of a thread."""
     thread_columns: int
     slices: int
     """Groups of threads that share a sum."""
     depth: int
-    """Products that each of them adds up between two barriers."""
+    """Products that each of these groups adds between two barriers."""
 
     @property
     def threads(self) -> int:
-        """Of a work group."""
+        """Threads of a work group."""
         return self.slices * self.rows // self.thread_rows * self.columns // self.thread_columns
 
     @property
     def step(self) -> int:
-        """Products that a work group adds up between two barriers."""
+        """Products that a work group adds between two barriers."""
         return self.slices * self.depth
 
     def shared_bytes(self, operand: int, result: int) -> int:
-        """Of shared memory, for operands and results of so many bytes."""
+        """Shared memory in bytes, for the given bytes per operand and result."""
         operands = (self.rows + self.columns + 8) * self.step * operand
         return operands + (self.slices * self.rows * self.columns * result if self.slices > 1 else 0)
 
 
 def best_tile(gpu: Gpu, batch: int, rows: int, columns: int, length: int, operand: int, result: int) -> Tile | None:
-    """The tile with the shortest estimated time; None where none keeps to the GPU's limits.
+    """The tile with the shortest estimated time; None if no tile fits the GPU's limits.
 
     Args:
-        batch: how many products.
+        batch: number of matmuls.
         rows: of results.
-        columns: of results, those side by side in memory.
+        columns: of results, contiguous in memory.
         length: of the sum.
-        operand: bytes of an operand's value.
-        result: bytes of a result.
+        operand: bytes per operand value.
+        result: bytes per result.
     """
-    found = [
+    tiles = [
         (estimated_cycles(gpu, tile, batch, rows, columns, length, operand, result), tile.threads, position, tile)
         for position, tile in enumerate(_tiles(gpu, operand, result))
     ]
-    return min(found, key=lambda candidate: candidate[:3])[-1] if found else None
+    return min(tiles, key=lambda candidate: candidate[:3])[-1] if tiles else None
 
 
 def _tiles(gpu: Gpu, operand: int, result: int) -> list[Tile]:
-    found = []
+    tiles = []
     for height, width in ((4, 4), (8, 4), (2, 4), (8, 8)):
         for rows in (8, 16, 32, 64, 128):
             for columns in (8, 16, 32, 64, 128):
                 for slices in (1, 2, 4, 8, 16):
                     for depth in (8, 16, 32):
                         tile = Tile(rows, columns, height, width, slices, depth)
-                        if _suits(tile, gpu, operand, result):
-                            found.append(tile)
-    return found
+                        if _is_feasible(tile, gpu, operand, result):
+                            tiles.append(tile)
+    return tiles
 
 
-def _suits(tile: Tile, gpu: Gpu, operand: int, result: int) -> bool:
+def _is_feasible(tile: Tile, gpu: Gpu, operand: int, result: int) -> bool:
     if tile.rows % tile.thread_rows or tile.columns % tile.thread_columns:
         return False
     if not min(ENOUGH_THREADS, gpu.threads) <= tile.threads <= gpu.threads:
@@ -97,7 +98,7 @@ def _suits(tile: Tile, gpu: Gpu, operand: int, result: int) -> bool:
 def estimated_cycles(
     gpu: Gpu, tile: Tile, batch: int, rows: int, columns: int, length: int, operand: int, result: int
 ) -> float:
-    """Of a product; the arguments are those of :func:`best_tile`."""
+    """Estimated cycles of a matmul; for the arguments see :func:`best_tile`."""
     groups = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
     steps = -(-length // tile.step)
     most = max(1, min(RESIDENT_THREADS // tile.threads, RESIDENT_SHARED // tile.shared_bytes(operand, result)))
@@ -105,7 +106,7 @@ def estimated_cycles(
     turns = math.ceil(groups / (gpu.cores * resident))
     per_thread = tile.thread_rows * tile.thread_columns
     loads = (tile.thread_rows + tile.thread_columns) / 8 * 4
-    # A warp's products, and what it loads from shared memory for them.
+    # A warp's products, and its loads from shared memory for them.
     warps = -(-tile.threads // 32)
     products = warps * tile.depth * max(per_thread * 32 / LANES, loads)
     transfer = (tile.rows + tile.columns) * tile.step * operand / BYTES_PER_CYCLE

@@ -1,6 +1,6 @@
-"""A schedule for sums over windows on GPUs: depthwise and grouped convolutions, and poolings.
+"""Schedule reductions over kernel windows on GPUs: depthwise and grouped convolutions, and poolings.
 
-A thread computes some neighbouring results, with what follows on each, and makes the padding as it reads.
+A thread computes several neighbouring results with their epilogue, and computes padding when it reads.
 """
 
 import math
@@ -16,30 +16,30 @@ from tvmake.targets.gpu.machine import Gpu, gpu
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 THREADS = 128
-"""Of a work group."""
+"""Threads of a work group."""
 
 LARGEST = 64
-"""Elements of a window: larger ones are summed up by several threads together."""
+"""Maximum elements of a window; several threads together reduce larger ones."""
 
 FEWEST = 2048
-"""Results, below which threads should share a sum."""
+"""Results below which threads should share a reduction."""
 
 BUSY = 512
-"""Threads for each core that hide how long memory takes."""
+"""Threads per core that hide memory latency."""
 
 UNROLLED = 128
-"""Steps that a window's loops are written out to."""
+"""Maximum number of unrolled steps."""
 
 
 class Windows(ScheduleRule):
-    """Threads for kernels with one sum over windows, and element-wise blocks around it."""
+    """Threads for kernels with one reduction over windows, and element-wise blocks around it."""
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
-        found = with_one_sum(func)
-        if found is None:
+        match = with_one_sum(func)
+        if match is None:
             return None
-        schedule, block = found
+        schedule, block = match
         statement = schedule.get(block)
         spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
         steps = math.prod(extent(axis) for axis in statement.iter_vars if axis.iter_type != SPATIAL)
@@ -53,7 +53,7 @@ class Windows(ScheduleRule):
 
 
 def _neighbours(unit: Gpu, statement: Any, spatial: list[Any], results: int) -> int:
-    """How many results a thread computes: more where there are threads enough without."""
+    """Number of results per thread: several if there are enough threads anyway."""
     axis = innermost(statement.body.indices, spatial)
     if axis is None or not axis.var.same_as(spatial[-1].var):
         return 1
@@ -68,15 +68,15 @@ def _schedule(schedule: Any, block: Any, spatial: list[Any], steps: int, neighbo
     kinds = [axis.iter_type == SPATIAL for axis in schedule.get(block).iter_vars]
     outer = [loop for loop, is_spatial in zip(loops, kinds, strict=True) if is_spatial]
     sums = [loop for loop, is_spatial in zip(loops, kinds, strict=True) if not is_spatial]
-    last, together = schedule.split(outer[-1], [None, neighbours])
-    schedule.reorder(*outer[:-1], last, *sums, together)
+    last, results_loop = schedule.split(outer[-1], [None, neighbours])
+    schedule.reorder(*outer[:-1], last, *sums, results_loop)
     fused = schedule.fuse(*outer[:-1], last)
     groups, threads = schedule.split(fused, [None, THREADS])
     schedule.bind(groups, "blockIdx.x")
     schedule.bind(threads, "threadIdx.x")
     schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
     inline_consumers(schedule, written)
-    schedule.unroll(together)
+    schedule.unroll(results_loop)
     if steps * neighbours <= UNROLLED:
         for loop in sums:
             schedule.unroll(loop)

@@ -1,1 +1,1 @@
-"""Kernels of any target: their names, memory, schedules, sizes of expressions, and what is kept out of fusion."""
+"""Kernels of any target: names, memory, schedules, expression sizes, and exceptions from fusion."""

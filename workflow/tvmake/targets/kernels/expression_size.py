@@ -1,4 +1,4 @@
-"""How large the expression of a kernel may grow, in which a value that is used several times is computed each time."""
+"""Measure a kernel's expression, in which values with several uses are recomputed at each use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,40 +7,40 @@ import tvm
 import tvm_ffi
 
 LARGEST = 300
-"""Nodes of an expression that others are put into: what is used several times doubles with each step."""
+"""Maximum nodes of an expression after inlining: values with several uses double it with each step."""
 
 MOST_CHOICES = 3
-"""Choices (``Select``) within one another's conditions. Repair: `nested-select-simplification`."""
+"""Maximum nesting of ``Select`` in conditions of others. Repair: `nested-select-simplification`."""
 
 
 def nodes(statement: Any) -> int:
-    """How many expressions there are in what a statement stores."""
+    """Number of expression nodes in a statement's stores."""
     stores: list[Any] = []
-    found: list[Any] = []
+    counted: list[Any] = []
     tvm_ffi.structural_walk(statement, (tvm.tirx.BufferStore, stores.append))
     for store in stores:
-        tvm_ffi.structural_walk(store, (tvm.ir.Expr, lambda _node: found.append(1)))
-    return len(found)
+        tvm_ffi.structural_walk(store, (tvm.ir.Expr, lambda _node: counted.append(1)))
+    return len(counted)
 
 
 def nested_choices(statement: Any, of_load: Callable[[Any], int] = lambda _load: 0) -> int:
-    """How deep a statement's choices are within one another's conditions.
+    """Depth of a statement's choices within one another's conditions.
 
     Args:
-        of_load: the same, of the expression that a value which is read stands for.
+        of_load: the depth of the expression that a load represents.
     """
     depths: dict[Any, int] = {}
 
     def within(part: Any) -> int:
-        found = [0]
+        counted = [0]
         tvm_ffi.structural_walk(
             part,
             [
-                (tvm.tirx.Select, lambda choice: found.append(depths[choice])),
-                (tvm.ir.TensorLoad, lambda load: found.append(of_load(load))),
+                (tvm.tirx.Select, lambda choice: counted.append(depths[choice])),
+                (tvm.ir.TensorLoad, lambda load: counted.append(of_load(load))),
             ],
         )
-        return max(found)
+        return max(counted)
 
     def note(choice: Any) -> None:
         depths[choice] = max(1 + within(choice.condition), within(choice.true_value), within(choice.false_value))

@@ -1,4 +1,4 @@
-"""The memory that a kernel's arguments are in."""
+"""Memory scopes of a kernel's arguments."""
 
 from typing import Any
 
@@ -11,13 +11,14 @@ GLOBAL = "global"
 
 
 def memory_scope(parameter: Any) -> str:
-    """The scope of an argument; that of a scalar is ``global`` too."""
+    """The scope of an argument; scalars have ``global``, too."""
     return str(getattr(parameter.ty, "storage_scope", "")) or GLOBAL
 
 
 def in_buffers(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
     """The same unscheduled kernel with all arguments in buffers, so that it runs on a CPU."""
-    # Legalisation writes the target on kernels whose results have a memory scope; a build for another target obeys it.
+    # Legalisation marks kernels whose results have a memory scope with the target, and a build for another target obeys
+    # it.
     function = function.without_attr("target") if "target" in function.attrs else function
     images = [parameter for parameter in function.params if memory_scope(parameter) != GLOBAL]
     if not images:

@@ -1,7 +1,7 @@
-"""Names of kernels that file systems and drivers take.
+"""Shorten kernel names for file systems and drivers.
 
-TVM names a fused kernel after all its operators: a recurrent network's have names of thousands of characters. OpenCL drivers that
-keep a file for each kernel (PoCL among them) end the process at such a name.
+TVM names a fused kernel after all its operators; a recurrent network's names have thousands of characters. OpenCL
+drivers that keep a file for each kernel, such as PoCL, end the process at such a name.
 """
 
 import hashlib
@@ -12,14 +12,14 @@ import tvm
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 LONGEST = 160
-"""Characters. Files may have names of 255 on most systems, and drivers add to them."""
+"""Characters. Most systems allow file names of 255, and drivers extend them."""
 
 DIGITS = 12
-"""Of the whole name's digest, at the end of a shortened one."""
+"""Digits of the full name's digest at the end of a shortened name."""
 
 
 def shorten_kernel_names(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same module; names of tensor functions over :data:`LONGEST` become their beginning and a digest of the whole."""
+    """Shorten names of tensor functions beyond :data:`LONGEST` to their beginning and a digest."""
     long = [variable for variable in module.get_global_vars() if _is_long(module[variable], variable.name_hint)]
     if not long:
         return module
@@ -38,19 +38,19 @@ def _is_long(function: Any, name: str) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and len(name) > LONGEST
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return f"{name[: LONGEST - DIGITS - 1]}_{hashlib.sha256(name.encode()).hexdigest()[:DIGITS]}"
 
 
 @mutator
 class _KernelRenamer(PyExprMutator):
-    """Adds the functions under their new names, and calls them by these."""
+    """Adds the functions under their new names, and redirects their calls."""
 
     def __init__(self, module: "tvm.IRModule", functions: dict["tvm.ir.GlobalVar", "tvm.tirx.PrimFunc"]) -> None:
         super().__init__(module)
         self.renamed = {}
         for variable, function in functions.items():
-            name = _shortened(str(variable.name_hint))
+            name = _shorten(str(variable.name_hint))
             if function.attrs and "global_symbol" in function.attrs:
                 function = function.with_attr("global_symbol", name)
             self.renamed[variable] = self.builder_.add_func(function, name)

@@ -11,12 +11,12 @@ import tvm_ffi
 from tvmake.ir.rewriting import with_functions
 
 OPAQUE = 8
-"""TVM's kOpaque (include/tvm/relax/op_attr_types.h): FuseOps leaves such a kernel alone."""
+"""TVM's kOpaque (include/tvm/relax/op_attr_types.h): FuseOps does not fuse such kernels."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="NoFuseReverse")
 class NoFuseReverse:
-    """Mark kernels that read backwards along an axis, so that nothing is fused with them. After AnnotateTIROpPattern."""
+    """Mark kernels that read an axis backwards, so that nothing is fused with them. After AnnotateTIROpPattern."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such kernels marked."""
@@ -31,7 +31,7 @@ class NoFuseReverse:
 
 
 def _reads_backwards(func: Any) -> bool:
-    """Whether a place is a number less a variable: flips, and slices with negative steps."""
+    """Whether an index is a constant minus a variable: flips, and slices with negative steps."""
     found: list[Any] = []
 
     def read(load: Any) -> None:

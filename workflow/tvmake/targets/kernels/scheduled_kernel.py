@@ -1,9 +1,9 @@
-"""A kernel with a schedule in place of the one without."""
+"""Replace a kernel by its scheduled version."""
 
 import tvm
 
 IS_SCHEDULED = "tirx.is_scheduled"
-"""Keeps default schedules away (dlight), as MetaScheduleApplyDatabase does."""
+"""Attribute that keeps default schedules (dlight) away, as MetaScheduleApplyDatabase does."""
 
 
 def in_place_of(original: "tvm.tirx.PrimFunc", scheduled: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
@@ -14,5 +14,5 @@ def in_place_of(original: "tvm.tirx.PrimFunc", scheduled: "tvm.tirx.PrimFunc") -
 
 
 def is_scheduled(function: "tvm.tirx.PrimFunc") -> bool:
-    """Whether a kernel has a schedule already."""
+    """Whether a kernel already has a schedule."""
     return bool((function.attrs or {}).get(IS_SCHEDULED))

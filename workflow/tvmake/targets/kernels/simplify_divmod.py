@@ -1,8 +1,8 @@
 """Simplify quotients and remainders of sums by dropping terms that never carry.
 
-The position in a kernel window and its channel are quotients and remainders of one index, the first index of an iteration plus an
-offset of the thread: ``(64 * step + 4 * i + thread) % 384 // 128``. If 4 * i + thread is below 64, that is ``step // 2 % 3``, which is the same in a whole
-iteration. Repair: `carries-of-divisions`.
+The position in a kernel window and the channel are quotients and remainders of one index: the first index of an
+iteration plus an offset of the thread, as in ``(64 * step + 4 * i + thread) % 384 // 128``. If 4 * i + thread is below
+64, that equals ``step // 2 % 3``, which is constant in an iteration. Repair: `carries-of-divisions`.
 """
 
 import math
@@ -20,24 +20,24 @@ tirx = tvm.tirx
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SimplifyDivmod")
 class SimplifyDivmod:
-    """Drop terms that never carry from quotients and remainders by constants, in functions of the device."""
+    """Drop terms that never carry from quotients and remainders by constants, in device functions."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with shorter ones; one without such sums as it is."""
+        """The function with simplified quotients and remainders; otherwise unchanged."""
         indices = _Indices(func.body)
         kinds = (tirx.FloorDiv, tirx.FloorMod)
-        body = tvm_ffi.structural_map(func.body, [(kind, indices.shortened) for kind in kinds])
+        body = tvm_ffi.structural_map(func.body, [(kind, indices.simplify) for kind in kinds])
         return func if body.same_as(func.body) else func.with_body(body)
 
 
 @dataclass(frozen=True)
 class _Sum:
     terms: Sequence[tuple[Any, int]]
-    """Expressions and what they are multiplied by."""
+    """Expressions and their factors."""
     constant: int
 
     def value(self) -> Any:
-        """As an expression; None for one without terms."""
+        """The sum as an expression; None without terms."""
         if not self.terms:
             return None
         first, *others = (term if factor == 1 else term * factor for term, factor in self.terms)
@@ -46,7 +46,7 @@ class _Sum:
 
 
 class _Indices:
-    """The variables of a function: their ranges, and what those of expressions that are used again stand for."""
+    """The ranges of a function's variables, and the values of variables for reused expressions."""
 
     def __init__(self, body: Any):
         self._analyzer = tvm.sym.Analyzer()
@@ -54,18 +54,22 @@ class _Indices:
         self._ranges: dict[Any, tuple[int, int]] = {}
         walked = (
             (tirx.For, lambda loop: self._range(loop.loop_var, loop.min, loop.extent)),
-            (tirx.AttrStmt, self._thread),
-            (tirx.Bind, self._bound),
+            (tirx.AttrStmt, self._record_thread),
+            (tirx.Bind, self._record_value),
         )
         tvm_ffi.structural_walk(body, list(walked))
         for variable, (first, end) in self._ranges.items():
             self._analyzer.bind(variable, tvm.ir.Range(first, end))
 
-    def shortened(self, found: Any) -> Any:
+    def simplify(self, division: Any) -> Any:
         """A quotient or remainder, without the terms that never carry."""
-        if not isinstance(found.b, tirx.IntImm) or int(found.b) < 2 or not dtype_name(found.ty).startswith("int"):
-            return found
-        divisor, whole = int(found.b), self._sum(found.a)
+        if (
+            not isinstance(division.b, tirx.IntImm)
+            or int(division.b) < 2
+            or not dtype_name(division.ty).startswith("int")
+        ):
+            return division
+        divisor, whole = int(division.b), self._sum(division.a)
         for unit in sorted({math.gcd(factor, divisor) for _, factor in whole.terms}, reverse=True):
             rest = _Sum([term for term in whole.terms if term[1] % unit], whole.constant % unit)
             if not rest.terms or not self._is_below(rest.value(), unit):
@@ -75,10 +79,10 @@ class _Indices:
             if high is None or unit == 1:
                 continue
             count = divisor // unit
-            if isinstance(found, tirx.FloorDiv):
+            if isinstance(division, tirx.FloorDiv):
                 return tirx.floordiv(high, count) if count > 1 else high
             return tirx.floormod(high, count) * unit + rest.value() if count > 1 else rest.value()
-        return found
+        return division
 
     def _is_below(self, value: Any, limit: int) -> bool:
         bound = self._analyzer.const_int_bound(value)
@@ -106,20 +110,20 @@ class _Indices:
                 factors[value] = factors.get(value, 0) + factor
                 return 0
 
-    def _bound(self, bind: Any) -> None:
-        """Note what a variable stands for, wherever it is used: not for what is read, or computed by another function."""
+    def _record_value(self, bind: Any) -> None:
+        """Record the value of a variable, unless it depends on loads or calls."""
         changing: list[Any] = []
         tvm_ffi.structural_walk(bind.value, [(kind, changing.append) for kind in (tvm.ir.expr.TensorLoad, tvm.ir.Call)])
         if not changing:
             self._values[bind.var] = bind.value
 
-    def _thread(self, attribute: Any) -> None:
+    def _record_thread(self, attribute: Any) -> None:
         if str(attribute.attr_key) == "thread_extent":
             self._range(attribute.node.var, 0, attribute.value)
 
     def _range(self, variable: Any, first: Any, extent: Any) -> None:
         if not isinstance(first, int | tirx.IntImm) or not isinstance(extent, tirx.IntImm):
             return
-        found = (int(first), int(first) + int(extent))
-        before = self._ranges.get(variable, found)
-        self._ranges[variable] = min(before[0], found[0]), max(before[1], found[1])
+        division = (int(first), int(first) + int(extent))
+        before = self._ranges.get(variable, division)
+        self._ranges[variable] = min(before[0], division[0]), max(before[1], division[1])

@@ -1,1 +1,1 @@
-"""Numbers as networks mean them, where TVM computes others: on all targets, or those of several kinds."""
+"""Numerics that networks expect and TVM computes differently, for all targets or several kinds."""

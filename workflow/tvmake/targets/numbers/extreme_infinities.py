@@ -1,7 +1,7 @@
-"""Maxima and minima of infinities: the largest of nothing but -∞ is -∞.
+"""Correct maxima and minima of infinities: the maximum of only -∞ is -∞.
 
-They begin with infinities; not where threads share an extreme, because TVM recognises such reductions by their initial value.
-Repair: `extrema-of-infinities`.
+Reductions start from infinities, unless threads share an extremum, because TVM recognises such reductions by their
+initial value. Repair: `extrema-of-infinities`.
 """
 
 import math
@@ -23,38 +23,38 @@ FLOATS = ("float16", "float32", "float64")
 REDUCTION = tirx.IterVar.CommReduce
 
 POOLING = "max_pool"
-"""In the names of kernels whose borders are such numbers; others may have one that a network states itself."""
+"""Part of the names of kernels whose padding uses such limits; in others, the network may define the value itself."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="ExtremeInfinities")
 class ExtremeInfinities:
-    """Begin extrema of floating-point numbers with infinities."""
+    """Start floating-point extrema from infinities."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such beginnings; one without extrema as it is."""
+        """The function with such initial values; unchanged without extrema."""
         if not is_affected(RELEASES):
             return func
-        beginnings = _Beginnings(func)
-        if not beginnings.signs or beginnings.are_shared:
+        initial_values = _InitialValues(func)
+        if not initial_values.signs or initial_values.are_shared:
             return func
-        steps = [(tirx.BufferStore, beginnings.store), (tirx.FloatImm, beginnings.border)]
-        body = tvm_ffi.structural_map(func.body, steps)
+        callbacks = [(tirx.BufferStore, initial_values.store), (tirx.FloatImm, initial_values.padding)]
+        body = tvm_ffi.structural_map(func.body, callbacks)
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-class _Beginnings:
-    """Those of one function."""
+class _InitialValues:
+    """The initial values of one function."""
 
     def __init__(self, func: Any):
         self.signs: dict[Any, float] = {}
-        """Of the infinity that a buffer begins with, which holds the extreme of what came before."""
-        self.has_borders = POOLING in str((func.attrs or {}).get("global_symbol", ""))
+        """Sign of the infinity that an accumulating buffer starts from."""
+        self.has_padding = POOLING in str((func.attrs or {}).get("global_symbol", ""))
         self.are_shared = False
-        """Whether several threads look for one."""
+        """Whether several threads share an extremum."""
         self._threads: set[Any] = set()
         tvm_ffi.structural_walk(func.body, (tirx.For, self._note_loop))
-        steps = [(tirx.BufferStore, self._note), (tvm.s_tir.SBlockRealize, self._note_block)]
-        tvm_ffi.structural_walk(func.body, steps)
+        callbacks = [(tirx.BufferStore, self._note), (tvm.s_tir.SBlockRealize, self._note_block)]
+        tvm_ffi.structural_walk(func.body, callbacks)
 
     def _note_loop(self, loop: Any) -> None:
         if loop.thread_binding is not None:
@@ -79,19 +79,19 @@ class _Beginnings:
                 self.signs[store.buffer] = sign
 
     def store(self, store: Any) -> Any:
-        """A beginning by an infinity; other stores as they are."""
+        """Replace an initial value by an infinity; other stores unchanged."""
         sign = self.signs.get(store.buffer)
         if sign is None or not _is_limit(store.value, sign):
             return store
         return tirx.BufferStore(store.buffer, _infinity(store.value, sign), store.indices)
 
-    def border(self, number: Any) -> Any:
-        """An infinity for the number around a picture."""
-        return _infinity(number, -1.0) if self.has_borders and _is_limit(number, -1.0) else number
+    def padding(self, number: Any) -> Any:
+        """Replace the padding value of a feature map by an infinity."""
+        return _infinity(number, -1.0) if self.has_padding and _is_limit(number, -1.0) else number
 
 
 def _is_limit(value: Any, sign: float) -> bool:
-    """Whether it is the largest finite number of its type, with a sign."""
+    """Whether a value is the largest finite number of its dtype, with the given sign."""
     if not isinstance(value, tirx.FloatImm) or dtype_name(value.ty) not in FLOATS:
         return False
     return float(value.value) == sign * float(np.finfo(dtype_name(value.ty)).max)

@@ -1,6 +1,6 @@
-"""Functions of numbers in 16 bits that code generators have in 32 bits alone.
+"""Compute 16-bit floating-point functions in float32 if code generators lack them.
 
-They are computed in float32. Repair: `half-functions`.
+Repair: `half-functions`.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ FUNCTIONS = (
 )  # fmt: skip
 
 LEVEL = 100
-"""Above TVM's own rules."""
+"""Above the level of TVM's own rules."""
 
 RULE = "default.FLowerIntrinsic"
 
 
 @cache
 def install() -> None:
-    """Have kernels of this process compute so."""
+    """Apply the corrections to this process' kernels."""
     if is_affected(RELEASES):
         for name in FUNCTIONS:
             tvm_rule = tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)
@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def widened(tvm_rule: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    """A rule that computes a function of 16 bits in float32, and leaves others to TVM's rule."""
+    """A lowering rule that computes 16-bit functions in float32, and applies TVM's rule to others."""
 
     def rule(call: Any) -> Any:
         dtype = str(call.ty.dtype)
@@ -43,7 +43,7 @@ def widened(tvm_rule: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
             return call if tvm_rule is None else tvm_rule(call)
         wide = f"float32{'x' if lanes else ''}{lanes}"
         return getattr(tvm.tirx, operator_name(call).removeprefix("tirx."))(
-            *(one.astype(wide) for one in call.args)
+            *(argument.astype(wide) for argument in call.args)
         ).astype(dtype)
 
     return rule

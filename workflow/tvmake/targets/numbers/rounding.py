@@ -1,4 +1,4 @@
-"""Rounding to the nearest integer, in vectors.
+"""Round to the nearest integer in vectors.
 
 Repairs: `rounding-in-vectors`, `cyclic-vector-indices`.
 """
@@ -16,6 +16,6 @@ ROUNDING, IS_VECTOR = "tirx.nearbyint", "TVectorizable"
 
 @cache
 def install() -> None:
-    """Have kernels of this process round vectors."""
+    """Vectorise rounding in this process' kernels."""
     if is_affected(RELEASES):
         tvm.ir.Op.get(ROUNDING).set_attr(IS_VECTOR, True)

@@ -1,1 +1,1 @@
-"""What OpenCL's kernels need: its functions by name, sorts and scans that its compilers take."""
+"""Corrections for OpenCL kernels: function names, sorts and scans."""

@@ -16,14 +16,14 @@ class OpenClBackend(GpuBackend):
     name = "opencl"
 
     def dispatch_passes(self) -> list[Pass]:
-        """With cumulative sums as reductions."""
+        """Compute cumulative sums by reductions, and dispatch operators."""
         return [SumsAsReductions(), *super().dispatch_passes()]
 
     def kernel_pipeline(self) -> KernelPipeline:
-        """With booleans computed one by one."""
+        """Compute booleans one by one."""
         return lower_dialect("tvmake_opencl", ScalarBooleans(), RELEASES)
 
     def install_functions(self) -> None:
-        """OpenCL's names of functions, and what mends the source of kernels."""
+        """Install OpenCL's function names, and the corrections of kernel sources."""
         hook.install()
         math.install()

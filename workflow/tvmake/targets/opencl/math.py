@@ -1,4 +1,4 @@
-"""Mathematical functions by the names that OpenCL has for them.
+"""Use OpenCL's names of mathematical functions.
 
 Repair: `opencl-math-names`.
 """
@@ -16,20 +16,20 @@ RELEASES = "<0.28"
 FUNCTIONS = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "hypot", "ldexp", "log1p", "nextafter", "tan",
 )  # fmt: skip
-"""TVM's names of them, which are OpenCL's."""
+"""Functions with the same name in TVM and OpenCL."""
 
 LEVEL = 100
-"""Above TVM's own rules."""
+"""Above the level of TVM's own rules."""
 
 
 @cache
 def install() -> None:
-    """Have OpenCL kernels of this process call them so."""
+    """Apply the names to this process' OpenCL kernels."""
     if is_affected(RELEASES):
         for name in FUNCTIONS:
-            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="opencl", f=_called_by_name, level=LEVEL)
+            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="opencl", f=_call_by_name, level=LEVEL)
 
 
-def _called_by_name(call: Any) -> Any:
+def _call_by_name(call: Any) -> Any:
     name = operator_name(call).removeprefix("tirx.")
     return tvm.tirx.call_pure_extern(call.ty, name, *call.args)

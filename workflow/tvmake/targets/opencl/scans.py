@@ -1,6 +1,6 @@
-"""Running sums as reductions, for OpenCL.
+"""Compute running sums by reductions, for OpenCL.
 
-Each element sums the elements before it: more work, and right on every device. Repair: `opencl-scans`.
+Each element sums the elements before it: more work, but correct on every device. Repair: `opencl-scans`.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ class SumsAsReductions:
     """Replace ``relax.cumsum``."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module without running sums; as it is where TVM's kernel is right."""
+        """The module without running sums; unchanged if TVM's kernel is correct."""
         if not is_affected(RELEASES):
             return module
         return rewritten(module, _RunningSumMutator(module))
@@ -35,7 +35,7 @@ class _RunningSumMutator(PyExprMutator):
     """Rewrites the calls."""
 
     def visit_call_(self, op: Any) -> Any:
-        """A running sum as a call of a kernel; any other call as it is."""
+        """A kernel call instead of a running sum; any other call unchanged."""
         call = self.visit_expr_post_order(op)
         if not is_call(call, SUM):
             return call
@@ -44,9 +44,9 @@ class _RunningSumMutator(PyExprMutator):
         if axis is None:
             data, axis = self.builder_.emit(relax.op.flatten(data)), 0
         is_exclusive = bool(attributes.exclusive) if attributes.exclusive is not None else False
-        place = int(axis) % len(call.ty.shape)
+        position = int(axis) % len(call.ty.shape)
         return self.builder_.call_te(
-            _running_sum, data, axis=place, dtype=dtype_name(call.ty), is_exclusive=is_exclusive,
+            _running_sum, data, axis=position, dtype=dtype_name(call.ty), is_exclusive=is_exclusive,
             primfunc_name_hint="running_sum",
         )  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Weights in the layout that a target's kernels want, once, when a package is built."""
+"""Convert weights to the layouts of a target's kernels once, when a package is built."""

@@ -1,8 +1,8 @@
-"""Mark which of a kernel's arguments are weights, so that tuning may choose their layout.
+"""Mark a kernel's weight arguments, so that tuning may choose their layout.
 
 MetaSchedule reads the attribute ``layout_free_buffers`` of a kernel. TVM's own pass (AttachAttrLayoutFreeBuffers)
-renames every kernel and marks constants too; here kernels keep their names, and one that is called with a weight in
-one place and with a computed tensor in another keeps that argument as it is.
+renames every kernel and also marks constants. Here kernels keep their names, and an argument stays unmarked if any call
+passes a computed tensor.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ ATTRIBUTE = "layout_free_buffers"
 
 
 def mark_layout_free(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule":
-    """Mark the arguments that are parameters of ``main`` beyond its inputs in every call.
+    """Mark the arguments that are weights, so parameters of ``main`` after its inputs, in every call.
 
     Args:
-        inputs: how many of ``main``'s arguments are the model's inputs.
+        inputs: number of model inputs among ``main``'s arguments.
     """
     weights = dict.fromkeys(module["main"].params[inputs:])
     free: dict[str, set[int]] = {}
@@ -36,17 +36,17 @@ def mark_layout_free(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule":
 
 
 def tensor_calls(module: "tvm.IRModule") -> Iterator["tvm.relax.Call"]:
-    """Every call of a tensor function, in all Relax functions of a module."""
-    found: list[tvm.relax.Call] = []
+    """All calls of tensor functions in a module's Relax functions."""
+    calls: list[tvm.relax.Call] = []
 
     def visit(node: object) -> None:
         if is_tensor_call(node):
-            found.append(node)
+            calls.append(node)
 
     for _, function in module.functions_items():
         if isinstance(function, tvm.relax.Function):
             tvm.relax.analysis.post_order_visit(function.body, visit)
-    return iter(found)
+    return iter(calls)
 
 
 def is_tensor_call(node: object) -> bool:

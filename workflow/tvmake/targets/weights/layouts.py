@@ -1,8 +1,8 @@
-"""Bring weights into the layout of a target's kernels once, when the package is built.
+"""Convert weights to the layout of a target's kernels once, when the package is built.
 
-Parameters are arguments of ``main``, so that TVM would convert the layout of every weight in every run. Kernels that
-depend on weights only, and only move data, compute integers of them or say that they are exact (:data:`SAME_EVERYWHERE`), become
-packings (``targets.prepack``); ``main`` takes their results, which are the same on every machine.
+Parameters are arguments of ``main``, so TVM would convert the layout of every weight in every run. Some kernels depend
+on weights only, and only move data, compute integers, or declare that they are exact (:data:`SAME_EVERYWHERE`). They
+become packings (``targets.prepack``), and ``main`` takes their results, which are equal on all machines.
 """
 
 import math
@@ -20,23 +20,23 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 MOVING = frozenset({"prim.if_then_else", "prim.likely", "tirx.if_then_else", "tirx.likely"})
-"""Calls that compute nothing."""
+"""Calls without computation."""
 
 REDUCTION = 2
 """``IterVar`` type kCommReduce (include/tvm/tirx/var.h)."""
 
 SAME_EVERYWHERE = "tvmake.same_everywhere"
-"""The attribute of kernels that compute floats of weights so that every machine gets the same."""
+"""Attribute of kernels that compute floats from weights with equal results on all machines."""
 
 ATTRIBUTES = ("global_symbol", "target", "tirx.is_scheduled", "op_pattern", "scoped", SAME_EVERYWHERE)
-"""What a packing function does without."""
+"""Attributes that packing functions do not need."""
 
 
 def take_out_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
-    """Let ``main`` take weights as kernels want them.
+    """Pass weights to ``main`` in the layouts of its kernels.
 
     Args:
-        inputs: how many of ``main``'s arguments are the model's inputs.
+        inputs: number of model inputs among ``main``'s arguments.
     """
     main = module["main"]
     finder = _WeightMoveFinder(module, main.params[inputs:])
@@ -62,7 +62,7 @@ def _without_unused(module: "tvm.IRModule", inputs: int, packings: Sequence[Pack
     weights = [
         weight
         for weight in main.params[inputs:]
-        # A parameter that nothing ever used stays an argument.
+        # A parameter that was never used stays an argument.
         if weight in used or str(weight.name) not in packed | results
     ]
     changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
@@ -73,19 +73,19 @@ def _without_unused(module: "tvm.IRModule", inputs: int, packings: Sequence[Pack
 
 
 class _WeightMoveFinder:
-    """Finds kernels' calls that only move weights."""
+    """Finds calls of kernels that only move weights."""
 
     def __init__(self, module: "tvm.IRModule", weights: Sequence[Any]):
         self.module = module
         self.names: dict[Any, str] = {weight: str(weight.name) for weight in weights}
-        """Names of weights, and of what is computed from them, by variable."""
+        """Names of weights, and of values computed from them, by variable."""
         self.names_in_use = {str(parameter.name) for parameter in module["main"].params}
         self.replaced: dict[Any, Any] = {}
-        """Variables of ``main``'s body, and the parameters in their place."""
+        """Variables of ``main``'s body, and the parameters that replace them."""
         self.packings: list[Packing] = []
 
     def visit(self, main: Any) -> None:
-        """Go through the bindings in order."""
+        """Visit the bindings in order."""
         for binding in bindings(main):
             if isinstance(binding, relax.VarBinding) and is_tensor_call(binding.value):
                 self._visit_call(binding.var, binding.value)
@@ -97,10 +97,10 @@ class _WeightMoveFinder:
             not arguments
             or not isinstance(result, relax.TensorType)
             or not all(argument in self.names for argument in arguments)
-            or not all(isinstance(extent, tvm.tirx.IntImm) for extent in result.shape)  # known when it runs
+            or not all(isinstance(extent, tvm.tirx.IntImm) for extent in result.shape)  # known at run time only
         ):
             return
-        if _unfolds(arguments, result):
+        if _enlarges_package(arguments, result):
             return
         kernel = self.module[call.args[0]]
         if len(call.args) > 2 or not (_only_moves(kernel) or _is_exact(kernel)):
@@ -108,7 +108,7 @@ class _WeightMoveFinder:
         for attribute in ATTRIBUTES:
             kernel = kernel.without_attr(attribute) if attribute in kernel.attrs else kernel
         sources = tuple(self.names[argument] for argument in arguments)
-        if (same := self._packed_so(kernel, sources)) is not None:  # by several kernels that share a weight
+        if (same := self._find_packed(kernel, sources)) is not None:  # several kernels share a weight
             self.names[variable] = str(same.name)
             self.replaced[variable] = same
             return
@@ -118,33 +118,35 @@ class _WeightMoveFinder:
         self.replaced[variable] = parameter
         self.packings.append(Packing(kernel, sources, (name,)))
 
-    def _packed_so(self, kernel: Any, sources: tuple[str, ...]) -> Any | None:
-        """The parameter that holds the same already."""
+    def _find_packed(self, kernel: Any, sources: tuple[str, ...]) -> Any | None:
+        """The parameter with the same packed weights, or None."""
         for packing in self.packings:
             if packing.sources == sources and tvm_ffi.structural_equal(packing.function, kernel):
-                return next(one for one in self.replaced.values() if str(one.name) == packing.results[0])
+                return next(
+                    parameter for parameter in self.replaced.values() if str(parameter.name) == packing.results[0]
+                )
         return None
 
 
 @mutator
 class _WeightReplacer(PyExprMutator):
-    """Puts parameters in place of variables."""
+    """Replaces variables by parameters."""
 
     def __init__(self, module: "tvm.IRModule", replaced: dict[Any, Any]):
         super().__init__(module)
         self.replaced = replaced
 
     def visit_var_(self, op: Any) -> Any:
-        """A variable, or the parameter that holds its value."""
+        """The parameter that replaces a variable, or the variable."""
         return self.replaced.get(op, op) if op in self.replaced else super().visit_var_(op)
 
     def visit_dataflow_var_(self, op: Any) -> Any:
-        """As :meth:`visit_var_`."""
+        """Like :meth:`visit_var_`."""
         return self.replaced[op] if op in self.replaced else super().visit_dataflow_var_(op)
 
 
-def _unfolds(arguments: Sequence[Any], result: Any) -> bool:
-    """Whether a package would grow by what a kernel makes: numbers of integers in few bits."""
+def _enlarges_package(arguments: Sequence[Any], result: Any) -> bool:
+    """Whether a kernel's result would enlarge the package: values dequantised from few bits."""
     source = max(arguments, key=_bytes)
     return _bits(result) > _bits(source.ty) and _bytes(result) > sum(map(_bytes, arguments))
 
@@ -159,21 +161,21 @@ def _bits(ty: Any) -> int:
 
 
 def _only_moves(kernel: Any) -> bool:
-    found: list[Any] = []
+    computing: list[Any] = []
 
     def block(node: Any) -> None:
-        found.extend(axis for axis in node.iter_vars if axis.iter_type == REDUCTION)
+        computing.extend(axis for axis in node.iter_vars if axis.iter_type == REDUCTION)
 
     def call(node: Any) -> None:
         if (name := operator_name(node)) and name not in MOVING:
-            found.append(node)
+            computing.append(node)
 
     tvm_ffi.structural_walk(kernel.body, [(tvm.s_tir.SBlock, block), (tvm.ir.Call, call)])
-    return not found
+    return not computing
 
 
 def _is_exact(kernel: Any) -> bool:
-    """Whether a kernel computes with integers alone, or says that it is exact."""
+    """Whether a kernel only computes with integers, or declares that it is exact."""
     if SAME_EVERYWHERE in kernel.attrs:
         return True
     kinds: list[str] = []

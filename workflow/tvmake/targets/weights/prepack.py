@@ -1,7 +1,7 @@
-"""Take the packing of weights out of the graph, to be done once when a package is built.
+"""Move the packing of weights from the graph to the build of a package.
 
-A kernel tuned with layout-free weights begins with blocks that copy each weight into the layout its loops want.
-Here those blocks become functions of their own and ``main`` takes packed weights in place of the original ones.
+A kernel tuned with layout-free weights starts with blocks that copy each weight into the layout of its loops. This
+module makes separate functions of these blocks, and ``main`` takes packed weights instead of the original ones.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 MARK = "meta_schedule.layout_rewrite_preproc"
-"""The block annotation by which MetaSchedule marks such copies."""
+"""MetaSchedule's annotation of such copies."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class SplitKernel:
     """A kernel in two parts."""
 
     packing: "tvm.tirx.PrimFunc"
-    """Takes the weights as they are, then the packed ones to write."""
+    """Takes the original weights, then the packed ones to write."""
     compute: "tvm.tirx.PrimFunc"
     """The kernel on packed weights."""
     packed: tuple[int, ...]
-    """Which arguments are packed, in the order ``packing`` takes them."""
+    """Indices of the packed arguments, in the order of ``packing``'s parameters."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Prepacked:
-    """A graph whose weights come packed."""
+    """A graph that takes packed weights."""
 
     module: "tvm.IRModule"
     packings: tuple[Packing, ...]
@@ -51,38 +51,38 @@ class Prepacked:
 
 
 def split(kernel: "tvm.tirx.PrimFunc") -> SplitKernel | None:
-    """Separate a kernel from the packing of its weights; None when it packs none."""
+    """Separate a kernel from the packing of its weights; None if it packs none."""
     if not _packs(kernel):
         return None
     builder = relax.BlockBuilder()
-    # Dimensions that are in no tensor's shape by themselves are arguments, too.
+    # Dimensions that are not in any tensor's shape are arguments, too.
     *arguments, result = [
         relax.Var(f"a{index}", _tensor(parameter.ty)) if hasattr(parameter.ty, "shape") else parameter
         for index, parameter in enumerate(kernel.params)
     ]
-    # What says how it may be fused would set packings apart that are alike.
+    # The fusion pattern would make equal packings differ.
     plain = kernel.without_attr("global_symbol").without_attr("op_pattern")
     variable = builder.add_func(plain, "kernel")
     with builder.function("main", arguments):
         with builder.dataflow():
-            # The pass looks at calls. How many of the kernel's arguments are results makes no difference to it.
+            # The pass only looks at calls, whatever the number of results among their arguments.
             value = builder.emit_output(relax.call_tir(variable, arguments, result.ty))
         builder.emit_func_output(value)
     parts = relax.transform.SplitLayoutRewritePreproc()(builder.get())
     packing = next(call for call in tensor_calls(parts) if call.args[0].name_hint == "kernel_weight_prepack")
-    places = {str(argument.name): index for index, argument in enumerate(parts["main"].params)}
+    positions = {str(argument.name): index for index, argument in enumerate(parts["main"].params)}
     return SplitKernel(
         packing=parts["kernel_weight_prepack"],
         compute=parts["kernel_prepacked"],
-        packed=tuple(places[str(argument.name)] for argument in packing.args[1].fields),
+        packed=tuple(positions[str(argument.name)] for argument in packing.args[1].fields),
     )
 
 
 def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
-    """Let ``main`` take packed weights: each follows its source, which goes when nothing uses it any more.
+    """Pass packed weights to ``main``: each follows its source, which is removed when nothing uses it.
 
     Args:
-        inputs: how many of ``main``'s arguments are the model's inputs.
+        inputs: number of model inputs among ``main``'s arguments.
     """
     splits = {
         str(variable.name_hint): parts
@@ -91,11 +91,11 @@ def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
     }
     if not splits:
         return Prepacked(module, ())
-    splits = _sharing(splits)
+    splits = _share_packings(splits)
     functions = {}
     for variable, function in module.functions_items():
         if parts := splits.get(str(variable.name_hint)):
-            # A variable of its own, because its type says what the kernel takes; block builders give it the type.
+            # A separate variable, because its type describes the kernel's arguments; block builders set the type.
             functions[relax.BlockBuilder().add_func(parts.compute, variable.name_hint)] = parts.compute
         else:
             functions[variable] = function
@@ -115,13 +115,13 @@ def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
     return Prepacked(changed, tuple(packer.packings.values()))
 
 
-def _sharing(splits: Mapping[str, SplitKernel]) -> dict[str, SplitKernel]:
-    """Kernels that pack alike with one packing, so that a weight which they share is held once."""
+def _share_packings(splits: Mapping[str, SplitKernel]) -> dict[str, SplitKernel]:
+    """Let kernels with equal packings share one, so that a shared weight is stored once."""
     packings: list[tvm.tirx.PrimFunc] = []
     shared = {}
     for name, parts in splits.items():
         packing = parts.packing.without_attr("global_symbol")
-        same = next((one for one in packings if tvm_ffi.structural_equal(one, packing)), None)
+        same = next((known for known in packings if tvm_ffi.structural_equal(known, packing)), None)
         if same is None:
             packings.append(packing)
         shared[name] = replace(parts, packing=packing if same is None else same)
@@ -130,31 +130,33 @@ def _sharing(splits: Mapping[str, SplitKernel]) -> dict[str, SplitKernel]:
 
 @mutator
 class _WeightPacker(PyExprMutator):
-    """Makes calls take packed weights, which are variables of their own."""
+    """Replaces weights in calls by new variables for packed weights."""
 
     def __init__(self, module: "tvm.IRModule", splits: Mapping[str, SplitKernel], names: list[str]):
         super().__init__(module)
         self.module = module
         self.splits = splits
         self.names = set(names)
-        """Names of parameters, the packed ones among them."""
+        """Names of all parameters, including packed ones."""
         self.packings: dict[tuple[Any, ...], Packing] = {}
-        """By function and sources."""
+        """Packings by function and sources."""
         self.packed: dict[str, list[Any]] = {}
-        """The packed weights, by their source."""
+        """The packed weights by source."""
 
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         name = str(call.args[0].name_hint) if is_tensor_call(call) else ""
         if name not in self.splits:
             return call
-        places, arguments = self.splits[name].packed, list(call.args[1].fields)
-        for place, weight in zip(places, self._weights(name, [arguments[place] for place in places]), strict=True):
-            arguments[place] = weight
+        positions, arguments = self.splits[name].packed, list(call.args[1].fields)
+        for position, weight in zip(
+            positions, self._weights(name, [arguments[position] for position in positions]), strict=True
+        ):
+            arguments[position] = weight
         return relax.call_tir(self.module.get_global_var(name), arguments, list(call.ty_args))
 
     def _weights(self, kernel: str, sources: list[Any]) -> list[Any]:
-        """The packed forms of weights, made anew unless the same ones have been packed so before."""
+        """The packed forms of weights; reuses equal packings."""
         names = tuple(str(source.name) for source in sources)
         parts = self.splits[kernel]
         key = parts.packing, *names
@@ -173,7 +175,7 @@ class _WeightPacker(PyExprMutator):
 
 
 def unused_name(base: str, names: set[str]) -> str:
-    """``base``, with a number where the name is in ``names`` already; the result is added to them."""
+    """``base``, with a number if ``names`` has it already; adds the result to ``names``."""
     name, number = base, 1
     while name in names:
         number += 1

@@ -1,1 +1,1 @@
-"""From scheduled kernels to what OpenCL's code generator takes, for textures."""
+"""Lower scheduled kernels to the input of OpenCL's code generator, for textures."""

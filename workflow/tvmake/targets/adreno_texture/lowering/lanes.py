@@ -19,18 +19,18 @@ class SeparateLanes:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function without allocations in vectorised loops."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _separated))
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _separate_lanes))
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _separated(loop: Any) -> Any:
+def _separate_lanes(loop: Any) -> Any:
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
     allocations: list[Any] = []
     tvm_ffi.structural_walk(loop.body, (tirx.AllocBuffer, allocations.append))
     if not allocations:
         return loop
-    wide = {node.buffer: _widened(node.buffer, loop.extent) for node in allocations}
+    wide = {node.buffer: _with_lane_axis(node.buffer, loop.extent) for node in allocations}
     lane = loop.loop_var - loop.min
 
     def store(node: Any) -> Any:
@@ -52,5 +52,5 @@ def _separated(loop: Any) -> Any:
     return tirx.SeqStmt([*(tirx.AllocBuffer(buffer) for buffer in wide.values()), separated])
 
 
-def _widened(buffer: Any, lanes: Any) -> Any:
+def _with_lane_axis(buffer: Any, lanes: Any) -> Any:
     return tirx.decl_buffer([*buffer.shape, lanes], dtype_name(buffer), name=buffer.name, scope=str(buffer.scope()))

@@ -1,7 +1,7 @@
-"""The passes from a scheduled kernel to what OpenCL's code generator takes, for textures.
+"""The passes from a scheduled kernel to the input of OpenCL's code generator, for textures.
 
-The passes of TVM's pipeline ``adreno``, with those for host and device code, and with vector stores (``texture_store``).
-Repair: `adreno-pipeline`.
+These are the passes of TVM's pipeline ``adreno``, the passes for host and device code, and vector stores
+(``texture_store``). Repair: `adreno-pipeline`.
 """
 
 from typing import Any
@@ -24,19 +24,19 @@ FLATTEN, ALLOCATE = "s_tir.backend.adreno.TextureFlatten", "s_tir.backend.adreno
 """The names of TVM's two passes for textures."""
 
 WHOLE = ("_pipeline", "sequential")
-"""The names of the passes that TVM's pipeline consists of as a whole."""
+"""The names of the passes that wrap TVM's whole pipeline."""
 
 
 def pipeline() -> tuple[Any, Any, Any]:
-    """Lowering, and what finishes host and device code, as ``tirx.build`` unpacks them."""
+    """Lowering, host and device passes, as ``tirx.build`` unpacks them."""
     lowering = adreno.default_tir_pipeline()
     if isinstance(lowering, tuple):
         lowering, *_ = lowering
-    return _reordered(lowering), general.finalize_host_passes, general.finalize_device_passes
+    return _flatten_textures_late(lowering), general.finalize_host_passes, general.finalize_device_passes
 
 
 def texture_pipeline() -> KernelPipeline:
-    """The pipeline to give to ``tirx.build``."""
+    """The pipeline for ``tirx.build``."""
     if not is_affected(RELEASES):
         return KernelPipeline("adreno")
     return KernelPipeline("tvmake_adreno_texture", [*BEFORE, ScalarBooleans()], _texture_passes(), make=pipeline)
@@ -47,26 +47,26 @@ def _texture_passes() -> list[Any]:
     return [SeparateLanes(), StoreWholePixels(), transform.TextureFlatten(), transform.InjectTextureAlloc()]
 
 
-def _reordered(lowering: Any) -> Any:
-    """TVM's passes, with textures flattened late, once blocks are gone and stores can be made whole."""
+def _flatten_textures_late(lowering: Any) -> Any:
+    """TVM's passes, with textures flattened late: after blocks are gone and stores write whole pixels."""
 
     @tvm.transform.module_pass(opt_level=0)
     def run(module: Any, _context: Any) -> Any:
-        with _context_with(_Part(is_second=False)):
+        with _context_with(_PipelineHalf(is_second=False)):
             module = tvm.transform.Sequential([*BEFORE, ScalarBooleans(), lowering])(module)
         module = tvm.transform.Sequential(_texture_passes())(module)
-        with _context_with(_Part(is_second=True)):
+        with _context_with(_PipelineHalf(is_second=True)):
             return lowering(module)
 
     return run
 
 
 @tvm.ir.instrument.pass_instrument
-class _Part:
-    """Runs the passes of TVM's pipeline before ``InjectTextureAlloc``, or those after it; neither of the two for textures.
+class _PipelineHalf:
+    """Runs TVM's passes before ``InjectTextureAlloc``, or those after it, and neither of the two texture passes.
 
     Args:
-        is_second: whether the passes after it are wanted.
+        is_second: whether to run the passes after it.
     """
 
     def __init__(self, is_second: bool):
@@ -83,7 +83,7 @@ class _Part:
 
 
 def _context_with(instrument: Any) -> Any:
-    """The present pass context with one more instrument."""
+    """The current pass context with one more instrument."""
     present = tvm.transform.PassContext.current()
     return tvm.transform.PassContext(
         present.opt_level,

@@ -1,7 +1,7 @@
-"""Write a texture's pixel at once.
+"""Write all four values of a texture's pixel in one store.
 
-A texel of a texture holds four values. Before textures are flattened, a loop over the lanes first gathers them, then stores them as a
-vector. A store outside of such a loop is refused, because no later pass can correct it. Repair: `texture-vector-store`.
+Before textures are flattened, a loop over the lanes gathers the values, then stores them as a vector. A store outside
+such a loop is refused, because no later pass can correct it. Repair: `texture-vector-store`.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ LANES = 4
 SEQUENTIAL = (tirx.ForKind.SERIAL, tirx.ForKind.VECTORIZED, tirx.ForKind.UNROLLED)
 
 TEXTURE = "texture"
-"""In the storage scope of every kind of texture (``global.texture-weight``)."""
+"""Part of the storage scope of every kind of texture (``global.texture-weight``)."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="StoreWholePixels")
@@ -30,10 +30,10 @@ class StoreWholePixels:
     """
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with vector stores; one that writes no textures as it is."""
+        """The function with vector stores; unchanged if it writes no textures."""
         if not _texture_stores(func.body):
             return func
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _gathered))
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _gather_lanes))
         for store in _texture_stores(body):
             if not isinstance(store.indices[-1], tirx.Ramp):
                 raise ValueError(
@@ -43,18 +43,18 @@ class StoreWholePixels:
         return func.with_body(body)
 
 
-def _gathered(loop: Any) -> Any:
-    """``for i in 4: … texture[place, i] = value`` as the loop into a local buffer, and one store after it."""
+def _gather_lanes(loop: Any) -> Any:
+    """Rewrite ``for i in 4: … texture[index, i] = value`` to a loop into a local buffer and one store after it."""
     if loop.kind not in SEQUENTIAL or not _is(loop.min, 0) or not _is(loop.extent, LANES):
         return loop
     stores = [store for store in _texture_stores(loop.body) if not isinstance(store.indices[-1], tirx.Ramp)]
     if len(stores) != 1:
         return loop
     (store,) = stores
-    *place, lane = store.indices
+    *position, lane = store.indices
     conditions = _conditions(loop.body, store)
     inside = {loop.loop_var, *_bound(loop.body)}
-    outside = [*place, *conditions]
+    outside = [*position, *conditions]
     if not _same(lane, loop.loop_var) or any(variable in inside for part in outside for variable in _variables(part)):
         return loop
     pixel = tirx.decl_buffer((LANES,), dtype_name(store.buffer), name="pixel", scope="local")
@@ -65,7 +65,7 @@ def _gathered(loop: Any) -> Any:
     body = tvm_ffi.structural_map(loop.body, (tirx.BufferStore, into_pixel))
     filling = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
     lanes = tirx.Ramp(tirx.const(0, "int32"), tirx.const(1, "int32"), LANES)
-    write = tirx.BufferStore(store.buffer, tirx.BufferLoad(pixel, [lanes]), [*place, lanes])
+    write = tirx.BufferStore(store.buffer, tirx.BufferLoad(pixel, [lanes]), [*position, lanes])
     for condition in conditions:
         write = tirx.IfThenElse(condition, write, None)
     return tirx.SeqStmt([tirx.AllocBuffer(pixel), filling, write])
@@ -78,20 +78,20 @@ def _texture_stores(body: Any) -> list[Any]:
 
 
 def _conditions(body: Any, store: Any) -> list[Any]:
-    """What has to hold for a store inside a statement, the innermost condition first."""
+    """The conditions of a store inside a statement, the innermost first."""
     found: list[Any] = []
     tvm_ffi.structural_walk(body, (tirx.IfThenElse, found.append))
-    holds: list[Any] = []
+    enclosing: list[Any] = []
     for branch in found:
         if any(inner.same_as(store) for inner in _texture_stores(branch.then_case)):
-            holds.append(branch.condition)
+            enclosing.append(branch.condition)
         elif branch.else_case is not None and any(inner.same_as(store) for inner in _texture_stores(branch.else_case)):
-            holds.append(tirx.Not(branch.condition))
-    return holds
+            enclosing.append(tirx.Not(branch.condition))
+    return enclosing
 
 
 def _bound(body: Any) -> set[Any]:
-    """The variables that a statement binds."""
+    """The variables bound in a statement."""
     found: list[Any] = []
     tvm_ffi.structural_walk(
         body, [(tirx.For, lambda loop: found.append(loop.loop_var)), (tirx.Bind, lambda bind: found.append(bind.var))]
@@ -105,8 +105,8 @@ def _variables(expression: Any) -> list[Any]:
     return found
 
 
-def _same(one: Any, other: Any) -> bool:
-    return isinstance(one, tirx.Var) and one.same_as(other)
+def _same(left: Any, right: Any) -> bool:
+    return isinstance(left, tirx.Var) and left.same_as(right)
 
 
 def _is(expression: Any, value: int) -> bool:

@@ -1,1 +1,1 @@
-"""Products of small integers, by the instructions that a processor has for them."""
+"""Matmuls and convolutions of 8-bit integers, by the processor's dot product instructions."""

@@ -1,10 +1,10 @@
-"""The instructions of a CPU that multiply small integers and add up neighbouring products: int32 += Σ data · weight.
+"""A CPU's instructions that multiply 8-bit integers and add up neighbouring products: int32 += Σ data · weight.
 
-- ``vpdpbusd`` (AVX-512 VNNI, AVX-VNNI): four products for each lane, unsigned data, signed weights.
+- ``vpdpbusd`` (AVX-512 VNNI, AVX-VNNI): four products per lane, unsigned data, signed weights.
 - ``sdot``, and ``usdot`` for unsigned data (Arm's dotprod and i8mm): the same.
-- ``pmaddwd`` (any x86): two products for each lane, of values widened to 16 bits. ``pmaddubsw`` would take four, and add up two
-  of them in 16 bits, where they do not fit.
-- ``saddlp`` (any 64-bit Arm): likewise, of products in 16 bits, which one of 8 bits by one of 8 bits fits.
+- ``pmaddwd`` (any x86): two products per lane, of values widened to 16 bits. ``pmaddubsw`` takes four, but its sums of
+  pairs overflow 16 bits.
+- ``saddlp`` (any 64-bit Arm): two 16-bit products per lane; the product of two 8-bit values fits in 16 bits.
 
 All of them are exact: the largest sum of four products is 4 · 255 · 128.
 Repair: `x86-dot-intrinsics`.
@@ -26,18 +26,18 @@ class Dot:
     """One instruction."""
 
     llvm: str
-    """LLVM's name for it."""
+    """LLVM's name of the instruction."""
     lanes: int
-    """Sums that it adds to."""
+    """Number of int32 accumulators."""
     group: int
-    """Products that it adds to each: neighbours in memory."""
+    """Number of products added to each accumulator; their factors are adjacent in memory."""
     data: tuple[str, ...]
-    """Types that the first operand may have; the second one is int8."""
+    """Dtypes of the first operand; the second one is int8."""
     multiplies: bool = True
-    """Whether it multiplies; otherwise it adds up neighbouring products, of 16 bits each."""
+    """Whether it multiplies; otherwise it adds neighbouring 16-bit products."""
 
     def intrinsic(self, data: str) -> str:
-        """The name that schedules give it."""
+        """The intrinsic's name in schedules."""
         return f"tvmake.{self.llvm.removeprefix('llvm.')}.{data}"
 
 
@@ -61,23 +61,23 @@ _BY_FEATURES: Sequence[tuple[tuple[str, ...], Sequence[Dot]]] = (
     (("dotprod",), [_SDOT]),
     (("neon",), [_SADDLP]),
 )
-"""Features in LLVM's words, the best first."""
+"""LLVM's features, the best first."""
 
 
 def dots(target: "tvm.target.Target") -> Sequence[Dot]:
-    """What a target's CPU has, the widest first; nothing where it has none.
+    """The instructions of a target's CPU, the widest first; empty if it has none.
 
-    Their intrinsics are registered, so that schedules and traces may name them.
+    Registers their intrinsics, so that schedules and traces may name them.
     """
-    for features, found in _BY_FEATURES:
+    for features, instructions in _BY_FEATURES:
         if all(tvm.target.codegen.target_has_features(feature, target) for feature in features):
-            register_intrinsics(found)
-            return found
+            register_intrinsics(instructions)
+            return instructions
     return ()
 
 
 def register_intrinsics(wanted: Sequence[Dot]) -> None:
-    """Let schedules name instructions."""
+    """Register intrinsics, so that schedules may name them."""
     for dot in wanted:
         for data in dot.data:
             _register(dot, data)

@@ -1,8 +1,8 @@
 """Fuse padding with a zero point into depthwise convolutions of 8-bit integers.
 
-The zero of quantised data is some integer, whereas a convolution's own padding is 0. As a kernel of its own, the padding is a pass over memory
-that takes half as long as the convolution; fused, the schedule computes it for a few rows at a time. Other convolutions of 8-bit integers
-take much longer than the pass.
+A convolution's own padding is 0, but the zero point of quantised data is another integer. As a separate kernel, the
+padding is a pass over memory that takes half as long as the convolution. Once fused, the schedule computes it for a few
+rows at a time. Other convolutions of 8-bit integers take much longer than the pass.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
 def fuse_zero_point_padding(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The network with such padding fused into the kernels that read it."""
+    """Fuse such padding into the kernels that read it."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _ZeroPointPaddingFuser(module)))
 
 
@@ -31,16 +31,16 @@ class _ZeroPointPaddingFuser(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if not _is_depthwise(call):
             return call
-        border = self._border(call.args[0])
-        if border is None:
+        match = self._match_padding(call.args[0])
+        if match is None:
             return call
-        data, widths, value = border
+        data, widths, value = match
         attrs = call.attrs
 
         def kernel(x: Any, weight: Any) -> Any:
             padded = topi.nn.pad(x, widths[0::2], widths[1::2], tvm.tirx.const(value, x.dtype))
             strides, padding, dilation = (
-                [int(step) for step in each] for each in (attrs.strides, attrs.padding, attrs.dilation)
+                [int(step) for step in sizes] for sizes in (attrs.strides, attrs.padding, attrs.dilation)
             )
             return topi.nn.conv(
                 padded, weight, strides, padding, dilation, int(attrs.groups), "NHWC", "OHWI", str(attrs.out_dtype)
@@ -48,24 +48,26 @@ class _ZeroPointPaddingFuser(PyExprMutator):
 
         return self.builder_.call_te(kernel, data, call.args[1], primfunc_name_hint="conv2d")
 
-    def _border(self, value: Any) -> tuple[Any, list[int], int] | None:
-        """What a feature map in NHWC is without its border, how wide this is, and what it is of; None where there is none."""
-        made = definition(self, value)
-        is_turned = _turns(made, TO_NHWC)
-        if is_turned:
-            made = definition(self, made.args[0])
-        if not is_call(made, "nn.pad") or str(made.attrs.pad_mode) != "constant":
+    def _match_padding(self, value: Any) -> tuple[Any, list[int], int] | None:
+        """Match padding before an NHWC feature map; gives the unpadded map, the widths and the value, or None."""
+        producer = definition(self, value)
+        is_transposed = _is_transpose(producer, TO_NHWC)
+        if is_transposed:
+            producer = definition(self, producer.args[0])
+        if not is_call(producer, "nn.pad") or str(producer.attrs.pad_mode) != "constant":
             return None
-        widths = [int(width) for width in made.attrs.pad_width]
+        widths = [int(width) for width in producer.attrs.pad_width]
         if min(widths) < 0:
             return None
-        data = made.args[0]
-        if is_turned:
+        data = producer.args[0]
+        if is_transposed:
             widths = [width for axis in TO_NHWC for width in widths[2 * axis : 2 * axis + 2]]
-            before = definition(self, data)
-            turned = before.args[0] if _turns(before, TO_NCHW) else relax.op.permute_dims(data, TO_NHWC)
-            data = turned if isinstance(turned, relax.Var) else self.builder_.emit(turned)
-        return data, widths, int(made.attrs.pad_value)
+            data_producer = definition(self, data)
+            transposed = (
+                data_producer.args[0] if _is_transpose(data_producer, TO_NCHW) else relax.op.permute_dims(data, TO_NHWC)
+            )
+            data = transposed if isinstance(transposed, relax.Var) else self.builder_.emit(transposed)
+        return data, widths, int(producer.attrs.pad_value)
 
 
 def _is_depthwise(call: Any) -> bool:
@@ -76,5 +78,5 @@ def _is_depthwise(call: Any) -> bool:
     return layouts == ("NHWC", "OHWI", "NHWC") and int(attrs.groups) > 1 and int(call.args[1].ty.shape[3]) == 1
 
 
-def _turns(made: Any, axes: list[int]) -> bool:
-    return is_call(made, "permute_dims") and list(map(int, made.attrs.axes or ())) == axes
+def _is_transpose(producer: Any, axes: list[int]) -> bool:
+    return is_call(producer, "permute_dims") and list(map(int, producer.attrs.axes or ())) == axes

@@ -1,4 +1,4 @@
-"""Schedules for kernels on CPUs, chosen by rules alone: no device, no measurement, the same for the same kernel and target.
+"""Schedules for kernels on CPUs by rules: no device, no measurement, deterministic for each kernel and target.
 
-TVM has none for CPUs, so that its kernels are plain loops on one core.
+TVM has no such rules for CPUs, so its kernels are plain loops on one core.
 """

@@ -1,4 +1,4 @@
-"""What a block reads and writes, along which of its axes."""
+"""Analyse the accesses of a block: buffers, axes and strides."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SPATIAL, REDUCTION = 0, 2
 
 @dataclass(frozen=True)
 class Contraction:
-    """A block that adds up products of two values: a convolution or a product of matrices."""
+    """A block that sums products of two values: a convolution or a matmul."""
 
     block: Any
     operands: tuple[Any, ...]
@@ -30,31 +30,31 @@ class Contraction:
 
     @property
     def reduced(self) -> list[Any]:
-        """The axes that are summed over."""
+        """The axes of the sum."""
         return [axis for axis in self.block.iter_vars if axis.iter_type == REDUCTION]
 
     @property
     def lane_axis(self) -> Any | None:
-        """The axis along which results lie side by side; None where there is no such axis."""
+        """The axis along which results are adjacent in memory, or None."""
         return innermost(self.block.body.indices, self.spatial)
 
     def bits(self) -> int:
-        """Of a value of the result."""
+        """Bits per result."""
         return bits(self.block.body.buffer)
 
 
 def bits(typed: Any) -> int:
-    """How many bits a value of a tensor takes."""
+    """Bits per element of a tensor."""
     return int("".join(filter(str.isdigit, dtype_name(typed).partition("x")[0])) or 8)
 
 
 def size(buffer: Any) -> int:
-    """Bits of a buffer; an estimate where a dimension is dynamic."""
+    """Bits of a buffer; an estimate if a dimension is dynamic."""
     return math.prod(map(estimate_extent, buffer.shape)) * bits(buffer)
 
 
 def contraction(block: Any) -> Contraction | None:
-    """A block as a contraction; None for one that adds up something else."""
+    """The block as a contraction; None for other blocks."""
     store = block.body
     if not isinstance(store, tvm.tirx.BufferStore) or not isinstance(store.value, tvm.tirx.Add):
         return None
@@ -64,41 +64,41 @@ def contraction(block: Any) -> Contraction | None:
     operands = [load for load in loads if not load.source.same_as(store.buffer)]
     if len(loads) != len(operands) + 1 or len(operands) != 2:
         return None
-    return Contraction(block, (operands[0], operands[1])) if _is_product(store) else None
+    return Contraction(block, (operands[0], operands[1])) if _is_multiply_add(store) else None
 
 
-def _is_product(store: Any) -> bool:
-    found: list[Any] = []
+def _is_multiply_add(store: Any) -> bool:
+    nodes: list[Any] = []
     tvm_ffi.structural_walk(
-        store.value, [(tvm.tirx.Mul, lambda node: found.append(node)), (tvm.ir.Call, lambda node: found.append(node))]
+        store.value, [(tvm.tirx.Mul, lambda node: nodes.append(node)), (tvm.ir.Call, lambda node: nodes.append(node))]
     )
-    return any(isinstance(node, tvm.tirx.Mul) and len(loads_in(node)) == 2 for node in found) and not any(
-        isinstance(node, tvm.ir.Call) for node in found
+    return any(isinstance(node, tvm.tirx.Mul) and len(loads_in(node)) == 2 for node in nodes) and not any(
+        isinstance(node, tvm.ir.Call) for node in nodes
     )
 
 
 def loads_in(expression: Any) -> list[Any]:
     """The loads in an expression or a statement."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (tvm.ir.TensorLoad, found.append))
-    return found
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(expression, (tvm.ir.TensorLoad, nodes.append))
+    return nodes
 
 
 def uses(expressions: Sequence[Any], axis: Any) -> bool:
-    """Whether an axis is in one of these indices."""
-    found: list[Any] = []
+    """Whether an axis occurs in one of the indices."""
+    nodes: list[Any] = []
 
     def note(variable: Any) -> None:
         if variable.same_as(axis.var):
-            found.append(variable)
+            nodes.append(variable)
 
     for expression in expressions:
         tvm_ffi.structural_walk(expression, (tvm.ir.Var, note))
-    return bool(found)
+    return bool(nodes)
 
 
 def step(index: Any, axis: Any) -> int | None:
-    """By how much an index grows with an axis; None where that is no number."""
+    """The increment of an index per step of an axis; None if it is not a constant."""
     if not uses([index], axis):
         return 0
     terms = tvm.sym.detect_linear_equation(index, [axis.var])
@@ -106,7 +106,7 @@ def step(index: Any, axis: Any) -> int | None:
 
 
 def innermost(indices: Sequence[Any], axes: Sequence[Any]) -> Any | None:
-    """The axis along which neighbours in memory lie; None where there is none."""
+    """The axis that is contiguous in memory, or None."""
     if not indices:
         return None
     for axis in reversed(axes):
@@ -116,14 +116,14 @@ def innermost(indices: Sequence[Any], axes: Sequence[Any]) -> Any | None:
 
 
 def is_contiguous(load: Any, axis: Any) -> bool:
-    """Whether a load reads neighbours along an axis, or one value for all of it."""
+    """Whether a load reads adjacent values along an axis, or the same value for all of it."""
     if not uses(load.indices, axis):
         return True
     return step(load.indices[-1], axis) == 1 and not uses(load.indices[:-1], axis)
 
 
 def neighbours(load: Any, axis: Any) -> int | None:
-    """How many neighbours along an axis share each value that is loaded: 8 for ``x[axis // 8]``; None for other loads."""
+    """How many neighbours along an axis share each loaded value: 8 for ``x[axis // 8]``; None for other loads."""
     whole: list[Any] = []
     divisions: list[Any] = []
 
@@ -145,33 +145,33 @@ def neighbours(load: Any, axis: Any) -> int | None:
 
 
 def extent(axis: Any) -> int:
-    """Extent of an axis; an estimate where it is dynamic."""
+    """Extent of an axis; an estimate if it is dynamic."""
     return estimate_extent(axis.dom.extent)
 
 
 def is_dynamic(axis: Any) -> bool:
-    """Whether an axis has a dynamic dimension for its extent."""
+    """Whether an axis has a dynamic extent."""
     return not is_known(axis.dom.extent)
 
 
 def is_fixed(block: Any) -> bool:
-    """Whether all axes of a block have numbers for extents."""
+    """Whether all axes of a block have static extents."""
     return not any(map(is_dynamic, block.iter_vars))
 
 
 def fuse_outer(schedule: Any, loops: Sequence[Any]) -> Any:
-    """Fuse loops, the outermost first, as far as TVM can divide the fused variable again: by no dynamic dimension."""
-    taken: list[Any] = []
+    """Fuse loops from the outermost inwards, while TVM can divide the fused variable: by no dynamic dimension."""
+    outer: list[Any] = []
     for loop in loops:
-        extents = [schedule.get(other).extent for other in taken]
+        extents = [schedule.get(other).extent for other in outer]
         if not is_known(schedule.get(loop).extent) and not all(
             is_known(length) and int(length) == 1 for length in extents
         ):
             break
-        taken.append(loop)
-    return schedule.fuse(*taken)
+        outer.append(loop)
+    return schedule.fuse(*outer)
 
 
 def is_injective(block: Any) -> bool:
-    """Whether a block computes each of its values by itself."""
+    """Whether a block computes each of its values independently."""
     return all(axis.iter_type == SPATIAL for axis in block.iter_vars)

@@ -1,4 +1,4 @@
-"""Rules for all kernels of a module."""
+"""Apply schedule rules to all kernels of a module."""
 
 from collections.abc import Collection
 
@@ -11,12 +11,12 @@ from tvmake.targets.kernels.scheduled_kernel import in_place_of, is_scheduled
 def apply_rules(
     module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str] = ()
 ) -> tuple["tvm.IRModule", frozenset[str]]:
-    """Schedule the kernels of a module that are not scheduled yet.
+    """Schedule the unscheduled kernels of a module.
 
     Args:
         module: Relax calling fused kernels.
         target: a CPU.
-        refused: names of kernels to leave as they are.
+        refused: names of kernels to leave unchanged.
 
     Returns:
         The module, and the names of the kernels that rules scheduled.
@@ -26,8 +26,8 @@ def apply_rules(
     for variable, function in functions.items():
         name = str(variable.name_hint)
         is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
-        made = scheduled(function, target) if is_kernel and name not in refused else None
-        if made is not None:
-            functions[variable] = in_place_of(function, made)
+        schedule = scheduled(function, target) if is_kernel and name not in refused else None
+        if schedule is not None:
+            functions[variable] = in_place_of(function, schedule)
             names.add(name)
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos), frozenset(names)

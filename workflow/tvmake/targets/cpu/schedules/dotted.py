@@ -1,4 +1,4 @@
-"""Products of small integers, by a CPU's instructions for them: tiles as of other contractions, several products a step."""
+"""Schedule contractions of 8-bit integers with dot-product instructions: tiles with several products per step."""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from tvmake.targets.cpu.vectors.partial_tiles import ROWS, SUMS
 from tvm.s_tir.dlight import analysis  # isort: skip
 
 INSTRUCTION = "tvmake.instruction"
-"""The annotation of a block with what its two innermost loops are to be replaced by."""
+"""Annotation of a block: the instruction that replaces its two innermost loops."""
 
 
 class Dotted(Tiled):
-    """A contraction of small integers with weights."""
+    """A contraction of 8-bit integers with weights."""
 
-    has_whole_tiles = True  # a condition would be in the way of an instruction
+    has_whole_tiles = True  # an instruction cannot be inside a condition
 
     def __init__(
         self,
@@ -31,46 +31,46 @@ class Dotted(Tiled):
         block: Any,
         machine: Machine,
         weights: Sequence[Any],
-        found: Sequence[Dot],
+        instructions: Sequence[Dot],
         choice: int = 0,
     ):
         """
         Args:
             schedule: of the kernel.
-            block: of the contraction in it.
-            machine: that it runs on.
+            block: the contraction's block.
+            machine: the CPU's vector unit.
             weights: buffers that may be reordered when the package is built.
-            found: the CPU's instructions that take the data.
-            choice: which of the good tiles to take.
+            instructions: the CPU's instructions for the data.
+            choice: rank of the tile among the good ones.
         """
-        self.group = found[0].group
+        self.group = instructions[0].group
         super().__init__(schedule, block, machine, weights, choice)
         self.data, self.weight = self.loads
         self.neighbours = innermost(self.data.indices, self.reduced)
-        self.dot = next((dot for dot in found if dot.lanes == self.tile.lanes), None)
+        self.dot = next((dot for dot in instructions if dot.lanes == self.tile.lanes), None)
 
     @classmethod
     def of(
         cls, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], dots: Sequence[Dot], choice: int = 0
     ) -> "Dotted | None":
-        """A block as such a contraction; None for others, and where there is no instruction for it."""
-        taken = contraction(schedule.get(block))
-        if taken is None or not cls.suits(schedule, block) or dtype_name(taken.block.body.buffer.ty) != "int32":
+        """The block as such a contraction; None for other blocks, or without a suitable instruction."""
+        reduction = contraction(schedule.get(block))
+        if reduction is None or not cls.suits(schedule, block) or dtype_name(reduction.block.body.buffer.ty) != "int32":
             return None
-        data, weight = taken.operands
-        found = [dot for dot in dots if dtype_name(data.source.ty) in dot.data]
+        data, weight = reduction.operands
+        instructions = [dot for dot in dots if dtype_name(data.source.ty) in dot.data]
         if (
-            not found
+            not instructions
             or dtype_name(weight.source.ty) != "int8"
-            or not any(weight.source.same_as(one) for one in weights)
+            or not any(weight.source.same_as(buffer) for buffer in weights)
         ):
             return None
-        axis = innermost(data.indices, [each for each in taken.block.iter_vars if each.iter_type == REDUCTION])
-        if axis is None or extent(axis) % found[0].group:
+        axis = innermost(data.indices, [axis for axis in reduction.block.iter_vars if axis.iter_type == REDUCTION])
+        if axis is None or extent(axis) % instructions[0].group:
             return None
         if not all(isinstance(index, tvm.ir.Var) for index in weight.indices) or not uses(weight.indices, axis):
             return None
-        tiled = cls(schedule, block, machine, weights, found, choice)
+        tiled = cls(schedule, block, machine, weights, instructions, choice)
         is_shared = not any(load.source.same_as(data.source) for load in tiled.along_lanes)
         return tiled if tiled.dot is not None and is_shared else None
 
@@ -108,7 +108,7 @@ class Dotted(Tiled):
 
 
 def put_instructions(schedule: Any) -> None:
-    """Let the blocks of such contractions be computed by their instructions: the last step of a schedule.
+    """Replace blocks of such contractions by their instructions: the last step of a schedule.
 
     Repair: `copies-of-tensorized-schedules`.
     """

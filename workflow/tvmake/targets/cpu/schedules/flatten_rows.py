@@ -1,7 +1,8 @@
-"""One axis of rows for leading axes of a kernel that are dynamic: ``[batch, length, channels]`` becomes ``[batch * length, channels]``.
+"""Merge dynamic leading axes into one axis of rows: ``[batch, length, channels]`` to ``[batch * length, channels]``.
 
-A tile's rows come from one axis. A dynamic batch is often 1 and a dynamic length often short, so that neither fills a tile by itself. Arguments
-keep their shapes: ``x[r // length, r % length, c]`` has the address of row ``r``, which TVM simplifies.
+The rows of a tile come from one axis. A dynamic batch is often 1 and a dynamic length often short, so neither fills a
+tile alone. Arguments keep their shapes: ``x[r // length, r % length, c]`` has the address of row ``r``, which TVM
+simplifies.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ class _Nest:
     """A block within the loops over its axes."""
 
     statement: Any
-    """All of it."""
+    """The outermost statement."""
     loops: Sequence[Any]
     realize: Any
 
@@ -34,7 +35,7 @@ class _Nest:
 
     @property
     def is_plain(self) -> bool:
-        """Whether each axis is a loop's variable, without a condition."""
+        """Whether each axis is a loop variable, without a condition."""
         values = self.realize.iter_values
         are_loops = len(self.loops) == len(values) and all(
             loop.loop_var.same_as(value) for loop, value in zip(self.loops, values, strict=True)
@@ -43,12 +44,12 @@ class _Nest:
 
 
 def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
-    """Fuse the leading axes that the blocks of an unscheduled kernel share with its last one; the function unchanged if none is dynamic.
+    """Fuse the leading axes that a kernel's blocks share with its last block; unchanged if none is dynamic.
 
-    Blocks without these axes, such as scales of weights, stay as they are.
+    Blocks without these axes, such as scales of weights, stay unchanged.
     """
     root = function.body.block
-    nests = _nests(_without_unit_steps(root.body))
+    nests = _nests(_drop_unit_reductions(root.body))
     if nests is None:
         return function
     axes = list(takewhile(lambda axis: axis.iter_type == SPATIAL, nests[-1].block.iter_vars))
@@ -56,7 +57,7 @@ def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
         axes.pop()
     if len(axes) < 2 or not _needs_rows(nests, axes):
         return function
-    own = _written(nests, axes, list(root.alloc_buffers))
+    own = _written_buffers(nests, axes, list(root.alloc_buffers))
     parts = [part for nest in nests for part in (_separate_result(nest, own) if _begins_with(nest, axes) else [nest])]
     rewriter = _RowFlattener([axis.dom.extent for axis in axes], own)
     rows = [rewriter.nest(part) if _begins_with(part, axes) else part.statement for part in parts]
@@ -68,8 +69,8 @@ def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, flat))
 
 
-def _without_unit_steps(body: Any) -> Any:
-    """The blocks with zero in place of sums' axes of length 1: what a window of one place reads has the position of its result."""
+def _drop_unit_reductions(body: Any) -> Any:
+    """Replace reduction axes of length 1 by zero, so that 1×1 windows read at the index of their result."""
 
     def substitute(block: Any) -> Any:
         zeros = {
@@ -97,14 +98,14 @@ def _simplify_indices(statement: Any) -> Any:
 
 
 def _needs_rows(nests: Sequence[_Nest], axes: Sequence[Any]) -> bool:
-    """Whether a kernel is faster with one axis: loops can be fused behind one that is dynamic, but tiles take rows from one alone."""
+    """Whether merging speeds a kernel up: fused loops may start with a dynamic axis, but a tile needs a single one."""
     if any(contraction(nest.block) is not None for nest in nests if _begins_with(nest, axes)):
         return any(map(is_dynamic, axes))
     return any(map(is_dynamic, axes[1:]))
 
 
 def _begins_with(nest: _Nest, axes: Sequence[Any]) -> bool:
-    """Whether a block's first axes are spatial and as long as these."""
+    """Whether a block's first axes are spatial and have these extents."""
     own = list(nest.block.iter_vars)[: len(axes)]
     return len(own) == len(axes) and all(
         mine.iter_type == SPATIAL and tvm_ffi.structural_equal(mine.dom.extent, axis.dom.extent)
@@ -112,15 +113,15 @@ def _begins_with(nest: _Nest, axes: Sequence[Any]) -> bool:
     )
 
 
-def _written(nests: Sequence[_Nest], axes: Sequence[Any], own: Sequence[Any]) -> list[Any]:
-    """The kernel's own buffers that blocks with these axes write."""
+def _written_buffers(nests: Sequence[_Nest], axes: Sequence[Any], own: Sequence[Any]) -> list[Any]:
+    """The kernel's internal buffers that blocks with these axes write."""
     written = [nest.block.body.buffer for nest in nests if _begins_with(nest, axes)]
     return [buffer for buffer in own if any(buffer.same_as(other) for other in written)]
 
 
 def _can_flatten_all(nests: Sequence[_Nest], axes: Sequence[Any], own: Sequence[Any]) -> bool:
-    """Whether all blocks with these axes can do with one in their place, and others read nothing that they write."""
-    written = _written(nests, axes, own)
+    """Whether one axis can replace these axes in all their blocks, and other blocks read none of the results."""
+    written = _written_buffers(nests, axes, own)
     for nest in nests:
         if not _begins_with(nest, axes):
             loads = [load.source for load in loads_in(nest.block.body)]
@@ -132,7 +133,7 @@ def _can_flatten_all(nests: Sequence[_Nest], axes: Sequence[Any], own: Sequence[
 
 
 def _nests(body: Any) -> list[_Nest] | None:
-    """The blocks of a kernel with their loops; None if one of them stores more than one value."""
+    """A kernel's blocks with their loops; None if a block stores more than one value."""
     nests = []
     for whole in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
         statement, loops = whole, []
@@ -146,7 +147,7 @@ def _nests(body: Any) -> list[_Nest] | None:
 
 
 def _can_flatten(block: Any, count: int, own: Sequence[Any]) -> bool:
-    """Whether a block can do with one axis in place of its first ``count`` ones, and be as fast."""
+    """Whether one axis can replace a block's first ``count`` axes without making it slower."""
     axes = list(block.iter_vars)[:count]
     accesses = [
         (block.body.buffer, block.body.indices),
@@ -165,13 +166,13 @@ def _can_flatten(block: Any, count: int, own: Sequence[Any]) -> bool:
             return False
         if rest and any(uses([rest[-1]], axis) for axis in axes):
             return False
-    # The operand of a contraction that gives its vectors must be the same for all rows.
-    taken = contraction(block)
-    return taken is None or any(not any(uses(load.indices, axis) for axis in axes) for load in taken.operands)
+    # The contraction operand that provides the vectors must be the same for all rows.
+    reduction = contraction(block)
+    return reduction is None or any(not any(uses(load.indices, axis) for axis in axes) for load in reduction.operands)
 
 
 def _has_fixed_rows(nests: Sequence[_Nest], count: int) -> bool:
-    """Whether a contraction has a fixed axis among the first ones that gives a tile enough rows."""
+    """Whether a contraction has a static leading axis with enough rows for a tile."""
     return any(
         contraction(nest.block) is not None
         and any(not is_dynamic(axis) and int(axis.dom.extent) >= ENOUGH_ROWS for axis in nest.block.iter_vars[:count])
@@ -180,7 +181,7 @@ def _has_fixed_rows(nests: Sequence[_Nest], count: int) -> bool:
 
 
 def _separate_result(nest: _Nest, own: list[Any]) -> list[_Nest]:
-    """A reduction with a result of the kernel's own, which is added to ``own``, and a copy of it to the argument that it wrote."""
+    """Split a reduction into one with an internal result, added to ``own``, and a copy to its argument."""
     block, store = nest.block, nest.block.body
     if block.init is None or any(store.buffer.same_as(buffer) for buffer in own):
         return [nest]
@@ -233,13 +234,13 @@ def _copy_variable(variable: Any) -> Any:
 
 
 class _RowFlattener:
-    """Rewrites the blocks of a kernel with one axis for several."""
+    """Rewrites a kernel's blocks with one axis for several."""
 
     def __init__(self, extents: Sequence[Any], own: Sequence[Any]):
         """
         Args:
             extents: of the axes.
-            own: the kernel's buffers that are no arguments of it; they get one dimension for these, too.
+            own: the kernel's internal buffers; their dimensions are merged, too.
         """
         self.extents = extents
         self.rows = tvm.sym.Analyzer().simplify(reduce(lambda product, extent: product * extent, extents))
@@ -251,7 +252,7 @@ class _RowFlattener:
         }
 
     def nest(self, nest: _Nest) -> Any:
-        """A block and its loops with one axis in place of the first ones."""
+        """Replace the first axes of a block and its loops by one."""
         block, count = nest.block, len(self.extents)
         dtype = nest.loops[0].loop_var.ty.dtype
         row, loop = tirx.Var("row", dtype), tirx.Var("i", dtype)

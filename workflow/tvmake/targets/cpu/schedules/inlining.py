@@ -1,4 +1,4 @@
-"""Blocks that are computed where they are used, instead of a pass over memory of their own."""
+"""Compute blocks where they are used, instead of in a separate pass over memory."""
 
 import math
 from typing import Any
@@ -10,21 +10,21 @@ from tvmake.targets.cpu.schedules.accesses import extent, is_injective, loads_in
 from tvmake.targets.kernels.expression_size import LARGEST, MOST_CHOICES, nested_choices, nodes
 
 CHEAP_SPREAD = 4
-"""How many times more often than by itself a block with calls or divisions may be computed where it is used."""
+"""How many times more often a block with calls or divisions may be computed once it is inlined."""
 
 
 def inline(schedule: Any, root: Any) -> None:
-    """Put element-wise blocks into those that use them, as far as nothing is computed much more often for it."""
-    while any(_inlined(schedule, block) for block in schedule.get_child_blocks(root)):
+    """Inline element-wise blocks into their consumers, unless that repeats much computation."""
+    while any(_try_inline(schedule, block) for block in schedule.get_child_blocks(root)):
         pass
 
 
-def _inlined(schedule: Any, block: Any) -> bool:
+def _try_inline(schedule: Any, block: Any) -> bool:
     producer = schedule.get(block)
     users = schedule.get_consumers(block)
     if not users or not is_injective(producer) or not isinstance(producer.body, tvm.tirx.BufferStore):
         return False
-    if not all(_may_take(schedule.get(user), producer) for user in users):
+    if not all(_can_inline(schedule.get(user), producer) for user in users):
         return False
     try:
         schedule.compute_inline(block)
@@ -33,7 +33,7 @@ def _inlined(schedule: Any, block: Any) -> bool:
     return True
 
 
-def _may_take(user: Any, block: Any) -> bool:
+def _can_inline(user: Any, block: Any) -> bool:
     """Whether a block may be computed within one of its users."""
     if not is_injective(user):
         return _is_copy(block)
@@ -46,7 +46,7 @@ def _may_take(user: Any, block: Any) -> bool:
 
 
 def _is_copy(block: Any) -> bool:
-    """Whether a block takes values from other places, each found by the axes alone."""
+    """Whether a block copies values, with indices that are plain axes."""
     value = block.body.value
     return isinstance(value, tvm.ir.TensorLoad) and all(
         isinstance(index, tvm.ir.Var | tvm.tirx.IntImm) for index in value.indices
@@ -58,9 +58,9 @@ def _loads_of(user: Any, block: Any) -> list[Any]:
 
 
 def _is_cheap(block: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(block.body, [(tvm.ir.Call, found.append), (tvm.tirx.Div, found.append)])
-    return not found
+    costly: list[Any] = []
+    tvm_ffi.structural_walk(block.body, [(tvm.ir.Call, costly.append), (tvm.tirx.Div, costly.append)])
+    return not costly
 
 
 def _size(block: Any) -> int:

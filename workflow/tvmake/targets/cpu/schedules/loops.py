@@ -1,4 +1,4 @@
-"""Element-wise blocks, reductions along memory, and whatever else there is: loops in vectors, on all cores."""
+"""Schedule element-wise blocks, contiguous reductions and all other blocks: vectorised loops on all cores."""
 
 import math
 from typing import Any
@@ -25,20 +25,20 @@ from tvmake.targets.cpu.vectors.partial_tiles import ADDED, LANES, SINGLE
 from tvmake.targets.cpu.vectors.split_concat_loops import SEGMENTS, ends
 
 VALUES_OF_A_THREAD = 1 << 14
-"""Values below which the others are not woken for an element-wise block."""
+"""Minimum number of values for which an element-wise block runs on several cores."""
 
 SIDE = 32
-"""Values along memory that are read of each line where a tensor is transposed: a line of a cache or two, all of which are used while they are there."""
+"""Side of the tiles of a transposition, in values: one or two cache lines, fully used while they are in the cache."""
 
 CHAINS = 8
-"""Sums that a core can work on at once while each waits for its last addition."""
+"""Independent sums that hide the latency of a core's additions."""
 
 
 def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
-    """Vectors along memory, and the other loops on all cores; what lies across in memory in squares, which caches hold."""
+    """Vectorise along memory and run the other loops on all cores; transpose in square tiles that fit the cache."""
     statement = schedule.get(block)
     *outer, last = schedule.get_loops(block)
-    across = _across(statement) if len(outer) + 1 == len(statement.iter_vars) else None
+    across = _transposed_axis(statement) if len(outer) + 1 == len(statement.iter_vars) else None
     within = []
     if not hasattr(statement.body, "buffer"):
         outer.append(last)
@@ -62,18 +62,18 @@ def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
         schedule.parallel(fused)
 
 
-def _across(statement: Any) -> int | None:
-    """Which axis, other than the last one, neighbours lie along in something that a block reads: the place of a transposition."""
-    *others, last = statement.iter_vars
+def _transposed_axis(statement: Any) -> int | None:
+    """The axis other than the last one along which an operand is contiguous, if the block transposes it."""
+    *outer_axes, last = statement.iter_vars
     for load in loads_in(statement.body):
         axis = innermost(load.indices, statement.iter_vars)
         if axis is not None and not axis.same_as(last) and extent(last) > 1 and uses(load.indices, last):
-            return next(place for place, other in enumerate(others) if other.same_as(axis))
+            return next(position for position, other in enumerate(outer_axes) if other.same_as(axis))
     return None
 
 
 def reduction(schedule: Any, block: Any, machine: Machine) -> None:
-    """Results on all cores; those along memory in vectors of partial results, others several at a time."""
+    """Run results on all cores; contiguous sums use vectors of partial results, others run several sums at once."""
     statement = schedule.get(block)
     loops = schedule.get_loops(block)
     results = [loop for loop, axis in zip(loops, statement.iter_vars, strict=True) if axis.iter_type == SPATIAL]
@@ -105,7 +105,7 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
 
 
 def lanes_of_results(statement: Any, machine: Machine) -> int:
-    """How many results of a reduction fit a vector: 1 where they, or what they are made of, do not lie side by side."""
+    """Number of results of a reduction in a vector; 1 if results or their operands are not adjacent."""
     if not isinstance(statement.body, tvm.tirx.BufferStore):
         return 1
     axis = innermost(statement.body.indices, [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL])
@@ -117,7 +117,7 @@ def lanes_of_results(statement: Any, machine: Machine) -> int:
 def _reduce_in_lanes(
     schedule: Any, block: Any, results: list[Any], steps: list[Any], width: int, is_large: bool
 ) -> None:
-    """A reduction whose results lie side by side along a dynamic dimension, which the last loop is over: a vector of them at a time."""
+    """Reduce adjacent results along a dynamic dimension, the last loop's, one vector at a time."""
     vectors, lanes = schedule.split(results[-1], [None, width])
     schedule.reorder(*results[:-1], vectors, *steps, lanes)
     outer = fuse_outer(schedule, [*results[:-1], vectors])
@@ -129,7 +129,7 @@ def _reduce_in_lanes(
 
 
 def lanes_of_a_sum(statement: Any, machine: Machine) -> int:
-    """How many partial results fit: the innermost axis of the reduction has to lie along memory, and to divide."""
+    """Number of partial results in a vector; 1 unless the innermost reduction axis is contiguous and divisible."""
     if not isinstance(statement.body, tvm.tirx.BufferStore):
         return 1
     loads = [load for load in loads_in(statement.body.value) if not load.source.same_as(statement.body.buffer)]
@@ -142,14 +142,14 @@ def lanes_of_a_sum(statement: Any, machine: Machine) -> int:
 
 
 class PartialResults:
-    """A sum with a vector of partial results for each result, reduced to one at the end."""
+    """A sum with a vector of partial results for each result, which are added at the end."""
 
     def __init__(self, schedule: Any, block: Any, steps: list[Any], lanes: int, results: list[Any]):
         """
         Args:
             schedule: of the kernel.
-            block: the reduction's in it.
-            steps: its loops over what is added up.
+            block: the reduction's block.
+            steps: its reduction loops.
             lanes: of the vector.
             results: its loops over results, around the others.
         """
@@ -160,7 +160,7 @@ class PartialResults:
         self._vector = schedule.rfactor(within, factor_axis=0)
         loops = schedule.get_loops(self._vector)
         self._around = len(results)
-        # Not the other way round: a block that moves loses the condition that ends an incomplete vector.
+        # Not the other way round: a moved block loses the condition that ends an incomplete vector.
         schedule.reverse_compute_at(block, loops[self._around - 1], preserve_unit_loops=True)
         if not self._is_dynamic and int(length) % lanes:
             schedule.annotate(loops[-2], LENGTH, int(length))
@@ -168,7 +168,7 @@ class PartialResults:
         """The outermost loop over results."""
 
     def finish(self) -> None:
-        """What nothing can be scheduled after: vectors, and what sums begin with."""
+        """Vectorise, and split off the initial values; nothing can be scheduled afterwards."""
         loops = self.schedule.get_loops(self._vector)
         self.schedule.vectorize(loops[-1])
         if self._is_dynamic:

@@ -1,4 +1,4 @@
-"""Operands in the order in which a contraction reads them."""
+"""Pack operands in the order in which a contraction reads them."""
 
 from typing import Any
 
@@ -13,54 +13,54 @@ from tvmake.targets.weights.prepack import MARK
 def pack(
     schedule: Any,
     block: Any,
-    taken: Contraction,
+    contraction: Contraction,
     load: Any,
     width: int,
     is_weight: bool,
     neighbours: Any | None = None,
     group: int = 1,
 ) -> None:
-    """Let a contraction read ``width`` values along its lane axis side by side, and then those of the next product.
+    """Make ``width`` values along a contraction's lane axis adjacent, followed by those of the next product.
 
-    Weights are copied once, when the package is built (``targets.prepack``), with zeros where the last tile has less; of other
-    operands the kernel makes a copy, which is worth it where its lanes do not lie side by side already. What cannot be reordered
-    stays as it is.
+    Weights are copied once, when the package is built (``targets.prepack``), with zeros in an incomplete last tile. The
+    kernel copies other operands itself, if their lanes are not adjacent already. An operand that cannot be reordered
+    stays unchanged.
 
     Args:
         schedule: of the kernel.
-        block: the contraction's in it.
-        taken: the contraction.
+        block: the contraction's block.
+        contraction: the contraction.
         load: the operand.
         width: of the tile.
         is_weight: whether the operand is a weight.
-        neighbours: an axis of the sum, of which each lane has ``group`` values side by side.
-        group: how many of them a step multiplies.
+        neighbours: a reduction axis with ``group`` adjacent values in each lane.
+        group: number of values that one step multiplies.
     """
-    axis = taken.lane_axis
-    places = _places(load, axis)
+    axis = contraction.lane_axis
+    positions = _positions(load, axis)
     if not can_pack(load, axis):
         return
     is_whole = not is_dynamic(axis) and extent(axis) % width == 0
     if not is_weight and is_contiguous(load, axis) and is_whole:
         return
-    (place,) = places
+    (position,) = positions
     rank = len(load.indices)
-    (read,) = [number for number, region in enumerate(taken.block.reads) if region.source.same_as(load.source)]
+    (read,) = [number for number, region in enumerate(contraction.block.reads) if region.source.same_as(load.source)]
     copy = schedule.cache_read(block, read, "global")
 
-    beside = _places(load, neighbours)
+    group_positions = _positions(load, neighbours)
 
     def packed(*indices: Any) -> list[Any]:
-        steps = [index // group if other in beside else index for other, index in enumerate(indices)]
-        others = [steps[other] for other in range(rank) if other != place]
-        last = [indices[other] % group for other in beside]
-        return [indices[place] // width, *others, indices[place] % width, *last]
+        steps = [index // group if other in group_positions else index for other, index in enumerate(indices)]
+        others = [steps[other] for other in range(rank) if other != position]
+        last = [indices[other] % group for other in group_positions]
+        return [indices[position] // width, *others, indices[position] % width, *last]
 
-    layout = tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[place].ty.dtype))
+    layout = tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[position].ty.dtype))
     if is_dynamic(axis):
-        # What is behind the last value is multiplied, and never read.
+        # Elements beyond the last value are multiplied, but the results are never read.
         schedule.transform_layout(copy, ("write", 0), layout, assume_injective_transform=True)
-        _copy_in_vectors(schedule, copy, place, width)
+        _copy_in_vectors(schedule, copy, position, width)
         return
     zero = tvm.tirx.const(0, dtype_name(load.source.ty))
     schedule.transform_layout(copy, ("write", 0), layout, pad_value=None if is_whole else zero)
@@ -71,7 +71,7 @@ def pack(
 
 
 def _copy_in_vectors(schedule: Any, copy: Any, position: int, width: int) -> None:
-    """Copy an operand with a dynamic dimension in vectors along it, on all cores; in squares where it lies across in memory."""
+    """Copy an operand in vectors along its dynamic dimension, on all cores; in square tiles if that transposes it."""
     loops = schedule.get_loops(copy)
     along, last = loops[position], loops[-1]
     outer = [loop for loop in loops[:-1] if position == len(loops) - 1 or loop is not along]
@@ -85,15 +85,15 @@ def _copy_in_vectors(schedule: Any, copy: Any, position: int, width: int) -> Non
 
 def can_pack(load: Any, axis: Any) -> bool:
     """Whether an operand can be reordered along an axis."""
-    return len(_places(load, axis)) == 1 and all(
+    return len(_positions(load, axis)) == 1 and all(
         isinstance(index, tvm.ir.Var | tvm.tirx.IntImm) for index in load.indices
     )
 
 
-def _places(load: Any, axis: Any | None) -> list[int]:
-    """Which of a load's indices are an axis."""
+def _positions(load: Any, axis: Any | None) -> list[int]:
+    """The positions at which an axis is a load's index."""
     return [
-        place
-        for place, index in enumerate(load.indices)
+        position
+        for position, index in enumerate(load.indices)
         if axis is not None and isinstance(index, tvm.ir.Var) and index.same_as(axis.var)
     ]

@@ -1,4 +1,4 @@
-"""Kernels that compute each row by itself, as softmax and layer norms: some rows at a time, through all steps."""
+"""Schedule kernels with independent rows, such as softmax and layer norms: a few rows at a time, through all steps."""
 
 import math
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.softmax_reciprocal import SHARES, is_softmax
 
 CHUNKS = (1, 2, 4, 8)
-"""Rows that go through all steps at once where their number is dynamic."""
+"""Rows that go through all steps at once if their number is dynamic."""
 
 CACHE_BYTES = 1 << 14
-"""Of the rows that go through all steps at once: half of a small first-level cache."""
+"""Size of the rows that go through all steps at once: half of a small first-level cache."""
 
 
 def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
-    """Schedule all blocks of a kernel together; False, with the schedule unchanged, where they do not compute row by row.
+    """Schedule all blocks of a kernel together; False, with the schedule unchanged, if they do not compute row by row.
 
-    One pass over memory, and one region that is run on all cores, take the place of one for each block.
+    One pass over memory and one parallel region replace one of each per block.
     """
     statements = [schedule.get(block) for block in blocks]
     rows = _rows(schedule, blocks, machine)
@@ -35,23 +35,25 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
     longest = max(math.prod(map(extent, statement.iter_vars)) for statement in statements) // count
     widest = max(machine.bits(statement.body.buffer) for statement in statements) // 8
     last = list(statements[0].iter_vars)[len(rows) - 1]
-    possible = CHUNKS if is_dynamic(last) else divisors(rows[-1])
-    together = max(number for number in possible if number == 1 or number * longest * widest <= CACHE_BYTES)
-    has_rows_between = any(is_injective(one) and len(one.iter_vars) > len(rows) for one in statements[:-1])
-    if together == 1 and has_rows_between and longest * widest >= STACK_BYTES:
-        return False  # memory for these would be taken for each row
+    chunk_sizes = CHUNKS if is_dynamic(last) else divisors(rows[-1])
+    chunk = max(number for number in chunk_sizes if number == 1 or number * longest * widest <= CACHE_BYTES)
+    has_rows_between = any(
+        is_injective(statement) and len(statement.iter_vars) > len(rows) for statement in statements[:-1]
+    )
+    if chunk == 1 and has_rows_between and longest * widest >= STACK_BYTES:
+        return False  # the memory for these rows would be allocated for each row
     merged: list[Any] = []
     for block, statement in zip(blocks, statements, strict=True):
-        taken = schedule.get_loops(block)
-        some, within = schedule.split(taken[len(rows) - 1], [None, together])
-        outer = fuse_outer(schedule, [*taken[: len(rows) - 1], some])
+        loops = schedule.get_loops(block)
+        chunks, within = schedule.split(loops[len(rows) - 1], [None, chunk])
+        outer = fuse_outer(schedule, [*loops[: len(rows) - 1], chunks])
         if not is_injective(statement):
             lanes = lanes_of_a_sum(statement, machine)
-            partial = PartialResults(schedule, block, taken[len(rows) :], lanes, [outer, within])
+            partial = PartialResults(schedule, block, loops[len(rows) :], lanes, [outer, within])
             partial.finish()
             outer = partial.outer
-        elif len(taken) > len(rows):
-            vectorize(schedule, taken[-1], machine, statement.body.buffer)
+        elif len(loops) > len(rows):
+            vectorize(schedule, loops[-1], machine, statement.body.buffer)
         merged.append(outer)
     if is_softmax(statements[-1], statements[:-1]):
         schedule.annotate(blocks[-1], SHARES, ann_val=True)
@@ -62,7 +64,7 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
 
 
 def _rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> list[int] | None:
-    """The extents of the axes that all blocks begin with, and along which none reads another's values; None where there are none."""
+    """The extents of the leading axes that all blocks share and along which rows are independent, or None."""
     statements = [schedule.get(block) for block in blocks]
     sums = [statement for statement in statements if not is_injective(statement)]
     if not sums or len(statements) < 2 or not is_injective(statements[-1]):
@@ -76,11 +78,11 @@ def _rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> list[int] |
             return None
     rows = [extent(axis) for axis in sums[0].iter_vars if axis.iter_type == SPATIAL]
     written = [statement.body.buffer for statement in statements]
-    return rows if rows and all(_keeps(statement, rows, written) for statement in statements) else None
+    return rows if rows and all(_is_row_wise(statement, rows, written) for statement in statements) else None
 
 
-def _keeps(statement: Any, rows: list[int], written: list[Any]) -> bool:
-    """Whether a block begins with the rows' axes, and writes and reads what blocks write at their places."""
+def _is_row_wise(statement: Any, rows: list[int], written: list[Any]) -> bool:
+    """Whether a block begins with the rows' axes, and accesses the blocks' buffers at the same rows."""
     axes = list(statement.iter_vars)[: len(rows)]
     spatial = sum(axis.iter_type == SPATIAL for axis in statement.iter_vars)
     if [extent(axis) for axis in axes] != rows or any(axis.iter_type != SPATIAL for axis in axes):
@@ -88,7 +90,7 @@ def _keeps(statement: Any, rows: list[int], written: list[Any]) -> bool:
     if not is_injective(statement) and spatial != len(rows):
         return False
     loads = [load for load in loads_in(statement.body) if any(load.source.same_as(buffer) for buffer in written)]
-    # What the last block writes is read by no other.
+    # No block reads the last block's result.
     stores = [] if statement.body.buffer.same_as(written[-1]) else [statement.body.indices]
     return all(
         len(access) >= len(rows) and all(index.same_as(axis.var) for index, axis in zip(access, axes, strict=False))

@@ -1,4 +1,4 @@
-"""The schedule of a kernel: what is inlined, and which rule schedules each of the blocks that are left."""
+"""Choose a kernel's schedule: inline blocks, then apply the first suitable rule to each remaining block."""
 
 import math
 from collections.abc import Iterator
@@ -26,46 +26,46 @@ from tvmake.targets.weights.layout_free import ATTRIBUTE
 from tvm.s_tir.dlight import analysis  # isort: skip
 
 FAILURES = (tvm.s_tir.ScheduleError, tvm.error.InternalError, ValueError, TypeError, IndexError)
-"""What TVM raises, here or there, where a step does not suit a kernel."""
+"""Exceptions of TVM if a step does not suit a kernel."""
 
 FURTHER = 7
-"""Schedules of a kernel, besides the one of its rule, that a search starts from."""
+"""Additional schedules of a kernel from which a search starts."""
 
 
 @dataclass(frozen=True)
-class _Given:
-    """What the ways to schedule a block go by, besides the block itself."""
+class _RuleContext:
+    """The settings of the rules that schedule blocks."""
 
     unit: Machine
     weights: list[Any]
     """Buffers that may be reordered when the package is built."""
     choice: int = 0
-    """Which of the good tiles a reduction takes, the best one first."""
+    """The rank of a reduction's tile among the good ones, the best first."""
     done: set[str] = field(default_factory=set)
-    """Names of the blocks that are scheduled."""
+    """Names of the scheduled blocks."""
 
 
 def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
-    """A kernel with a schedule for a CPU; None where no rule suits it."""
-    found = schedule_by_rule(function, target)
-    return found.mod["main"] if found is not None else None
+    """Schedule a kernel for a CPU; None if no rule suits it."""
+    schedule = schedule_by_rule(function, target)
+    return schedule.mod["main"] if schedule is not None else None
 
 
 def schedule_by_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.s_tir.Schedule | None":
-    """A kernel's schedule for a CPU, with its trace; None where no rule suits it.
+    """A kernel's schedule for a CPU, with its trace; None if no rule suits it.
 
-    The steps for a block are taken back together where one of them does not suit it.
+    If one step does not suit a block, all steps for the block are undone.
     """
     return _schedule(function, target, 0)
 
 
 def further_schedules(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Iterator["tvm.s_tir.Schedule"]:
-    """Schedules that may be better than :func:`schedule_by_rule`'s, and are worth measuring: the next good tiles of
-    its reductions. Some may be the same."""
+    """Schedules that may be better than :func:`schedule_by_rule`'s and are worth measuring: the next good tiles of its
+    reductions. Some may be equal."""
     for choice in range(1, 1 + FURTHER):
-        found = _schedule(function, target, choice)
-        if found is not None:
-            yield found
+        schedule = _schedule(function, target, choice)
+        if schedule is not None:
+            yield schedule
 
 
 def _schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice: int) -> "tvm.s_tir.Schedule | None":
@@ -73,50 +73,50 @@ def _schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice
         return None
     weights = [function.params[int(index)] for index in (function.attrs or {}).get(ATTRIBUTE, [])]
     try:
-        return _scheduled(function, _Given(machine(target), weights, choice))
+        return _apply_rules(function, _RuleContext(machine(target), weights, choice))
     except FAILURES:
         return None
 
 
-def _scheduled(function: "tvm.tirx.PrimFunc", given: _Given) -> "tvm.s_tir.Schedule | None":
+def _apply_rules(function: "tvm.tirx.PrimFunc", context: _RuleContext) -> "tvm.s_tir.Schedule | None":
     schedule = tvm.s_tir.Schedule(flatten_rows(function))
     root = analysis.get_root_block(schedule)
-    if (whole := _by_winograd(schedule, given)) is not None:
-        return whole
+    if (complete := _by_winograd(schedule, context)) is not None:
+        return complete
     inline(schedule, root)
-    given.weights.extend(_pad_all(schedule, root, given.unit, given.weights))
-    if (whole := _by_rows(schedule, given.unit)) is not None:
-        return whole
+    context.weights.extend(_pad_all(schedule, root, context.unit, context.weights))
+    if (complete := _by_rows(schedule, context.unit)) is not None:
+        return complete
     names = _names(schedule)
-    # What follows a reduction is scheduled with it, and what makes its padding too.
+    # A reduction's epilogue and its padding are scheduled with it.
     for is_reduction in (True, False):
         for name in names:
-            if name in given.done or name not in _names(schedule):  # the latter was put into another one
+            if name in context.done or name not in _names(schedule):  # the latter was inlined
                 continue
             if is_injective(schedule.get(schedule.get_sblock(name))) != is_reduction:
-                schedule, taken = _with_block(schedule, name, given)
-                given.done.update(taken)
+                schedule, scheduled_names = _with_block(schedule, name, context)
+                context.done.update(scheduled_names)
     put_instructions(schedule)
-    return schedule if given.done else None
+    return schedule if context.done else None
 
 
 def _names(schedule: Any) -> list[str]:
-    """Of the blocks, in order."""
+    """Names of the blocks, in order."""
     root = analysis.get_root_block(schedule)
     return [str(schedule.get(block).name_hint) for block in schedule.get_child_blocks(root)]
 
 
-def _by_winograd(schedule: Any, given: _Given) -> Any | None:
-    """A schedule of a convolution in Winograd's form; None where it is another kernel, or what follows does not suit it."""
+def _by_winograd(schedule: Any, context: _RuleContext) -> Any | None:
+    """The schedule of a convolution in Winograd's form; None for other kernels, or if the epilogue does not suit it."""
     trial = schedule.copy()
     try:
-        return trial if winograd(trial, given.unit, given.weights, given.choice) else None
+        return trial if winograd(trial, context.unit, context.weights, context.choice) else None
     except FAILURES:
         return None
 
 
 def _by_rows(schedule: Any, unit: Machine) -> Any | None:
-    """A schedule of all blocks together; None where they do not compute row by row."""
+    """A schedule of all blocks together; None if they do not compute row by row."""
     trial = schedule.copy()
     try:
         blocks = trial.get_child_blocks(analysis.get_root_block(trial))
@@ -126,87 +126,89 @@ def _by_rows(schedule: Any, unit: Machine) -> Any | None:
 
 
 def _pad_all(schedule: Any, root: Any, unit: Machine, weights: list[Any]) -> list[Any]:
-    """Pad products of matrices that need it; the padded weights."""
+    """Pad matmuls that need it; returns the padded weights."""
     blocks = [block for block in schedule.get_child_blocks(root) if not is_injective(schedule.get(block))]
-    found = []
+    padded = []
     for block in blocks:
         if is_fixed(schedule.get(block)) and pad(schedule, block, unit):
-            found += padded_weights(schedule, block, weights)
+            padded += padded_weights(schedule, block, weights)
     if blocks:
         inline(schedule, root)
-    return found
+    return padded
 
 
-def _with_block(schedule: Any, name: str, given: _Given) -> tuple[Any, set[str]]:
-    """A schedule with one more block scheduled, by the first way that suits it; and the blocks that are, then."""
+def _with_block(schedule: Any, name: str, context: _RuleContext) -> tuple[Any, set[str]]:
+    """Schedule a block by the first suitable rule; returns the schedule and the names of the scheduled blocks."""
     statement = schedule.get(schedule.get_sblock(name))
-    ways: list[Any] = (
+    rules: list[Any] = (
         [_elementwise] if is_injective(statement) else [_dotted, _plain_dotted, _tiled, _plain_tiled, _reduction]
     )
-    for way in ways:
+    for apply_rule in rules:
         trial = schedule.copy()
         try:
-            taken = way(trial, trial.get_sblock(name), given)
+            names = apply_rule(trial, trial.get_sblock(name), context)
         except FAILURES:
             continue
-        if taken is not None:
-            return trial, {name, *taken}
+        if names is not None:
+            return trial, {name, *names}
     return schedule, set()
 
 
-def _elementwise(schedule: Any, block: Any, given: _Given) -> set[str] | None:
+def _elementwise(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
     if not schedule.get_loops(block):
         return None
-    loops.elementwise(schedule, block, given.unit)
+    loops.elementwise(schedule, block, context.unit)
     return set()
 
 
-def _reduction(schedule: Any, block: Any, given: _Given) -> set[str] | None:
+def _reduction(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
     statement = schedule.get(block)
     if len(schedule.get_loops(block)) != len(statement.iter_vars):
         return None
-    loops.reduction(schedule, block, given.unit)
+    loops.reduction(schedule, block, context.unit)
     return set()
 
 
-def _dotted(schedule: Any, block: Any, given: _Given) -> set[str] | None:
-    return _dotted_with(schedule, block, given, _epilogue(schedule, block, given.done))
+def _dotted(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    return _dotted_with(schedule, block, context, _epilogue(schedule, block, context.done))
 
 
-def _plain_dotted(schedule: Any, block: Any, given: _Given) -> set[str] | None:
-    return _dotted_with(schedule, block, given, None)
+def _plain_dotted(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    return _dotted_with(schedule, block, context, None)
 
 
-def _dotted_with(schedule: Any, block: Any, given: _Given, epilogue: Any | None) -> set[str] | None:
-    dotted = Dotted.of(schedule, block, given.unit, given.weights, given.unit.dots, given.choice)
+def _dotted_with(schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None) -> set[str] | None:
+    dotted = Dotted.of(schedule, block, context.unit, context.weights, context.unit.dots, context.choice)
     if dotted is None:
         return None
-    taken = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
+    names = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
     dotted.apply(epilogue, None)
-    return taken
+    return names
 
 
-def _tiled(schedule: Any, block: Any, given: _Given) -> set[str] | None:
-    return _tiled_with(schedule, block, given, _epilogue(schedule, block, given.done), _padding(schedule, block))
+def _tiled(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    return _tiled_with(schedule, block, context, _epilogue(schedule, block, context.done), _padding(schedule, block))
 
 
-def _plain_tiled(schedule: Any, block: Any, given: _Given) -> set[str] | None:
-    """As :func:`_tiled`, where what comes before or after does not suit it."""
-    return _tiled_with(schedule, block, given, None, None)
+def _plain_tiled(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    """Like :func:`_tiled`, without the epilogue and the padding."""
+    return _tiled_with(schedule, block, context, None, None)
 
 
-def _tiled_with(schedule: Any, block: Any, given: _Given, epilogue: Any | None, padding: Any | None) -> set[str] | None:
+def _tiled_with(
+    schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None, padding: Any | None
+) -> set[str] | None:
     if not Tiled.suits(schedule, block):
         return None
-    taken = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
-    tiled = Tiled(schedule, block, given.unit, given.weights, given.choice)
+    names = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
+    tiled = Tiled(schedule, block, context.unit, context.weights, context.choice)
     if tiled.apply(epilogue, padding) and padding is not None:
-        taken.add(str(schedule.get(padding).name_hint))
-    return taken
+        names.add(str(schedule.get(padding).name_hint))
+    return names
 
 
 def _epilogue(schedule: Any, block: Any, done: set[str]) -> Any | None:
-    """The one block that uses a reduction's result, if it computes a value of each."""
+    """The only user of a reduction's result, if it computes one value from each."""
     users = schedule.get_consumers(block)
     if len(users) != 1 or not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
         return None
@@ -223,13 +225,13 @@ def _epilogue(schedule: Any, block: Any, done: set[str]) -> Any | None:
             if size != 1 and (axis is None or axis > size):
                 return None
             if lanes is not None and written.same_as(lanes.var) and axis != size:
-                return None  # with lanes of padding: what follows is a pass of its own
+                return None  # with padded lanes, the epilogue is a separate pass
     values = math.prod(axes.values())
     return users[0] if math.prod(shape) // 2 < values <= math.prod(shape) else None
 
 
 def _padding(schedule: Any, block: Any) -> Any | None:
-    """The block that pads what a reduction reads, if it does nothing else and for no other."""
+    """The block that pads a reduction's input, if it does nothing else and has no other user."""
     for producer in schedule.get_producers(block):
         statement = schedule.get(producer)
         if is_injective(statement) and len(schedule.get_consumers(producer)) == 1 and _has_guard(statement):
@@ -238,11 +240,11 @@ def _padding(schedule: Any, block: Any) -> Any | None:
 
 
 def _has_guard(block: Any) -> bool:
-    found: list[Any] = []
+    guards: list[Any] = []
 
     def note(call: Any) -> None:
         if is_call(call, *CONDITIONALS):
-            found.append(call)
+            guards.append(call)
 
     tvm_ffi.structural_walk(block.body, (tvm.ir.Call, note))
-    return bool(found)
+    return bool(guards)

@@ -1,4 +1,4 @@
-"""Sums and other reductions whose results are kept in registers, a tile of them at a time."""
+"""Schedule reductions in tiles of results that are kept in registers."""
 
 import math
 from collections.abc import Sequence
@@ -30,53 +30,53 @@ from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
 from tvmake.targets.cpu.vectors.partial_tiles import LANES, RESULTS, ROWS, SINGLE, SUMS, TILE
 
 WORK_OF_A_THREAD = 1 << 16
-"""Steps of a reduction below which the others are not woken: about as long as that takes."""
+"""Steps of a reduction below which one thread computes it: waking the others would take about as long."""
 
 FEWEST_TILES = 4
-"""Of a kernel that is worth as many threads: of 128 results for one row of data, a single tile would be the fastest on one core."""
+"""Minimum number of tiles of a kernel that is worth as many threads; a single tile may be fastest on one core only."""
 
 ENOUGH_ROWS = 7
-"""Of a fixed axis: a tile takes its rows from there, and not from a dynamic one."""
+"""Extent of a static axis from which a tile takes its rows there, and not from a dynamic axis."""
 
 MOST_DYNAMIC_ROWS = 8
-"""Rows of a tile along a dynamic axis that windows move along: feature maps are often as narrow."""
+"""Maximum rows of a tile along a dynamic axis of feature maps, which are often that narrow."""
 
 FEWEST_LANES = 4
-"""Of a tile of a grouped convolution."""
+"""Minimum lanes of a tile of a grouped convolution."""
 
 FEWEST_STEPS = 8
-"""Of a sum, below which a copy with zeros of what is no weight costs more than it brings."""
+"""Length of a sum below which padding an operand other than weights costs more than it gains."""
 
 UNROLLED_STEPS = 25
-"""A window up to this size is written out, so that its values are loaded once for neighbouring results."""
+"""Kernel windows up to this size are unrolled, so that neighbouring results share loaded values."""
 
 UNROLLED_PRODUCTS = 512
-"""Vector operations that may be written out so."""
+"""Maximum number of unrolled vector operations."""
 
 HALVES = 2
-"""Of a byte, where two weights share it: written out, so that each is cut from it by a constant."""
+"""Weights in a byte; the loop over them is unrolled, so that constants select each."""
 
 MOST_PARTS = 8
-"""Into how many parts rows are divided before columns are, at most: a processor's threads, more or less."""
+"""Maximum number of parts into which rows are divided before columns are: about the number of a processor's threads."""
 
 BAND = 8
-"""Rows of results for which padding is made at once, at most: it stays in the cache then."""
+"""Maximum rows of results for which padding is computed at once, so that it stays in the cache."""
 
 
 class Tiled:
-    """A reduction whose results lie side by side along an axis that can be computed in vectors."""
+    """A reduction whose results are adjacent along an axis that can be vectorised."""
 
     has_whole_tiles = False
-    """Whether the last tile may not lack rows."""
+    """Whether the last tile must be complete."""
 
     def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], choice: int = 0):
         """
         Args:
             schedule: of the kernel.
-            block: of the reduction in it.
-            machine: that it runs on.
+            block: the reduction's block.
+            machine: the CPU's vector unit.
             weights: buffers that may be reordered when the package is built.
-            choice: which of the good tiles to take, the best one first; the last where there are fewer.
+            choice: rank of the tile among the good ones; the last one if there are fewer.
         """
         self.schedule, self.block, self.machine = schedule, block, machine
         self.statement = schedule.get(block)
@@ -93,7 +93,7 @@ class Tiled:
 
     @staticmethod
     def suits(schedule: Any, block: Any) -> bool:
-        """Whether a block is such a reduction: all that it reads lies side by side, or can be reordered."""
+        """Whether a block is such a reduction: its operands are contiguous, or can be reordered."""
         statement = schedule.get(block)
         if is_injective(statement) or not hasattr(statement.body, "indices"):
             return False
@@ -116,15 +116,15 @@ class Tiled:
         return [load for load in self.loads if uses(load.indices, self.lane_axis) and not self._is_of_a_group(load)]
 
     def _is_of_a_group(self, load: Any) -> bool:
-        """Whether a load is the same for all lanes of a tile: those of a group of a convolution."""
+        """Whether a load is the same for all lanes of a tile, because they belong to one group of a convolution."""
         shared = neighbours(load, self.lane_axis)
         return self.columns < extent(self.lane_axis) and shared is not None and shared % self.columns == 0
 
     def _columns(self) -> int:
-        """How many lanes a tile may have: of a grouped convolution those of one group, if they are enough for vectors."""
+        """Maximum lanes of a tile; for a grouped convolution those of one group, if that is enough for vectors."""
         if is_dynamic(self.lane_axis):
             return self.machine.lanes(self.machine.bits(self.statement.body.buffer))
-        shared = [found for load in self.loads if (found := neighbours(load, self.lane_axis))]
+        shared = [shared_lanes for load in self.loads if (shared_lanes := neighbours(load, self.lane_axis))]
         group = math.gcd(extent(self.lane_axis), *shared)
         return group if group >= FEWEST_LANES else extent(self.lane_axis)
 
@@ -140,7 +140,7 @@ class Tiled:
         if any(axis.extent >= ENOUGH_ROWS and axis.shares for axis in fixed):
             rows = fixed
         elif len(dynamic) > 1:
-            # All are taken to be equally long, but a batch, which comes first, is often 1.
+            # Estimates of dynamic extents are equal, but a batch, which comes first, is often 1.
             sharing = [axis for axis in dynamic if axis.shares] or dynamic
             rows = [axis for axis in rows if not axis.is_dynamic or axis is sharing[-1]]
         bits = self.machine.bits(self.statement.body.buffer)
@@ -158,11 +158,11 @@ class Tiled:
         return tiles[min(choice, len(tiles) - 1)]
 
     def _tallest(self, axis: Any) -> int | None:
-        """The most rows of a tile that takes them from a dynamic axis; None for a fixed one."""
+        """Maximum rows of a tile along a dynamic axis; None for a static axis."""
         return MOST_DYNAMIC_ROWS if is_dynamic(axis) else None
 
     def _can_pad(self) -> bool:
-        """Whether tiles may compute more lanes than there are: what these read is packed, and zeros can be added to it."""
+        """Whether tiles may compute additional lanes: their operand is packed, so zeros can be added to it."""
         vectors = self.along_lanes
         return (
             self.contraction is not None
@@ -182,15 +182,15 @@ class Tiled:
         return math.prod(map(extent, self.statement.iter_vars))
 
     def _steps(self) -> int:
-        """Of the sum."""
+        """Steps of one sum."""
         return math.prod(map(extent, self.reduced))
 
     def apply(self, epilogue: Any | None, padding: Any | None) -> bool:
-        """Schedule it, with what follows on each value, and with what makes its padding; whether that is scheduled too.
+        """Schedule the reduction, its epilogue and its padding; returns whether the padding was scheduled.
 
         Args:
-            epilogue: a block that computes one value of each of the reduction's; None where there is none.
-            padding: a block that makes the reduction's padded input, for this one alone; None where there is none.
+            epilogue: a block that computes one value from each result of the reduction, or None.
+            padding: a block that pads the reduction's input and has no other user, or None.
         """
         schedule, tile = self.schedule, self.tile
         self._pack()
@@ -223,7 +223,7 @@ class Tiled:
             fused = schedule.get_loops(padding)
             vectorize(schedule, fused[-1], self.machine, self.statement.body.buffer)
         if tile.lacking and tile.width > self.columns:
-            # One tile has all columns, and the rows of its results have places for more.
+            # One tile has all columns, and the rows of its results have room for the additional ones.
             schedule.storage_align(self.block, 0, len(schedule.get(self.block).body.indices) - 2, tile.width, 0)
         if self._dynamic_rows() is not None:
             around = schedule.get_loops(self.block)[outside - 1]
@@ -239,12 +239,12 @@ class Tiled:
         return axis if axis is not None and is_dynamic(axis) else None
 
     def _lower_height(self) -> int:
-        """The height, besides the tile's own, that a kernel has code for: a half of it in convolutions of windows, or a third."""
+        """The second tile height that a kernel has code for: half of the height for kernel windows, else a third."""
         parts = 2 if self._is_windowed(self._dynamic_rows()) else 3
         return -(-self.tile.height // parts)
 
     def _store_by_tiles(self) -> None:
-        """Give a tile with a dynamic axis a buffer of fixed size: TVM bounds no part of a dynamic dimension, and would allocate all of it."""
+        """Give a tile with a dynamic axis a buffer of fixed size: TVM would allocate the whole dynamic dimension."""
         axes = [(self._dynamic_rows(), self.tile.height), (self.lane_axis, self.tile.width)]
         indices = list(self.statement.body.indices)
         sizes = {
@@ -268,22 +268,22 @@ class Tiled:
             return [*tiles, *rows, positions[lane] % sizes[lane] if lane in sizes else positions[lane]]
 
         layout = tvm.tirx.IndexMap.from_func(divide, ndim=len(indices), index_dtype=str(indices[lane].ty.dtype))
-        # Not padded: the rows and lanes behind the last ones are computed, and never read.
+        # Not padded: rows and lanes beyond the last ones are computed, but never read.
         self.schedule.transform_layout(self.block, ("write", 0), layout, assume_injective_transform=True)
 
     def _pack(self) -> None:
-        """Operands in the order in which they are read."""
+        """Reorder operands to the order in which they are read."""
         if len({load.source for load in self.loads}) < len(self.loads):
             return
-        # What else is summed up may still have weights: integers, each times a scale of several.
-        taken = self.contraction or Contraction(self.statement, tuple(self.loads))
+        # Other sums may have weights, too: integers, several of which share a scale.
+        contracted = self.contraction or Contraction(self.statement, tuple(self.loads))
         for load in self.along_lanes:
             is_weight = self._is_weight(load)
             if self.contraction or is_weight:
-                pack(self.schedule, self.block, taken, load, self.tile.width, is_weight)
+                pack(self.schedule, self.block, contracted, load, self.tile.width, is_weight)
 
     def _sums(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Loops over the steps of the sum, and over what a step adds to each lane, where that is several products."""
+        """Loops over the steps of the sum, and over the products that one step adds to each lane."""
         return [loops[str(axis.var.name)] for axis in self._summed()], []
 
     def _rows(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -294,7 +294,7 @@ class Tiled:
                 continue
             loop = loops[str(axis.var.name)]
             if self.tile.rows and self.tile.rows.index == index and self.tile.height > 1:
-                # TVM takes no instruction for a block with a condition.
+                # TVM does not tensorize a block with a condition.
                 loop, within = self.schedule.split(
                     loop, [None, self.tile.height], disable_predication=self.has_whole_tiles and is_dynamic(axis)
                 )
@@ -303,10 +303,10 @@ class Tiled:
         return others, inner
 
     def _parts(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Loops over parts of the first axis of rows, and those within a part, where what is read for all rows is no more than the rest.
+        """Split the first row axis into parts, if the operands shared by all rows are no larger than the others.
 
-        Each thread then has rows of its own, as in the kernels before and after, and finds them in its own cache. What is read for all
-        rows, such as weights, it goes through once for each part.
+        Each thread then has separate rows, as in the kernels before and after, and finds them in its own cache. It
+        reads the shared operands, such as weights, once for each part.
         """
         shared = sum(size(load.source) for load in self.along_lanes)
         own = sum(size(load.source) for load in self.loads) - shared + size(self.statement.body.buffer)
@@ -314,7 +314,7 @@ class Tiled:
             return [], others
         if any(not is_known(self.schedule.get(loop).extent) for loop in others):
             return self._rows_first(others)
-        position = next((place for place, axis in enumerate(self._row_axes()) if extent(axis) > 1), None)
+        position = next((position for position, axis in enumerate(self._row_axes()) if extent(axis) > 1), None)
         if position is None:
             return [], others
         count = max(d for d in divisors(int(self.schedule.get(others[position]).extent)) if d <= MOST_PARTS)
@@ -322,7 +322,7 @@ class Tiled:
         return [*others[:position], part], [row, *others[position + 1 :]]
 
     def _rows_first(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Loops over a batch that has operands of its own, or else over dynamic rows, and the other loops."""
+        """Loops over a batch with separate operands, or else over dynamic rows, and the other loops."""
         batch: list[Any] = []
         dynamic: list[Any] = []
         fixed: list[Any] = []
@@ -333,7 +333,7 @@ class Tiled:
         return (batch, [*dynamic, *fixed]) if batch else (dynamic[:1], [*dynamic[1:], *fixed])
 
     def _bands(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Loops over bands of the first axis that windows move along, and those within a band; each of a batch has bands of its own."""
+        """Loops over bands of the first axis that kernel windows move along, and within a band, per batch item."""
         for position, (axis, loop) in enumerate(zip(self._row_axes(), others, strict=True)):
             rows = self.schedule.get(loop).extent
             if estimate_extent(rows) > 1 and self._is_windowed(axis):
@@ -346,24 +346,24 @@ class Tiled:
         return [axis for axis in self.spatial if not axis.var.same_as(self.lane_axis.var)]
 
     def _is_windowed(self, axis: Any) -> bool:
-        """Whether an axis is in an index together with one of the sum."""
+        """Whether an index combines the axis with a reduction axis."""
         return any(
-            uses([index], axis) and any(uses([index], each) for each in self.reduced)
+            uses([index], axis) and any(uses([index], reduced) for reduced in self.reduced)
             for load in self.loads
             for index in load.indices
         )
 
     def _summed(self) -> list[Any]:
-        """The axes of the sum in the order in which an operand has them, a packed one before others."""
-        wanted = {str(axis.var.name) for axis in self.reduced}
+        """The reduction axes in the order of an operand's axes, preferably a packed operand's."""
+        names = {str(axis.var.name) for axis in self.reduced}
         for load in (*reversed(self.along_lanes), *self.loads):
             order = [str(index.name) for index in load.indices if hasattr(index, "name")]
-            if wanted <= set(order):
+            if names <= set(order):
                 return sorted(self.reduced, key=lambda axis: order.index(str(axis.var.name)))
         return self.reduced
 
     def _has_halves(self) -> bool:
-        """Whether the innermost loop of the sum goes through what shares a byte."""
+        """Whether the innermost reduction loop iterates over values that share a byte."""
         summed = self._summed()
         return self.contraction is None and len(summed) > 1 and extent(summed[-1]) == HALVES
 
@@ -374,7 +374,7 @@ class Tiled:
         return bool(steps <= UNROLLED_STEPS and steps * tile.height * tile.vectors <= UNROLLED_PRODUCTS)
 
     def _finish_sum(self, within: int) -> None:
-        """Vectors for the sum and for what it begins with, of which ``within`` loops are over a tile's results."""
+        """Vectorise the sum and its initialisation; ``within`` of its loops are over a tile's results."""
         first = self.schedule.get_loops(self.block)[-within - len(self.reduced)]
         self._finish(self.block, within, self._unrolls())
         if self._has_halves() and not self._unrolls():
@@ -394,7 +394,7 @@ class Tiled:
             self.schedule.unroll(loop)
 
     def _finish_epilogue(self, epilogue: Any, outside: int) -> None:
-        """All of its loops are written out: a tile that is indexed by a loop's variable cannot be in registers."""
+        """Unroll all loops: a tile that is indexed by a loop variable cannot be in registers."""
         *rows, last = self.schedule.get_loops(epilogue)[outside:]
         if self._dynamic_rows() is not None:
             (loop,) = [loop for loop in rows if int(self.schedule.get(loop).extent) > 1]

@@ -1,8 +1,8 @@
-"""The tile of results that a contraction keeps in registers, by an estimate of what a step of its sum takes.
+"""Choose the tile of results that a contraction keeps in registers, by the estimated time of a step of its sum.
 
-A step multiplies and adds one vector for each accumulator, and loads what these need: one value for each row of the tile,
-one vector for each vector of its columns. Cores do about two of either in a cycle, and need several accumulators to hide how
-long a multiplication takes. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
+A step does one multiply-add per accumulator, and loads the operands: one value for each row of the tile, one vector for
+each vector of its columns. A core does about two of either in a cycle, and needs several accumulators to hide the
+latency of multiplications. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
 """
 
 import math
@@ -12,67 +12,67 @@ from dataclasses import dataclass
 from tvmake.targets.cpu.schedules.machine import Machine
 
 PER_CYCLE = 2.0
-"""Loads, and multiplications, that begin in a cycle."""
+"""Loads, and multiplications, that start in a cycle."""
 
 LATENCY = 4.0
-"""Cycles from a multiplication's begin to its result."""
+"""Latency of a multiplication, in cycles."""
 
 CACHE_BYTES_PER_CYCLE = 32.0
-"""That the second-level cache delivers beside what cores do: half of what it can at most on an Intel Xeon and an AMD EPYC."""
+"""Bandwidth of the second-level cache beside computation: half of the maximum on an Intel Xeon and an AMD EPYC."""
 
 CACHE_BYTES = 1 << 19
-"""What of the packed operand should stay in the second-level cache while it is used again."""
+"""Size of the packed operand that should stay in the second-level cache until it is used again."""
 
 ODD_LANES = 4.0
-"""By how much code takes longer for vectors of a length that is no power of two: LLVM keeps few of them in registers."""
+"""Slowdown for vector lengths other than powers of two: LLVM keeps few of them in registers."""
 
 BEYOND_CACHE = 1.5
-"""By how much loads take longer where it does not."""
+"""Slowdown of loads if the packed operand exceeds :data:`CACHE_BYTES`."""
 
 WAIT = 0.9
-"""Cycles that a step waits for what it loads, where it has little else to do."""
+"""Cycles that a step waits for its loads if it has little else to do."""
 
 WAIT_FOR_CACHE = 0.3
-"""By how much longer for each cycle's worth of bytes from the second-level cache: with :data:`HIDING`, measured on an Intel Xeon with AVX-512, where tiles of
-4 × 2 vectors reach three quarters of what those of 12 × 2 do."""
+"""Additional wait per cycle of second-level cache transfer. Measured, as :data:`HIDING`, on an Intel Xeon with AVX-512,
+where tiles of 4 × 2 vectors reach three quarters of the speed of 12 × 2."""
 
 HIDING = 13.0
-"""Cycles of multiplications behind which no wait is left."""
+"""Cycles of multiplications that hide all waits."""
 
 MEMORY_BYTES = 1 << 21
-"""An operand of more is in no second-level cache: the first rows of tiles wait for it, and leave the others a part of it there."""
+"""Larger operands exceed the second-level cache: the first rows of tiles wait, later rows find a part of them."""
 
 MEMORY_BYTES_PER_CYCLE = 10.0
-"""That what is behind that cache delivers to one core."""
+"""Bandwidth behind the second-level cache, for one core."""
 
 MOST_ROWS = 16
-"""Of a product: each is read from a place of its own, and cores fetch ahead from so many."""
+"""Maximum rows of a matmul tile: each row is a separate stream, and cores prefetch only so many."""
 
 SKIPPED = 0.25
-"""What a row that is skipped takes of the time of one that is computed."""
+"""Time of a skipped row, relative to a computed one."""
 
 PADDED = 1.1
-"""By how much code takes longer, besides, where the last tile computes what there is no place for."""
+"""Slowdown of code whose last tile computes additional columns."""
 
 MOST_LACKING = 4
-"""One in so many rows of the last tile may lack: 17 rows are tiles of 6, 6 and 5."""
+"""The last tile may lack 1 in 4 of its rows: 17 rows are tiles of 6, 6 and 5."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """An axis that rows of a tile can be taken from."""
+    """An axis from which a tile can take its rows."""
 
     index: int
-    """Among the axes of the block."""
+    """Position among the axes of the block."""
     extent: int
     shares: bool
     """Whether all rows use the same vectors."""
     tallest: int | None = None
-    """Of an axis whose extent is an estimate, the most rows that a tile may have."""
+    """Maximum rows of a tile if the extent is an estimate; else None."""
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the extent is an estimate: tiles have any height then."""
+        """Whether the extent is an estimate; tiles then have any height."""
         return self.tallest is not None
 
 
@@ -82,15 +82,15 @@ class Tile:
 
     rows: Rows | None
     height: int
-    """How many of the axis' rows; 1 where there is none."""
+    """Number of rows; 1 without an axis of rows."""
     vectors: int
     lanes: int
     lacking: int = 0
-    """Results side by side that the last tile has no place for: it computes them from zeros."""
+    """Adjacent results that the last tile computes from zeros in addition."""
 
     @property
     def width(self) -> int:
-        """Results side by side."""
+        """Number of adjacent results."""
         return self.vectors * self.lanes
 
 
@@ -105,22 +105,22 @@ def good_tiles(
     pads: bool = False,
     fewest: int = 1,
 ) -> list[Tile]:
-    """Tiles by the estimated time for a result, the shortest first.
+    """Tiles by the estimated time per result, the shortest first.
 
-    Of axes that are as good, products take their rows from the first. Where the data is read along the lanes (poolings, depthwise
-    convolutions), the rows are the last axis': neighbours there share most of what their windows read, from lines of the cache
-    that lie side by side. That is 1.1 to 1.2 times as fast on an Intel Xeon and an AMD EPYC.
+    Of equally good axes, matmuls take rows from the first one. If the data are read along the lanes (poolings,
+    depthwise convolutions), rows come from the last axis: neighbours there share most of the values in their kernel
+    windows, from adjacent cache lines. That is 1.1 to 1.2 times as fast on an Intel Xeon and an AMD EPYC.
 
     Args:
-        machine: that it runs on.
+        machine: the CPU's vector unit.
         bits: of a result.
-        width: results side by side, of which tiles take a divisor, unless they are padded.
+        width: number of adjacent results; tiles take a divisor, unless they are padded.
         rows: axes for the tile's rows.
-        length: how many products a result adds up.
+        length: number of products in a sum.
         vectors_read: operands that are read along the lanes, one or two.
         whole_only: no tile may lack rows.
-        pads: the last tile may compute more results side by side than there are.
-        fewest: how many tiles there should be: so many threads have work then.
+        pads: the last tile may compute additional adjacent results.
+        fewest: desired minimum number of tiles, so that as many threads have work.
     """
     are_windows = vectors_read > 1 or not any(axis.shares for axis in rows)
     axes = list(reversed(rows)) if are_windows else rows
@@ -145,46 +145,48 @@ def _tiles(
     most = machine.accumulators
     lengths = [lanes for lanes in (full, full // 2, full // 4) if lanes > 1]
     padded = range(full // 2, full * most, full // 2) if pads and full > 1 else ()
-    found = []
-    for taken in sorted({*divisors(width), *padded}):
-        lanes = next((lanes for lanes in lengths if taken % lanes == 0), taken)
-        registers = -(-lanes // full) * (taken // lanes)
+    tiles = []
+    for width_taken in sorted({*divisors(width), *padded}):
+        lanes = next((lanes for lanes in lengths if width_taken % lanes == 0), width_taken)
+        registers = -(-lanes // full) * (width_taken // lanes)
         if registers > most:
             continue
         for axis in (None, *rows):
             highest = min(most // registers, MOST_ROWS if axis and axis.shares else most)
             heights: Iterable[int] = [1]
             if axis:
-                possible = heights_of(axis.extent) if axis.tallest is None else range(1, axis.tallest + 1)
-                heights = [height for height in possible if height <= highest]
-            found += [Tile(axis, height, taken // lanes, lanes, _lacking(width, taken)) for height in heights]
-    return found
+                candidates = heights_of(axis.extent) if axis.tallest is None else range(1, axis.tallest + 1)
+                heights = [height for height in candidates if height <= highest]
+            tiles += [
+                Tile(axis, height, width_taken // lanes, lanes, _lacking(width, width_taken)) for height in heights
+            ]
+    return tiles
 
 
 def _heights(extent: int) -> list[int]:
-    """Of tiles that are all whole, or of which the last one lacks few rows: those are skipped by a condition."""
+    """Heights of tiles that are all complete, or whose last one lacks few rows, which a condition skips."""
     heights = {-(-extent // count) for count in range(1, extent + 1)}
     return sorted(height for height in heights if _lacking(extent, height) * MOST_LACKING <= height)
 
 
-def _lacking(extent: int, taken: int) -> int:
+def _lacking(extent: int, width_taken: int) -> int:
     """The rows or columns that the last tile lacks."""
-    return -extent % taken
+    return -extent % width_taken
 
 
 def _cycles(machine: Machine, bits: int, tile: Tile, width: int, rows: int, length: int, vectors_read: int) -> float:
-    """Estimated cycles for a step of one result, of which there are ``rows`` times ``width`` side by side."""
+    """Estimated cycles of a step per result, for ``rows`` times ``width`` adjacent results."""
     full = machine.lanes(bits)
     registers = -(-tile.lanes // full) * tile.vectors
     if min(tile.lanes, full) * bits > machine.path_bytes * 8:
-        registers *= 2  # each goes through the unit in two halves
+        registers *= 2  # each passes the unit in two halves
     shares = tile.rows is not None and tile.rows.shares
     vectors = registers * (1 if shares else tile.height)
     others = tile.height if vectors_read == 1 else registers * tile.height
     products = registers * tile.height
     packed = length * tile.width * bits // 8
     bandwidth = CACHE_BYTES_PER_CYCLE / (BEYOND_CACHE if packed > CACHE_BYTES else 1)
-    overlaps = tile.rows is not None and not shares  # windows do, in the first-level cache
+    overlaps = tile.rows is not None and not shares  # kernel windows overlap, in the first-level cache
     far = 0 if overlaps else vectors * machine.path_bytes
     busy, fetched = products / PER_CYCLE, far / bandwidth
     waits = (WAIT + WAIT_FOR_CACHE * fetched) * max(0.0, 1 - busy / HIDING)

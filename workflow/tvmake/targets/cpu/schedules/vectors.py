@@ -1,4 +1,4 @@
-"""Loops along memory in vectors."""
+"""Vectorise contiguous loops."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tvmake.targets.cpu.vectors.partial_tiles import LANES, REPEATED
 
 
 def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
-    """Vectorise a loop; the loop over vectors, which cannot be fused with others where it has :data:`LENGTH`."""
+    """Vectorise a loop; returns the loop over vectors, which must not be fused with others if it has :data:`LENGTH`."""
     dimension = schedule.get(loop).extent
     length = estimate_extent(dimension)
     lanes = lanes_of(length, machine.bits(buffer), machine)
@@ -25,7 +25,7 @@ def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
 
 
 def lanes_of(length: int, bits: int, machine: Machine) -> int:
-    """How many values of a loop are computed at once: a vector, or half of one where that leaves no values over."""
+    """Number of values computed at once: a vector, or half of one if that leaves no remainder."""
     full = machine.lanes(bits)
     if length <= full:
         return length

@@ -1,4 +1,4 @@
-"""Kernels of Winograd's convolutions: strips of tiles, each through all steps, while what lies between stays in the cache."""
+"""Schedule Winograd convolutions in strips of tiles, so that intermediate values stay in the cache."""
 
 import math
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from tvmake.targets.cpu.winograd import PART, PARTS, RESULTS
 from tvm.s_tir.dlight import analysis  # isort: skip
 
 LONGEST, SHORTEST = 16, 6
-"""Tiles of a strip, where the picture's width can be divided so."""
+"""Tiles of a strip, if they divide the width of the image."""
 
 BITS = 32
 
 
 def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int = 0) -> bool:
-    """Schedule a kernel whole; False where it is another one.
+    """Schedule a whole Winograd kernel; False for other kernels.
 
     Args:
         schedule: of the kernel.
-        unit: that it runs on.
+        unit: the CPU's vector unit.
         weights: buffers that may be reordered when the package is built.
-        choice: which of the good tiles its products take, the best one first; the last where there are fewer.
+        choice: rank of the matmuls' tile among the good ones; the last one if there are fewer.
     """
     root = analysis.get_root_block(schedule)
     parts = {
@@ -49,17 +49,17 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     last = _epilogue(schedule, root, parts)
     products = schedule.get(parts["products"])
     *_, across, filters = [axis for axis in products.iter_vars if axis.iter_type == SPATIAL]
-    # All tiles of a row where their number is dynamic.
+    # A strip is a whole row of tiles if their number is dynamic.
     strip = None if is_dynamic(across) else _strip(extent(across))
-    taken = contraction(products)
-    assert taken is not None
-    length = extent(taken.reduced[0])
+    reduction = contraction(products)
+    assert reduction is not None
+    length = extent(reduction.reduced[0])
     tallest = MOST_DYNAMIC_ROWS if strip is None else None
     rows = Rows(list(products.iter_vars).index(across), strip or extent(across), shares=True, tallest=tallest)
-    found = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
-    tile = found[min(choice, len(found) - 1)]
-    _pack(schedule, parts["products"], taken, weights, tile)
-    # A condition for each value in 36 places, on dimensions that are not known, takes TVM seconds.
+    tiles_by_time = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
+    tile = tiles_by_time[min(choice, len(tiles_by_time) - 1)]
+    _pack(schedule, parts["products"], reduction, weights, tile)
+    # Conditions on dynamic dimensions for each value at 36 positions take TVM seconds.
     is_padded_first = any(map(is_dynamic, list(schedule.get(parts["padded"]).iter_vars)[1:]))
     if not is_padded_first:
         schedule.compute_inline(parts["padded"])
@@ -70,17 +70,17 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     vectors, lane = schedule.split(k, [None, _lanes(unit, extent(filters))])
     outer = [n, down, strips] if strips is not None else [n, down]
     schedule.reorder(*outer, within, vectors, inner_y, inner_x, lane)
-    each = fuse_outer(schedule, outer)
-    schedule.parallel(each)
+    strip_loop = fuse_outer(schedule, outer)
+    schedule.parallel(strip_loop)
     for name in ("tiles", "result_rows"):
         schedule.compute_at(parts[name], vectors, preserve_unit_loops=True)
     for name in ("products", "data"):
-        schedule.compute_at(parts[name], each, preserve_unit_loops=True)
+        schedule.compute_at(parts[name], strip_loop, preserve_unit_loops=True)
     for block in (parts["tiles"], parts["result_rows"], last):
         _write_out(schedule, schedule.get_loops(block)[3:])
     _data(schedule, parts, _lanes(unit, length))
     if is_padded_first:
-        schedule.compute_at(parts["padded"], each, preserve_unit_loops=True)
+        schedule.compute_at(parts["padded"], strip_loop, preserve_unit_loops=True)
         _, lane = schedule.split(schedule.get_loops(parts["padded"])[-1], [None, _lanes(unit, length)])
         schedule.vectorize(lane)
     if strip is None:
@@ -91,7 +91,7 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
 
 
 def _epilogue(schedule: Any, root: Any, parts: dict[str, Any]) -> Any:
-    """The block that writes the results, with what follows on each of them."""
+    """The block that writes the results, with the epilogue inlined."""
     results = parts["results"]
     shape = [extent(axis) for axis in schedule.get(results).iter_vars]
     others = [block for block in schedule.get_child_blocks(root) if PART not in schedule.get(block).annotations]
@@ -107,20 +107,20 @@ def _epilogue(schedule: Any, root: Any, parts: dict[str, Any]) -> Any:
 
 
 def _lanes(unit: Machine, channels: int) -> int:
-    """Of the vectors that channels are computed in: whole ones, or halves."""
+    """Lanes of the vectors of channels: whole vectors, or halves."""
     return math.gcd(unit.lanes(BITS), channels)
 
 
 def _strip(tiles: int) -> int:
-    """How many tiles of a row go through all steps at once."""
+    """Number of tiles of a row that go through all steps at once."""
     longest = max(divisor for divisor in divisors(tiles) if divisor <= LONGEST)
     return longest if longest >= SHORTEST else tiles
 
 
-def _pack(schedule: Any, block: Any, taken: Contraction, weights: Sequence[Any], tile: Tile) -> None:
-    for load in taken.operands:
+def _pack(schedule: Any, block: Any, reduction: Contraction, weights: Sequence[Any], tile: Tile) -> None:
+    for load in reduction.operands:
         if any(load.source.same_as(weight) for weight in weights):
-            pack(schedule, block, taken, load, tile.width, is_weight=True)
+            pack(schedule, block, reduction, load, tile.width, is_weight=True)
 
 
 def _products(schedule: Any, block: Any, tile: Tile) -> None:
@@ -135,7 +135,7 @@ def _products(schedule: Any, block: Any, tile: Tile) -> None:
 
 
 def _products_of_rows(schedule: Any, block: Any, tile: Tile) -> None:
-    """As :func:`_products`, of a dynamic number of tiles side by side: the last ones have code of their own."""
+    """Like :func:`_products`, for a dynamic number of adjacent tiles: the last tiles have separate code."""
     height = tile.height
     results = schedule.cache_write(block, 0, "global")
     _, *loops = schedule.get_loops(block)[-8:]
@@ -179,7 +179,7 @@ def _data(schedule: Any, parts: dict[str, Any], lanes: int) -> None:
 
 
 def _write_out(schedule: Any, loops: Sequence[Any]) -> None:
-    """Vectors, and no loops around them: what they index can be in registers then."""
+    """Vectorise the innermost loop and unroll the others, so that their buffers can be registers."""
     *outer, lanes = loops
     schedule.vectorize(lanes)
     for loop in outer:

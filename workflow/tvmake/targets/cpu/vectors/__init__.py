@@ -1,1 +1,1 @@
-"""What keeps loops in vectors, and what is computed in them."""
+"""Passes that vectorise loops, and vectorised computations."""

@@ -1,6 +1,6 @@
-"""Values that an expression uses more than once, computed one after the other in front of the statement that stores it.
+"""Compute values that an expression uses more than once in statements before it.
 
-They are kept in buffers of one value or vector, which LLVM turns into registers. Repair: `inlined-bindings`.
+The values are stored in buffers of one value or vector, which LLVM turns into registers. Repair: `inlined-bindings`.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ tirx = tvm.tirx
 
 
 class Bindings:
-    """What the variables of one expression stand for, in the order in which they are computed."""
+    """The values of an expression's variables, in order of computation."""
 
     def __init__(self) -> None:
         self._values: dict[Any, Any] = {}
@@ -29,7 +29,7 @@ class Bindings:
         return variable
 
     def around(self, expression: Any) -> Any:
-        """An expression within the variables that it needs, directly or through others; they are forgotten here."""
+        """Wrap an expression in the variables that it needs, directly or indirectly, and forget them."""
         needed: set[Any] = set()
         remaining = _variables(expression)
         while remaining:
@@ -37,12 +37,12 @@ class Bindings:
             if variable in self._values and variable not in needed:
                 needed.add(variable)
                 remaining |= _variables(self._values[variable])
-        for variable in [one for one in reversed(self._values) if one in needed]:
+        for variable in [variable for variable in reversed(self._values) if variable in needed]:
             expression = tirx.Let(variable, self._values.pop(variable), expression)
         return expression
 
     def before(self, store: Any) -> Any:
-        """A store, and in front of it those of the values of all variables."""
+        """A store after the stores of all variables' values."""
         if not self._values:
             return store
         loads: dict[Any, Any] = {}
@@ -50,52 +50,56 @@ class Bindings:
         for variable, value in self._values.items():
             dtype, _, lanes = dtype_name(variable.ty).partition("x")
             buffer = tirx.decl_buffer((int(lanes or 1),), dtype, name=variable.name, scope="local")
-            place = tirx.Ramp(0, 1, int(lanes)) if lanes else tirx.const(0, "int32")
+            index = tirx.Ramp(0, 1, int(lanes)) if lanes else tirx.const(0, "int32")
             statements += [
                 tirx.AllocBuffer(buffer, {ON_STACK: tirx.const(1, "int32")}),
-                tirx.BufferStore(buffer, _with(value, loads), [place]),
+                tirx.BufferStore(buffer, _substitute(value, loads), [index]),
             ]
-            loads[variable] = tirx.BufferLoad(buffer, [place])
-        return tirx.SeqStmt([*statements, tirx.BufferStore(store.buffer, _with(store.value, loads), store.indices)])
+            loads[variable] = tirx.BufferLoad(buffer, [index])
+        return tirx.SeqStmt(
+            [*statements, tirx.BufferStore(store.buffer, _substitute(store.value, loads), store.indices)]
+        )
 
 
 def with_calls_replaced(body: Any, replacement: Callable[[Any, Bindings], Any]) -> Any:
-    """A function's body whose calls are replaced, those in others' arguments first.
+    """Replace the calls in a function's body, inner calls first.
 
     Args:
-        replacement: what to put in a call's place, with variables of its own in the bindings; the call itself to leave it.
+        replacement: gives the replacement of a call, with its variables in the bindings; or the call itself, unchanged.
     """
 
-    def stored(store: Any) -> Any:
+    def rewrite_store(store: Any) -> Any:
         bindings = Bindings()
 
-        def replaced(call: Any) -> Any:
-            if is_call(call, *CONDITIONALS):  # the value that is not taken may be read outside of its buffer
+        def rewrite_call(call: Any) -> Any:
+            if is_call(call, *CONDITIONALS):  # the branch not taken may read out of bounds
                 condition, *values = call.args
                 return tirx.if_then_else(condition, *map(bindings.around, values))
             return replacement(call, bindings)
 
-        def within(let: Any) -> Any:  # what depends on its variable stays behind it
+        def rewrite_let(let: Any) -> Any:  # values that depend on its variable must follow it
             return tirx.Let(let.var, let.value, bindings.around(let.body))
 
-        value = tvm_ffi.structural_map(store.value, [(tvm.ir.Call, replaced), (tirx.Let, within)])
+        value = tvm_ffi.structural_map(store.value, [(tvm.ir.Call, rewrite_call), (tirx.Let, rewrite_let)])
         if value.same_as(store.value):
             return store
         return bindings.before(tirx.BufferStore(store.buffer, value, store.indices))
 
-    def alone(call: Any) -> Any:
+    def rewrite_lone_call(call: Any) -> Any:
         bindings = Bindings()
         return bindings.around(replacement(call, bindings))
 
-    # The calls that stores leave are those of conditions and the like.
-    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (tirx.BufferStore, stored)), (tvm.ir.Call, alone))
+    # Calls outside stores, such as in conditions.
+    return tvm_ffi.structural_map(
+        tvm_ffi.structural_map(body, (tirx.BufferStore, rewrite_store)), (tvm.ir.Call, rewrite_lone_call)
+    )
 
 
 def _variables(expression: Any) -> set[Any]:
-    found: set[Any] = set()
-    tvm_ffi.structural_walk(expression, (tirx.Var, found.add))
-    return found
+    result: set[Any] = set()
+    tvm_ffi.structural_walk(expression, (tirx.Var, result.add))
+    return result
 
 
-def _with(expression: Any, loads: dict[Any, Any]) -> Any:
+def _substitute(expression: Any, loads: dict[Any, Any]) -> Any:
     return tvm_ffi.structural_map(expression, (tirx.Var, lambda variable: loads.get(variable, variable)))

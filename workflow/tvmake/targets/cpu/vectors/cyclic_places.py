@@ -1,6 +1,7 @@
-"""Loops over lanes that read places modulo a power of two, where a condition keeps TVM from writing vectors.
+"""Split vectorised loops with indices modulo a power of two, if a condition keeps TVM from vectorising them.
 
-The loop is divided by the power of two, so that the indices in each of its steps are constant. Repair: `cyclic-vector-indices`.
+The loop is divided by the power of two, so that all indices within a step are constant.
+Repair: `cyclic-vector-indices`.
 """
 
 from typing import Any
@@ -13,20 +14,20 @@ from tvmake.ir.expressions import is_call
 from tvm import s_tir, tirx  # isort: skip
 
 LARGEST = 16
-"""Power of two that a loop is divided by."""
+"""Largest power of two that loops are divided by."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="CyclicPlaces")
 class CyclicPlaces:
-    """Divide loops over lanes that LLVM would get wrong."""
+    """Divide vectorised loops that LLVM would get wrong."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; one without any as it is."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _divided))
+        """The function with such loops divided; otherwise unchanged."""
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _divide_loop))
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _divided(loop: Any) -> Any:
+def _divide_loop(loop: Any) -> Any:
     if loop.kind != tirx.ForKind.VECTORIZED or not isinstance(loop.body, s_tir.SBlockRealize):
         return loop
     if not isinstance(loop.extent, tirx.IntImm):
@@ -36,9 +37,9 @@ def _divided(loop: Any) -> Any:
         return loop
     dtype = loop.loop_var.ty.dtype
     outer, inner = tirx.Var(f"{loop.loop_var.name}_o", dtype), tirx.Var(f"{loop.loop_var.name}_i", dtype)
-    place = outer * tirx.const(power, dtype) + inner
+    index = outer * tirx.const(power, dtype) + inner
     body = tvm_ffi.structural_map(
-        loop.body, (tvm.ir.Var, lambda variable: place if variable.same_as(loop.loop_var) else variable)
+        loop.body, (tvm.ir.Var, lambda variable: index if variable.same_as(loop.loop_var) else variable)
     )
     zero = tirx.const(0, dtype)
     steps = tirx.For(inner, zero, tirx.const(power, dtype), tirx.ForKind.UNROLLED, body)
@@ -46,27 +47,27 @@ def _divided(loop: Any) -> Any:
 
 
 def _power(lane: Any, realized: Any) -> int:
-    """The largest power of two that places are taken modulo, 1 where there is none or no condition on the lane."""
+    """The largest power of two that indices are taken modulo; 1 without any, or without a condition on the lane."""
     lanes = {lane} | {
         axis.var
         for axis, value in zip(realized.block.iter_vars, realized.iter_values, strict=True)
-        if _depends(value, {lane})
+        if _depends_on(value, {lane})
     }
     powers, conditions = [1], []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.FloorMod) and isinstance(node.b, tirx.IntImm) and _depends(node.a, lanes):
+        if isinstance(node, tirx.FloorMod) and isinstance(node.b, tirx.IntImm) and _depends_on(node.a, lanes):
             divisor = int(node.b)
             if 1 < divisor <= LARGEST and divisor & (divisor - 1) == 0:
                 powers.append(divisor)
-        if is_call(node, "prim.if_then_else") and _depends(node.args[0], lanes):
+        if is_call(node, "prim.if_then_else") and _depends_on(node.args[0], lanes):
             conditions.append(node)
 
     tvm_ffi.structural_walk(realized.block.body, (object, visit))
     return max(powers) if conditions else 1
 
 
-def _depends(value: Any, variables: set[Any]) -> bool:
+def _depends_on(value: Any, variables: set[Any]) -> bool:
     found: list[Any] = []
 
     def visit(node: Any) -> None:

@@ -1,6 +1,6 @@
-"""Loops over vectors of which the last is incomplete: whole vectors, and then the values that are left.
+"""Split loops over vectors whose last vector is incomplete into whole vectors and the remaining values.
 
-This takes the place of TVM's LoopPartition. Without it such a loop is right and slow: each value is tested.
+This replaces TVM's LoopPartition. Without it such a loop is correct but slow, because it tests each value.
 Repair: `lost-partition-hints`.
 """
 
@@ -13,54 +13,58 @@ import tvm_ffi
 from tvm import s_tir, tirx  # isort: skip
 
 LENGTH = "tvmake.values"
-"""How many values a loop over vectors, and the loop over lanes that is innermost in it, compute."""
+"""Annotation: number of values that a loop over vectors and its innermost loop over lanes compute."""
 
 VALID = "tvmake.valid"
-"""How many values of the last tile there are: on the loop over the vectors of a tile, of which the last computes fewer than others."""
+"""Annotation of a tile's loop over vectors: number of valid values in the last tile."""
 
 BEYOND = "tvmake.beyond"
-"""On a loop over lanes whose vectors may be computed whole: their places, and what they read, go beyond the last value."""
+"""Annotation of a loop over lanes that may compute whole vectors: its buffers extend beyond the last value."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="IncompleteVectors")
 class IncompleteVectors:
-    """Write loops with :data:`LENGTH` or :data:`VALID` as whole vectors and the values that are left, those with :data:`BEYOND` as
-    whole vectors."""
+    """Split loops with :data:`LENGTH` or :data:`VALID` into whole vectors and remaining values; write loops with
+    :data:`BEYOND` as whole vectors."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; one without any as it is."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _divided))
+        """The function with such loops divided; otherwise unchanged."""
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _divide_loop))
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _divided(loop: Any) -> Any:
+def _divide_loop(loop: Any) -> Any:
     annotations = loop.annotations or {}
     if BEYOND in annotations:
         return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, drop_lane_conditions(loop.body, loop.loop_var))
     if not isinstance(loop.body, tirx.For):
         return loop
     if VALID in annotations:
-        return _tile(loop, int(annotations[VALID]))
-    return _row(loop, int(annotations[LENGTH])) if LENGTH in annotations else loop
+        return _divide_tile(loop, int(annotations[VALID]))
+    return _divide_row(loop, int(annotations[LENGTH])) if LENGTH in annotations else loop
 
 
-def _row(loop: Any, length: int) -> Any:
+def _divide_row(loop: Any, length: int) -> Any:
     vector, lanes = loop.loop_var, loop.body
-    while isinstance(lanes.body, tirx.For):  # a line of a square that is transposed
+    while isinstance(lanes.body, tirx.For):  # a line of a tile that is transposed
         lanes = lanes.body
     whole, rest = divmod(length, int(lanes.extent))
     known = tvm.sym.Analyzer()
     known.bind(vector, tvm.ir.Range(0, whole))
     known.bind(lanes.loop_var, tvm.ir.Range(0, lanes.extent))
-    vectors = tirx.For(vector, loop.min, like(vector, whole), loop.kind, _unconditional(loop.body, known.can_prove))
+    vectors = tirx.For(
+        vector, loop.min, like(vector, whole), loop.kind, _drop_true_conditions(loop.body, known.can_prove)
+    )
     extent = like(lanes.loop_var, rest)
-    left = tirx.For(lanes.loop_var, lanes.min, extent, tirx.ForKind.SERIAL, lanes.body)
-    values = tvm_ffi.structural_map(loop.body, (tirx.For, lambda one: left if one.same_as(lanes) else one))
+    remainder = tirx.For(lanes.loop_var, lanes.min, extent, tirx.ForKind.SERIAL, lanes.body)
+    values = tvm_ffi.structural_map(
+        loop.body, (tirx.For, lambda candidate: remainder if candidate.same_as(lanes) else candidate)
+    )
     return tirx.SeqStmt([vectors, substitute(values, vector, like(vector, whole))])
 
 
-def _tile(loop: Any, valid: int) -> Any:
-    """The vectors that every tile has, and then, under one condition, the others or the values that are left."""
+def _divide_tile(loop: Any, valid: int) -> Any:
+    """The vectors common to all tiles, then, under one condition, the other vectors or the remaining values."""
     vector, lanes = loop.loop_var, loop.body
     count, length = int(loop.extent), int(lanes.extent)
     whole, rest = divmod(valid, length)
@@ -91,7 +95,7 @@ def _tile(loop: Any, valid: int) -> Any:
 
 
 def terms(statement: Any) -> list[Any]:
-    """The terms of the conditions of the blocks in a statement."""
+    """The terms of the block conditions in a statement."""
     found: list[Any] = []
 
     def note(block: Any) -> None:
@@ -108,7 +112,7 @@ def terms(statement: Any) -> list[Any]:
 
 
 def conjunction(parts: list[Any]) -> Any:
-    """A condition that asks for all of some terms."""
+    """The conjunction of terms."""
     condition = tirx.const(True, "bool")
     for term in parts:
         condition = tirx.And(condition, term)
@@ -116,38 +120,42 @@ def conjunction(parts: list[Any]) -> Any:
 
 
 def drop_lane_conditions(statement: Any, lane: Any) -> Any:
-    """A statement whose blocks do not ask whether there is a value for a lane, or a row."""
+    """Remove conditions on a lane or a row from a statement's blocks."""
 
-    def without(block: Any) -> Any:
-        kept = [term for term in terms(block) if not uses_variable(term, lane)]
-        return s_tir.SBlockRealize(block.iter_values, conjunction(kept), block.block)
+    def rewrite(block: Any) -> Any:
+        remaining = [term for term in terms(block) if not uses_variable(term, lane)]
+        return s_tir.SBlockRealize(block.iter_values, conjunction(remaining), block.block)
 
-    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, without))
+    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, rewrite))
 
 
-def _unconditional(statement: Any, is_true: Callable[[Any], bool]) -> Any:
-    """A statement whose blocks have no conditions that are always true."""
+def _drop_true_conditions(statement: Any, is_true: Callable[[Any], bool]) -> Any:
+    """Remove conditions that are always true from a statement's blocks."""
 
-    def without(block: Any) -> Any:
+    def rewrite(block: Any) -> Any:
         if not is_true(block.predicate):
             return block
         return s_tir.SBlockRealize(block.iter_values, tirx.const(True, "bool"), block.block)
 
-    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, without))
+    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, rewrite))
 
 
 def uses_variable(expression: Any, variable: Any) -> bool:
-    """Whether a variable is in an expression."""
+    """Whether a variable occurs in an expression."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (tvm.ir.Var, lambda one: found.append(one) if one.same_as(variable) else None))
+    tvm_ffi.structural_walk(
+        expression, (tvm.ir.Var, lambda candidate: found.append(candidate) if candidate.same_as(variable) else None)
+    )
     return bool(found)
 
 
 def substitute(node: Any, variable: Any, value: Any) -> Any:
-    """A statement or an expression with a value in place of a variable."""
-    return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda one: value if one.same_as(variable) else one))
+    """Replace a variable by a value."""
+    return tvm_ffi.structural_map(
+        node, (tvm.ir.Var, lambda candidate: value if candidate.same_as(variable) else candidate)
+    )
 
 
 def like(variable: Any, value: int) -> Any:
-    """A number of a variable's type."""
+    """A constant of a variable's dtype."""
     return tirx.const(value, variable.ty.dtype)

@@ -1,7 +1,7 @@
 """Inline splits and slices into the element-wise operators that read them.
 
-A split is a kernel that copies all of its results, and an allocation for each: in a recurrent layer that is once for each time step, because the
-gates are slices of a matmul's result.
+A split kernel copies all its results, with an allocation for each. In a recurrent layer that happens once per time
+step, because the gates are slices of a matmul's result.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def inline_slices(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write splits as slices where each part is read by element-wise operators alone."""
+    """Rewrite splits as slices if only element-wise operators read their parts."""
     splits = _splits_to_slice(module["main"])
     if not splits:
         return module
@@ -25,11 +25,11 @@ def inline_slices(module: "tvm.IRModule") -> "tvm.IRModule":
 
 
 def _splits_to_slice(function: Any) -> set[Any]:
-    """The variables that splits are bound to of which every part goes to element-wise operators."""
+    """The variables of the splits whose parts all go to element-wise operators."""
     splits: set[Any] = set()
     part_of: dict[Any, Any] = {}
     copied: set[Any] = set()
-    """Splits that have to stay."""
+    """Splits that must stay."""
     for binding in bindings(function):
         value = binding.value
         if isinstance(value, relax.If):
@@ -45,7 +45,7 @@ def _splits_to_slice(function: Any) -> set[Any]:
 
 
 def _has_fixed_parts(split: Any) -> bool:
-    """Whether the lengths of a split's parts are numbers; its other dimensions may be dynamic."""
+    """Whether the lengths of a split's parts are static; its other dimensions may be dynamic."""
     shapes = [part.shape for part in split.ty.fields]
     return all(shape is not None and isinstance(shape[int(split.attrs.axis)], tvm.tirx.IntImm) for shape in shapes)
 

@@ -1,8 +1,8 @@
-"""Tiles of a dynamic number of rows, or of lanes, of which the last is partial.
+"""Split tiles with a dynamic number of rows or lanes into whole tiles and a partial last tile.
 
-A whole tile asks for nothing. What is left is computed in tiles of a lower height, for which a kernel has code, too. Rows behind the last
-one are computed from what the last one reads, and not stored, so that a step of the sum has no condition. A single row has no code of its
-own: its few sums wait for each other, so that it takes as long as three.
+Whole tiles have no conditions. Remaining rows are computed in tiles of a lower height, for which a kernel has separate
+code. Rows beyond the last one read the last row's inputs and are not stored, so steps of the sum have no condition.
+There is no code for single rows: their few sums wait for each other, so one row takes as long as three.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,34 +24,34 @@ from tvmake.targets.cpu.vectors.incomplete_vectors import (
 from tvm import s_tir, tirx  # isort: skip
 
 TILE = "tvmake.tile"
-"""On the innermost loop around a tile with a dynamic number of rows: the lower height of which there is code, too."""
+"""Annotation of the innermost loop around a tile with a dynamic number of rows: the lower height that also has code."""
 
 ROWS = "tvmake.tile_rows"
-"""On each loop over the rows of such a tile: :data:`SUMS` or :data:`RESULTS`."""
+"""Annotation of each loop over the rows of such a tile: :data:`SUMS` or :data:`RESULTS`."""
 
 SUMS, RESULTS = 1, 0
-"""What a loop over rows computes: sums, which may go on behind the last row, or results, which are stored."""
+"""What a loop over rows computes: sums, which may continue beyond the last row, or results, which are stored."""
 
 LANES = "tvmake.tile_lanes"
-"""On a loop over lanes of which the last ones may be behind the end of a dynamic dimension, how these are left out:
+"""Annotation of a loop over lanes that may exceed a dynamic dimension: how the excess lanes are handled,
 :data:`SINGLE`, :data:`REPEATED` or :data:`ADDED`."""
 
 SINGLE = 0
-"""The others are computed one by one."""
+"""The remaining values are computed one by one."""
 
 REPEATED = 1
-"""The vector begins earlier, and computes some values again."""
+"""The vector starts earlier, and recomputes some values."""
 
 ADDED = 2
-"""The vector begins earlier, and adds to partial sums what has not been added yet."""
+"""The vector starts earlier, and adds only new values to the partial sums."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="PartialTiles")
 class PartialTiles:
-    """Write loops with :data:`TILE` as tiles of both heights, and those with :data:`LANES` as whole vectors or single values."""
+    """Split loops with :data:`TILE` into tiles of both heights, loops with :data:`LANES` into vectors or values."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; one without any unchanged."""
+        """The function with such loops divided; otherwise unchanged."""
         arguments = set(func.params)
 
         def divide(loop: Any) -> Any:
@@ -65,11 +65,11 @@ class PartialTiles:
 
 
 def _divide_lanes(lanes: Any, kind: int, arguments: Collection[Any]) -> Any:
-    """A vector, and what is computed where it would go beyond the end: the last whole vector, or single values.
+    """A vector, and its replacement if it exceeds the dimension: the last whole vector, or single values.
 
     Args:
         lanes: the loop.
-        kind: how the lanes behind the end are left out.
+        kind: how the excess lanes are handled.
         arguments: the kernel's.
     """
     variable, length = lanes.loop_var, int(lanes.extent)
@@ -78,7 +78,7 @@ def _divide_lanes(lanes: Any, kind: int, arguments: Collection[Any]) -> Any:
     vector = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, body)
     values = tirx.For(variable, lanes.min, lanes.extent, tirx.ForKind.SERIAL, lanes.body)
     is_whole = substitute(conjunction(conditions), variable, like(variable, length - 1))
-    # TVM may keep a result of a kernel's own in place of what it is computed from: that is read once.
+    # TVM may store an internal result over its input, which must then be read only once.
     is_single = kind == SINGLE or (kind == REPEATED and not _writes_arguments(lanes, arguments))
     if is_single or len(conditions) != 1 or not isinstance(conditions[0], tirx.LT):
         return tirx.IfThenElse(is_whole, vector, values)
@@ -88,48 +88,50 @@ def _divide_lanes(lanes: Any, kind: int, arguments: Collection[Any]) -> Any:
         first = tirx.max(beyond, like(variable, 0))
         repeated = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, substitute(body, variable, variable - first))
         return tirx.IfThenElse(end >= length, repeated, values)
-    add = partial(_add_behind, lane=variable, beyond=beyond)
+    add = partial(_add_excess, lane=variable, beyond=beyond)
     added = tvm_ffi.structural_map(body, (s_tir.SBlockRealize, add))
     last = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, added)
     return tirx.IfThenElse(is_whole, vector, tirx.IfThenElse(end >= length, last, values))
 
 
 def _writes_arguments(statement: Any, arguments: Collection[Any]) -> bool:
-    """Whether a statement writes nothing but a kernel's arguments."""
+    """Whether a statement writes only a kernel's arguments."""
     stores: list[Any] = []
     tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
     return all(store.buffer in arguments for store in stores)
 
 
-def _add_behind(realize: Any, lane: Any, beyond: Any) -> Any:
-    """A block of partial sums that reads the last whole vector, and adds what no vector before has had."""
+def _add_excess(realize: Any, lane: Any, beyond: Any) -> Any:
+    """A block of partial sums that reads the last whole vector, and adds only values not added before."""
     block, store = realize.block, realize.block.body
     bound = zip(block.iter_vars, realize.iter_values, strict=True)
-    moved = {axis.var: substitute(value, lane, lane - beyond) for axis, value in bound if uses_variable(value, lane)}
+    shifted = {axis.var: substitute(value, lane, lane - beyond) for axis, value in bound if uses_variable(value, lane)}
 
     def move(load: Any) -> Any:
         if load.source.same_as(store.buffer):
             return load
         indices = [
-            tvm_ffi.structural_map(index, (tvm.ir.Var, lambda variable: moved.get(variable, variable)))
+            tvm_ffi.structural_map(index, (tvm.ir.Var, lambda variable: shifted.get(variable, variable)))
             for index in load.indices
         ]
         return tirx.BufferLoad(load.source, indices)
 
     value = tvm_ffi.structural_map(store.value, (tvm.ir.TensorLoad, move))
-    kept = tirx.BufferLoad(store.buffer, store.indices)
-    added = tirx.BufferStore(store.buffer, tirx.Select(lane >= beyond, value, kept), store.indices)
+    unchanged = tirx.BufferLoad(store.buffer, store.indices)
+    added = tirx.BufferStore(store.buffer, tirx.Select(lane >= beyond, value, unchanged), store.indices)
     return s_tir.SBlockRealize(realize.iter_values, realize.predicate, _with_body(block, added))
 
 
 def _divide_tile(loop: Any, lower: int) -> Any:
-    """The tile's code for all of its rows, and in tiles of a lower height for as many rows as are left."""
+    """The tile's code for all its rows, and for the remaining rows in tiles of a lower height."""
     annotations = {name: value for name, value in loop.annotations.items() if name != TILE}
     row_loops: list[Any] = []
     tvm_ffi.structural_walk(
         loop.body, (tirx.For, lambda inner: row_loops.append(inner) if ROWS in (inner.annotations or {}) else None)
     )
-    row, condition = next(found for found in map(_row_condition, row_loops) if found is not None)
+    row, condition = next(
+        row_condition for row_condition in map(_row_condition, row_loops) if row_condition is not None
+    )
     full = int(row_loops[0].extent)
     left = condition.b - substitute(condition.a, row, like(row, 0)) + int(isinstance(condition, tirx.LE))
     part = tirx.Var("part", row.ty.dtype)
@@ -144,7 +146,7 @@ def _divide_tile(loop: Any, lower: int) -> Any:
 
 
 def _row_condition(loop: Any) -> tuple[Any, Any] | None:
-    """A loop's variable and whether it is a row that there is, as a block in it says; None if none does."""
+    """A loop's variable and its condition for valid rows; None if its blocks have none."""
     conditions = [term for term in terms(loop.body) if uses_variable(term, loop.loop_var)]
     return (loop.loop_var, conditions[0]) if conditions else None
 
@@ -161,7 +163,7 @@ def _compute_whole(statement: Any) -> Any:
 
 
 def _sum_buffers(row_loops: Sequence[Any]) -> set[Any]:
-    """The buffers that a tile's sums are in."""
+    """The buffers of a tile's sums."""
     blocks: list[Any] = []
     for loop in row_loops:
         if int(loop.annotations[ROWS]) == SUMS:
@@ -170,12 +172,12 @@ def _sum_buffers(row_loops: Sequence[Any]) -> set[Any]:
 
 
 def _compute_part(statement: Any, height: int, left: Any, sums: set[Any], first: Any) -> Any:
-    """A tile's code for some of its rows; those behind the last one are computed as the last one, and not stored.
+    """A tile's code for some of its rows; rows beyond the last one are computed like the last one, and not stored.
 
     Args:
         statement: the code, with loops over all rows of a whole tile.
-        height: how many rows to compute.
-        left: how many rows there are from the tile's first one on.
+        height: number of rows to compute.
+        left: number of rows from the tile's first row on.
         sums: the buffers of the tile's sums.
         first: the first of the rows.
     """
@@ -198,7 +200,7 @@ def _with_rows(loop: Any, height: int, body: Any) -> Any:
 
 
 def _move_rows(realize: Any, row: Any, value: Any, sums: set[Any]) -> Any:
-    """A block that computes another row of a tile, and keeps its sums where they are."""
+    """A block that computes another row of a tile, without moving its sums."""
     block = realize.block
     bound = zip(block.iter_vars, realize.iter_values, strict=True)
     unmoved = {axis.var: position for axis, position in bound if uses_variable(position, row)}
@@ -221,7 +223,7 @@ def _move_rows(realize: Any, row: Any, value: Any, sums: set[Any]) -> Any:
         region = view.source.region
         if view.source.source in sums:
             region = [tvm.ir.Range.from_min_extent(stay(part.min), part.extent) for part in region]
-        # A function may define a view once, and the tile's code is in it several times.
+        # A function may define a view only once, but contains the tile's code several times.
         old = view.buffer
         offset = tirx.Var(f"{old.name}_offset", old.elem_offset.ty.dtype)
         new = tirx.decl_buffer(

@@ -1,6 +1,7 @@
 """Divide a softmax's row by its sum with one reciprocal and multiplications.
 
-A division of a vector takes about as long as ten multiplications. The result is off by at most two units in the last place, instead of half of one.
+A vector division takes about as long as ten multiplications. The result is off by at most two units in the last place,
+instead of half a unit.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ SHARES = "tvmake.shares"
 
 
 def is_softmax(last: Any, before: Sequence[Any]) -> bool:
-    """Whether a block divides ``exp(x - max(x))``, which other blocks compute, by its sum: that is no less than 1, and its reciprocal exact enough.
+    """Whether a block divides ``exp(x - max(x))`` by its sum: at least 1, so its reciprocal is precise enough.
 
     Args:
         last: the block.
@@ -36,12 +37,12 @@ def is_softmax(last: Any, before: Sequence[Any]) -> bool:
     return (
         is_call(exponent, "tirx.exp")
         and isinstance(exponent.args[0], tirx.Sub)
-        and _reduced(total[0], tirx.Add, exponents[0].body.buffer)
-        and any(_reduced(block, tirx.Max) for block in before)
+        and _is_reduction(total[0], tirx.Add, exponents[0].body.buffer)
+        and any(_is_reduction(block, tirx.Max) for block in before)
     )
 
 
-def _reduced(block: Any, operator: Any, source: Any | None = None) -> bool:
+def _is_reduction(block: Any, operator: Any, source: Any | None = None) -> bool:
     """Whether a block reduces a buffer by an operator."""
     value: Any = block.body.value
     if block.init is None or not isinstance(value, operator) or not isinstance(value.b, tvm.ir.TensorLoad):
@@ -51,18 +52,18 @@ def _reduced(block: Any, operator: Any, source: Any | None = None) -> bool:
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SoftmaxReciprocal")
 class SoftmaxReciprocal:
-    """Write the divisions in blocks with :data:`SHARES` as products."""
+    """Replace divisions by multiplications in blocks with :data:`SHARES`."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such blocks rewritten; one without any as it is."""
-        body = tvm_ffi.structural_map(func.body, (s_tir.SBlock, _rewritten))
+        """The function with such blocks rewritten; otherwise unchanged."""
+        body = tvm_ffi.structural_map(func.body, (s_tir.SBlock, _rewrite_block))
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _rewritten(block: Any) -> Any:
+def _rewrite_block(block: Any) -> Any:
     if SHARES not in block.annotations:
         return block
-    body = tvm_ffi.structural_map(block.body, (tirx.Div, _product))
+    body = tvm_ffi.structural_map(block.body, (tirx.Div, _to_multiplication))
     annotations = {name: value for name, value in block.annotations.items() if name != SHARES}
     return s_tir.SBlock(
         block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init, block.alloc_buffers, block.match_buffers,
@@ -70,7 +71,7 @@ def _rewritten(block: Any) -> Any:
     )  # fmt: skip
 
 
-def _product(division: Any) -> Any:
+def _to_multiplication(division: Any) -> Any:
     if not isinstance(division.b, tvm.ir.TensorLoad):
         return division
     return division.a * (tirx.const(1, dtype_name(division.b.ty)) / division.b)

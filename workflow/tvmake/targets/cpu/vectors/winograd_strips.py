@@ -1,6 +1,6 @@
-"""Loops over a strip of Winograd's tiles whose number is dynamic, without the case that there are none.
+"""Simplify loops over a dynamic number of Winograd tiles by assuming that there is at least one tile.
 
-Loops begin at 0, where nothing has to be guarded: an empty strip has no steps. Repair: `compute-at-empty-strips`.
+Loops start at 0, so nothing needs a guard: an empty strip has no steps. Repair: `compute-at-empty-strips`.
 """
 
 from typing import Any
@@ -15,10 +15,10 @@ from tvm import tirx  # isort: skip
 
 @tirx.transform.prim_func_pass(opt_level=0, name="WinogradStrips")
 class WinogradStrips:
-    """Begin loops over tiles with the first one."""
+    """Start loops over tiles with the first tile."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """A kernel of Winograd's with simpler loops; any other unchanged."""
+        """A Winograd kernel with simpler loops; other kernels unchanged."""
         dimensions = {
             dimension
             for parameter in func.params
@@ -41,7 +41,7 @@ class WinogradStrips:
 
 
 def _round_up(quotient: Any) -> Any:
-    """A number of tiles as ``(size + 3) // 4``, which is written ``(size - 1) // 4 + 1``, too: sizes have to be the same to be compared."""
+    """Write ``(size - 1) // 4 + 1`` tiles as ``(size + 3) // 4``, so that TVM can compare sizes."""
     total, divisor = quotient.a, quotient.b
     if isinstance(total, tirx.Sub) and isinstance(total.b, tirx.IntImm) and isinstance(divisor, tirx.IntImm):
         return tirx.floordiv(total.a + (int(divisor) - int(total.b)), divisor) - 1

@@ -1,4 +1,4 @@
-"""Shared memory at places where any value may stand.
+"""Align arrays in shared memory for vectors.
 
 Repair: `opencl-shared-alignment`.
 """
@@ -8,9 +8,9 @@ import re
 ARRAY = re.compile(r"^(\s*__local \w+ \w+\[\d+\]);$", flags=re.MULTILINE)
 
 BYTES = 16
-"""Of OpenCL's vectors of four numbers in 32 bits, which are the largest that kernels move."""
+"""Size of OpenCL's vectors of four 32-bit values, the largest that kernels move."""
 
 
 def with_aligned_arrays(source: str) -> str:
-    """OpenCL source whose arrays in shared memory begin at multiples of a vector."""
+    """OpenCL source whose arrays in shared memory are aligned to vectors."""
     return ARRAY.sub(rf"\1 __attribute__((aligned({BYTES})));", source)

@@ -16,10 +16,10 @@ HOOK = "tvm_callback_opencl_postproc"
 
 
 def install() -> None:
-    """Have the source of every OpenCL kernel of this process corrected."""
+    """Correct the source of every OpenCL kernel of this process."""
     if is_affected(RELEASES) and tvm_ffi.get_global_func(HOOK, allow_missing=True) is None:
-        tvm_ffi.register_global_func(HOOK, _corrected)
+        tvm_ffi.register_global_func(HOOK, _correct)
 
 
-def _corrected(source: str, _target: Any) -> str:
+def _correct(source: str, _target: Any) -> str:
     return with_aligned_arrays(with_fresh_pixels(with_sampler(str(source))))

@@ -1,6 +1,7 @@
 """Read images through their sampler.
 
-OpenCL 1.2 has reads with a sampler too, and the generated one clamps, so that it is always used. Repair: `opencl-image-reads`.
+OpenCL 1.2 also has reads with a sampler, and the generated sampler clamps, so it is always used.
+Repair: `opencl-image-reads`.
 """
 
 import re
@@ -12,5 +13,5 @@ CHOICE = re.compile(
 
 
 def with_sampler(source: str) -> str:
-    """The source with the macros that use a sampler only."""
+    """The source with only the macros that use a sampler."""
     return CHOICE.sub(lambda found: found["sampled"], source)

@@ -1,6 +1,6 @@
-"""Store a texture's pixel with the value it has at that moment.
+"""Store the current value of a texture's pixel.
 
-Each store reads the local buffer itself. Repair: `opencl-texel-values`.
+Each store reads the local buffer directly. Repair: `opencl-texel-values`.
 """
 
 import re
@@ -9,13 +9,13 @@ VALUE = re.compile(
     r"^\s*(?:float|half)4 (?P<name>v_\w*) = (?P<value>vload4\(0, pixel\w* \+ [^;]+\)|pixel\w*\[[^\];]*\]);$",
     re.MULTILINE,
 )
-"""A variable with a pixel's value; ``pixel`` is what ``texture_store`` calls its buffers."""
+"""A variable with a pixel's value; ``pixel`` is the name of ``texture_store``'s buffers."""
 
 STORE = re.compile(r"(?P<store>write_image[fh]\([^;]*as_(?:float|half)4\()(?P<name>v_\w*)(?P<end>\)\);)")
 
 
 def with_fresh_pixels(source: str) -> str:
-    """One kernel's source with the buffer's own value in each store."""
+    """A kernel's source in which each store reads the buffer."""
     values: dict[str, str] = {}
 
     def with_value(store: re.Match[str]) -> str:
@@ -23,7 +23,7 @@ def with_fresh_pixels(source: str) -> str:
 
     lines = []
     for line in source.splitlines(keepends=True):
-        if found := VALUE.match(line):
-            values[found["name"]] = found["value"]
+        if match := VALUE.match(line):
+            values[match["name"]] = match["value"]
         lines.append(STORE.sub(with_value, line))
     return "".join(lines)
