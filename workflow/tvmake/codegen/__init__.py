@@ -1,1 +1,1 @@
-"""From a module to mod.so, mod.json and, on request, the generated sources."""
+"""Compile a module to mod.so, mod.json and, on request, the generated sources."""

@@ -1,4 +1,4 @@
-"""Give CLML the operators that it has, and report them."""
+"""Offload operators to CLML, and report them."""
 
 import logging
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Offloaded:
-    """What of a network CLML computes."""
+    """The part of a network that CLML computes."""
 
     report: "Offload"
     parts: list[ClmlPart]
 
     def files(self) -> dict[str, str]:
-        """``clml/offload.json`` and one file a subgraph."""
+        """``clml/offload.json`` and one file per subgraph."""
         layers = self.report.model_copy(update={"subgraphs": []})
         texts = {"clml/offload.json": layers.model_dump_json(indent=2, exclude={"subgraphs"}) + "\n"}
         for subgraph in self.report.subgraphs:
@@ -31,10 +31,10 @@ class Offloaded:
 
 
 def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
-    """What CLML takes of a transformed network.
+    """Offload a transformed network's operators to CLML.
 
     Args:
-        inputs: how many of ``main``'s arguments are the network's inputs.
+        inputs: number of network inputs among ``main``'s arguments.
     """
     from tvmake.targets.adreno_clml.partition import partition
     from tvmake.targets.adreno_clml.report import offload, parts_of

@@ -1,25 +1,25 @@
-"""Errors of TVM, LLVM, linkers and RPC as one telling line."""
+"""Summarise errors of TVM, LLVM, linkers and RPC in one line."""
 
 import re
 
 LONGEST = 300
-"""Characters of a line to keep; LLVM quotes whole expressions."""
+"""Maximum length of a line; LLVM quotes whole expressions."""
 
 SHORT = 4
-"""Lines of a message that is kept whole: TVM breaks one sentence over lines."""
+"""Maximum lines of a message that is kept whole: TVM breaks one sentence over several lines."""
 
 NOISE = re.compile(
     r"^(File |at |Command line:|Traceback|Stack trace|(RPCError: )?Error caught from RPC call:|!+ Segfault encountered"
     r"|The above exception|During handling|[\^~]+$)"
 )
-"""Beginnings of lines that name only a place, or nothing."""
+"""Beginnings of lines that contain only a source location, or nothing."""
 
 FRAME = re.compile(r"^\d+: ")
 """A frame of TVM's stack traces."""
 
 
 def explain(error: BaseException) -> str:
-    """One line for an exception: how its message begins, because TVM goes on with code and consequences."""
+    """One line for an exception: the beginning of its message, because TVM appends code and consequences."""
     text = str(error)
     if "Traceback" in text:
         return telling_line(text) or type(error).__name__
@@ -30,7 +30,7 @@ def explain(error: BaseException) -> str:
 
 
 def telling_line(output: str) -> str:
-    """The last message in the output of a process, without frames and commands; empty when there is none."""
+    """The last message in the output of a process, without frames and commands; empty if there is none."""
     lines = _telling(output)
     return _cut(" ".join(lines if len(lines) <= SHORT else lines[-1:]))
 

@@ -1,4 +1,4 @@
-"""Sizes that represent dynamic dimensions where work is estimated: the middle of their bounds, or a typical size."""
+"""Representative sizes of dynamic dimensions for estimates of work: the middle of their bounds, or a typical size."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def representative_sizes(module: "tvm.IRModule") -> dict[str, int]:
 
 
 def evaluate_extent(extent: Any, sizes: Mapping[str, int]) -> int:
-    """An extent of a kernel for these sizes; at least 1, which is also what data alone determines."""
+    """A kernel's extent for given sizes; at least 1, which also represents data-dependent extents."""
 
     def fix(variable: Any) -> Any:
         name = str(variable.name)
@@ -36,15 +36,15 @@ def evaluate_extent(extent: Any, sizes: Mapping[str, int]) -> int:
 
 def dynamic_dimensions(function: "tvm.tirx.PrimFunc") -> dict[str, Any]:
     """The variables that are dynamic dimensions of a kernel's arguments, by name, in order."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
 
     def note(variable: Any) -> None:
-        found.setdefault(str(variable.name), variable)
+        variables.setdefault(str(variable.name), variable)
 
     for parameter in function.params:
         for extent in getattr(parameter.ty, "shape", None) or ():
             tvm_ffi.structural_walk(extent, (tvm.ir.Var, note))
-    return found
+    return variables
 
 
 def fix_dimensions(

@@ -1,4 +1,4 @@
-"""From a transformed module to code, leaving out the schedules that the code generator has no code for."""
+"""Generate code from a transformed module, without the schedules that the code generator cannot handle."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,24 +27,24 @@ def lower_and_generate(
     record: PassRecord | None = None,
     times: PassTimes | None = None,
 ) -> tuple[Lowered, Any]:
-    """A module's code (a ``relax.VMExecutable``), and what it was made of.
+    """A module's code (a ``relax.VMExecutable``), and the lowered module.
 
-    A record or a rule that has no code costs its kernel the schedule, not the build.
+    If the code generator fails on a record or a rule, its kernel loses the schedule, and the build continues.
 
     Args:
-        inputs: how many of ``main``'s arguments are the model's inputs.
+        inputs: number of model inputs among ``main``'s arguments.
         best: the records to schedule kernels with.
-        record: what notes the passes that run.
-        times: what notes how long they run.
+        record: records the passes that run.
+        times: records how long they run.
 
     Raises:
-        InputError: a user pass fails, or there is no code for the module even so.
+        InputError: a user pass fails, or code generation fails without these schedules, too.
     """
     where = f"targets.{request.target_name}"
     options = request.build
     refused: dict[str, str] = {}
     plain: dict[str, str] = {}
-    instruments = [one for one in (record, times) if one is not None]
+    instruments = [instrument for instrument in (record, times) if instrument is not None]
     while True:
         if record:
             record.begin(module)
@@ -65,18 +65,18 @@ def lower_and_generate(
         try:
             executable = generate(lowered.final, target, options, where, instruments)
         except InputError as error:
-            found = unbuildable_kernels(lowered, target)
-            if not found:
+            unbuildable = unbuildable_kernels(lowered, target)
+            if not unbuildable:
                 raise (_failure(options, error.problem) or error) from None
-            plain |= {name: reason for name, reason in found.items() if name in lowered.ruled}
-            refused |= {name: reason for name, reason in found.items() if name in lowered.tuned}
+            plain |= {name: reason for name, reason in unbuildable.items() if name in lowered.ruled}
+            refused |= {name: reason for name, reason in unbuildable.items() if name in lowered.tuned}
         else:
             return replace(lowered, refused=plain), executable
 
 
 @contextmanager
 def _changed_rules(options: PassOptions) -> Iterator[None]:
-    """Say that it may be the user's settings of passes which TVM fails with, where there are any."""
+    """Name the user's pass settings, if any, in errors of TVM."""
     try:
         yield
     except TvmakeError:
@@ -86,7 +86,7 @@ def _changed_rules(options: PassOptions) -> Iterator[None]:
 
 
 def _failure(options: PassOptions, problem: str) -> InputError | None:
-    """The error that names the settings, where there are any."""
+    """The error that names the settings, or None without settings."""
     chosen = {"pass_config": [*options.pass_config], "disabled_passes": options.disabled_passes}
-    given = "; ".join(f"{key}: {', '.join(names)}" for key, names in chosen.items() if names)
-    return InputError("build", f"with {given}: {problem}", "leave them out one by one") if given else None
+    settings = "; ".join(f"{key}: {', '.join(names)}" for key, names in chosen.items() if names)
+    return InputError("build", f"with {settings}: {problem}", "leave them out one by one") if settings else None

@@ -1,4 +1,4 @@
-"""The work in a kernel, its shapes and blocks, and whether tuning considers it."""
+"""Analyse a kernel's work, shapes and blocks, and decide whether to tune it."""
 
 import math
 from typing import Any
@@ -10,19 +10,19 @@ from tvmake.artifact.tasks import DYNAMIC
 from tvmake.targets.kernels.memory import GLOBAL, memory_scope
 
 LITTLE_WORK = {False: 1 << 16, True: 1 << 12}
-"""Operations below which a kernel is left alone, by whether it reduces. A core does some 10⁹ unscheduled operations a
-second, so that these take about 65 and 4 µs: what there is to gain is less than what starting threads costs, and
-element-wise loops are near their best as they stand."""
+"""Operations below which a kernel is not tuned, by whether it reduces. A core does some 10⁹ unscheduled operations per
+second, so these take about 65 and 4 µs. Starting threads costs more than the possible gain, and plain element-wise
+loops are nearly optimal."""
 
 CONVOLUTION = "conv2d_NCHWc"
-"""In the name of the block of a convolution that MetaSchedule tiles (``targets.adreno_texture.convolution``)."""
+"""Part of the block name of a convolution that MetaSchedule tiles (``targets.adreno_texture.convolution``)."""
 
 REDUCTION = 2
 """``IterVar.iter_type`` of a reduction (``kCommReduce`` in tvm/tirx/var.h)."""
 
 
 def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
-    """Why a kernel is not tuned; None for one that is worth it.
+    """Why a kernel is not tuned; None if it is worth tuning.
 
     Args:
         function: the unscheduled kernel.
@@ -46,9 +46,9 @@ def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
 
 def writes_textures(function: "tvm.tirx.PrimFunc") -> bool:
     """Whether one of a kernel's results is an image."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, (tvm.tirx.BufferStore, found.append))
-    written = [store.buffer for store in found]
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (tvm.tirx.BufferStore, nodes.append))
+    written = [store.buffer for store in nodes]
     return any(
         memory_scope(parameter) != GLOBAL and any(buffer.same_as(parameter) for buffer in written)
         for parameter in function.params
@@ -56,14 +56,14 @@ def writes_textures(function: "tvm.tirx.PrimFunc") -> bool:
 
 
 def work(function: "tvm.tirx.PrimFunc") -> float:
-    """The work of a call, in operations: arithmetic, or values moved where that is more."""
+    """The work of a call, in operations: arithmetic, or moved values if there are more of these."""
     return max(flops(function), sum(points(block) for block in leaf_blocks(function)))
 
 
 def flops(function: "tvm.tirx.PrimFunc") -> float:
-    """Arithmetic operations of one call, by TVM's estimate; moving data counts nothing.
+    """Arithmetic operations of one call, by TVM's estimate; moving data does not count.
 
-    0 for dynamic shapes, and for loops that TVM cannot follow.
+    0 for dynamic shapes, and for loops that TVM cannot analyse.
     """
     if not has_fixed_shapes(function):
         return 0.0
@@ -75,7 +75,7 @@ def flops(function: "tvm.tirx.PrimFunc") -> float:
 
 
 def has_fixed_shapes(function: "tvm.tirx.PrimFunc") -> bool:
-    """Whether every argument is a buffer whose extents are numbers."""
+    """Whether every argument is a buffer with static extents."""
     return all(
         hasattr(parameter.ty, "shape") and all(isinstance(extent, tvm.tirx.IntImm) for extent in parameter.ty.shape)
         for parameter in function.params
@@ -83,19 +83,19 @@ def has_fixed_shapes(function: "tvm.tirx.PrimFunc") -> bool:
 
 
 def leaf_blocks(function: "tvm.tirx.PrimFunc") -> list["tvm.s_tir.SBlock"]:
-    """The blocks that compute, in order; the root and blocks without axes are not among them."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, (tvm.s_tir.SBlock, found.append))
-    return [block for block in found if block.iter_vars]
+    """The blocks that compute, in order, without the root and blocks without axes."""
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (tvm.s_tir.SBlock, nodes.append))
+    return [block for block in nodes if block.iter_vars]
 
 
 def points(block: "tvm.s_tir.SBlock") -> int:
-    """How often a block of an unscheduled kernel runs."""
+    """Number of executions of a block of an unscheduled kernel."""
     return math.prod(_extent(axis) for axis in block.iter_vars)
 
 
 def reduction_length(block: "tvm.s_tir.SBlock") -> int:
-    """How many values a block reduces to each of its results; 0 for a block that does not reduce."""
+    """Number of values that a block reduces to each result; 0 if it does not reduce."""
     axes = [_extent(axis) for axis in block.iter_vars if axis.iter_type == REDUCTION]
     return math.prod(axes) if axes else 0
 

@@ -1,4 +1,4 @@
-"""What a lowered module consists of: its kernels, and the graph that calls them."""
+"""The kernels of a lowered module, and the graph that calls them."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ def kernels(
             sha256=digest_bytes(tvm.ir.save_json(function).encode()),
             calls=calls[str(name.name_hint)],
             is_tuned=str(name.name_hint) in tuned,
-            scheduled=_scheduled(str(name.name_hint), tuned, ruled),
+            scheduled=_schedule_source(str(name.name_hint), tuned, ruled),
             record_sha256=tuned.get(str(name.name_hint)),
         )
         for name, function in sorted(fused.functions_items(), key=lambda item: str(item[0].name_hint))
@@ -39,7 +39,9 @@ def kernels(
     ]
 
 
-def _scheduled(name: str, tuned: Mapping[str, str], ruled: Collection[str]) -> Literal["record", "rule", "default"]:
+def _schedule_source(
+    name: str, tuned: Mapping[str, str], ruled: Collection[str]
+) -> Literal["record", "rule", "default"]:
     if name in tuned:
         return "record"
     return "rule" if name in ruled else "default"
@@ -56,7 +58,7 @@ def _nodes(function: "tvm.relax.Function") -> list[GraphNode]:
     for binding in bindings(function):
         value = binding.value if isinstance(binding, relax.VarBinding) else None
         if isinstance(value, relax.Call):
-            call, arguments = _called(value)
+            call, arguments = _call_target(value)
         else:
             call, arguments = type(value).__name__.lower(), [value] if value is not None else []
         shape, dtype = _shape(binding.var.ty)
@@ -66,7 +68,7 @@ def _nodes(function: "tvm.relax.Function") -> list[GraphNode]:
     return nodes
 
 
-def _called(call: "tvm.relax.Call") -> tuple[str, list]:
+def _call_target(call: "tvm.relax.Call") -> tuple[str, list]:
     if operator_name(call).startswith("call_tir"):
         return str(call.args[0].name_hint), list(call.args[1].fields)
     if isinstance(call.op, tvm.ir.Op):

@@ -1,4 +1,4 @@
-"""TVM's passes, by name, and the settings they read: what a config may switch off or set.
+"""TVM's passes, and the pass settings that a config may change.
 
 ``tests/codegen/test_passes.py`` compares both with the pinned TVM.
 """
@@ -18,7 +18,7 @@ SWITCHES = frozenset(
         "tirx.noalias", "tirx.s_tir.ldg32", "tirx.use_async_copy",
     }
 )  # fmt: skip
-"""Settings that are true or false."""
+"""Boolean settings."""
 
 NUMBERS = frozenset(
     {
@@ -26,7 +26,7 @@ NUMBERS = frozenset(
         "tirx.vtcm_capacity",
     }
 )  # fmt: skip
-"""Settings that are whole numbers."""
+"""Integer settings."""
 
 GROUPS: Mapping[str, frozenset[str]] = {
     "s_tir.HoistExpression": frozenset({"hoisted_conditionals", "hoisted_let_bindings"}),
@@ -49,13 +49,13 @@ GROUPS: Mapping[str, frozenset[str]] = {
         {"auto_max_step", "auto_max_depth", "auto_max_extent", "explicit_unroll", "unroll_local_access"}
     ),
 }  # fmt: skip
-"""Settings that are several, by the fields they have."""
+"""Settings with several fields."""
 
 ELSEWHERE = {
     "relax.backend.use_cuda_graph": "set build.cuda_graph instead",
     "tirx.add_lower_pass": "it takes passes: name yours under transform.passes",
 }
-"""Settings of TVM that a config has another key for."""
+"""Settings of TVM that have another key in a config."""
 
 
 @cache
@@ -65,7 +65,7 @@ def pass_names() -> frozenset[str]:
 
 
 def setting_problem(name: str, value: Any) -> str | None:
-    """Why a pass setting cannot have a value; None where it can."""
+    """Why a pass setting cannot have a value; None if it can."""
     from difflib import get_close_matches
 
     if name in ELSEWHERE:
@@ -88,7 +88,7 @@ def setting_problem(name: str, value: Any) -> str | None:
 
 
 def pass_problem(name: str) -> str | None:
-    """Why there is nothing to leave out by a name; None where there is."""
+    """Why a pass cannot be disabled by this name; None if it can."""
     from difflib import get_close_matches
 
     if name in pass_names():

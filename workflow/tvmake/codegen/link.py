@@ -1,4 +1,4 @@
-"""Code generation and linking."""
+"""Generate code and link it."""
 
 import errno
 import os
@@ -52,7 +52,7 @@ def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path,
     """Link mod.so, atomically.
 
     Args:
-        options: further arguments of the compiler.
+        options: additional arguments of the compiler.
 
     Raises:
         MachineError: the linker fails.
@@ -69,7 +69,7 @@ def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path,
 
 
 def cause(error: BaseException) -> str:
-    """The telling line of a TVM error: the check that failed, or the last line that is no stack frame, mark or command."""
+    """The essential line of a TVM error: the failed check, or the last line other than frames, marks and commands."""
     lines = [
         line.strip()
         for line in str(error).splitlines()

@@ -1,7 +1,7 @@
-"""From a transformed module to one that the code generator takes.
+"""Lower a transformed module to the input of the code generator.
 
-TVM chooses a pipeline in ``relax.build``. The phases here are the same, per target, with user passes and records
-applied between them, and the fused kernels at hand.
+TVM chooses a pipeline in ``relax.build``. The phases here are the same for each target, but apply user passes and
+records between them, and give access to the fused kernels.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
 
 PYTHON_FUNCTIONS = "relax.run."
-"""Prefix of the names of functions by which TVM computes operators in Python."""
+"""Name prefix of functions by which TVM computes operators in Python."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Applied:
     tuned: Mapping[str, str] = field(default_factory=dict)
     """The tensor functions that a record scheduled, with the record's digest."""
     misses: Mapping[str, str] = field(default_factory=dict)
-    """The others, with the reason why there is no record for them."""
+    """The other tensor functions, with the reason why they have no record."""
 
 
 Records = Callable[["tvm.IRModule"], Applied]
@@ -49,26 +49,26 @@ Records = Callable[["tvm.IRModule"], Applied]
 
 @dataclass(frozen=True)
 class Lowered:
-    """A module on its way to the code generator."""
+    """A module before, during and after lowering."""
 
     fused: "tvm.IRModule"
-    """Relax calling fused tensor functions: those with a record scheduled by it, others by tvmake's rules; else unscheduled."""
+    """Relax calling fused tensor functions, scheduled by records or by tvmake's rules, or else unscheduled."""
     final: "tvm.IRModule"
-    """Ready for code generation."""
+    """The input of code generation."""
     unscheduled: "tvm.IRModule"
     """``fused`` before records were applied."""
     tuned: Mapping[str, str] = field(default_factory=dict)
-    """The tensor functions that a tuning record scheduled, with its digest; default GPU schedules are not tuning."""
+    """The tensor functions that a tuning record scheduled, with its digest; default GPU schedules do not count."""
     misses: Mapping[str, str] = field(default_factory=dict)
-    """Where there are records: the functions without one, with the reason."""
+    """With records: the functions without one, with the reason."""
     ruled: frozenset[str] = frozenset()
     """The tensor functions that a rule scheduled."""
     packings: tuple[Packing, ...] = ()
-    """What makes ``main``'s parameters of the model's; nothing to do when empty."""
+    """Convert the model's parameters to ``main``'s; may be empty."""
     unpacked: "tvm.IRModule | None" = None
-    """``fused`` before weights were taken out of kernels, to be packed when the package is built."""
+    """``fused`` before the packing of weights was separated from kernels."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """The tensor functions that a rule scheduled in a way there is no code for, so that they go without; with the reason."""
+    """The tensor functions whose schedule by rule the code generator refused, with the reason."""
 
 
 def lower(
@@ -86,12 +86,12 @@ def lower(
     """Lower a module for a target.
 
     Args:
-        inputs: how many of ``main``'s arguments are the model's inputs; needed with records.
-        records: what schedules the kernels that have been tuned.
-        cuda_graph: have CUDA targets record their kernels as a graph.
-        rules: schedule kernels by tvmake's rules where there is no record.
-        refused: kernels to leave without: as plain loops on CPUs, to TVM's rules on GPUs.
-        instruments: what is to see each pass.
+        inputs: number of model inputs among ``main``'s arguments; needed with records.
+        records: schedules the tuned kernels.
+        cuda_graph: capture CUDA kernels in a graph.
+        rules: schedule kernels without a record by tvmake's rules.
+        refused: kernels to leave unscheduled: plain loops on CPUs, TVM's rules on GPUs.
+        instruments: observers of each pass.
 
     Raises:
         InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
@@ -116,11 +116,11 @@ def lower(
 
 
 def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) -> list[Pass]:
-    """From scheduled kernels to code for TVM's virtual machine, for any kind of target.
+    """Lower scheduled kernels to TVM's virtual machine, for any kind of target.
 
     Args:
         bounds: of dynamic dimensions.
-        graphs: passes that record kernels as CUDA graphs.
+        graphs: passes that capture kernels in CUDA graphs.
     """
     transform = tvm.relax.transform
     return [
@@ -142,22 +142,22 @@ def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) ->
 
 
 def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:
-    """Refuse a lowered module with operators that TVM computes by functions written in Python: packages run without it.
+    """Refuse a lowered module with operators that TVM computes by Python functions: packages run without Python.
 
     Raises:
         InputError: naming the operators.
     """
-    found: set[str] = set()
+    operators: set[str] = set()
 
     def visit(expression: Any) -> None:
         if isinstance(expression, tvm.relax.ExternFunc) and expression.global_symbol.startswith(PYTHON_FUNCTIONS):
-            found.add(f"relax.{expression.global_symbol.removeprefix(PYTHON_FUNCTIONS)}")
+            operators.add(f"relax.{expression.global_symbol.removeprefix(PYTHON_FUNCTIONS)}")
 
     for _, function in module.functions_items():
         if isinstance(function, tvm.relax.Function):
             tvm.relax.analysis.post_order_visit(function, visit)
-    if found:
-        problem = f"TVM computes {', '.join(sorted(found))} in Python, which packages run without"
+    if operators:
+        problem = f"TVM computes {', '.join(sorted(operators))} in Python, which packages run without"
         raise InputError(
             where, problem, "fix the dynamic extents under `dims`, or leave what needs it out of the network"
         )
@@ -184,10 +184,10 @@ def fused_graph(
     layout_free: bool,
     instruments: Sequence[Any] = (),
 ) -> Prepacked:
-    """The graph of fused, unscheduled kernels: what kernels to tune are taken from, and what a build goes on from.
+    """The graph of fused, unscheduled kernels, from which kernels are extracted for tuning and a build continues.
 
     Args:
-        inputs: how many of ``main``'s arguments are the model's inputs.
+        inputs: number of model inputs among ``main``'s arguments.
         layout_free: let tuning choose the layout of weights (see :func:`packs_weights`).
 
     Raises:
@@ -203,17 +203,17 @@ def fused_graph(
 
 
 def packs_weights(target: "tvm.target.Target") -> bool:
-    """Whether kernels tuned for a target choose their weights' layout."""
+    """Whether kernels tuned for a target choose the layout of their weights."""
     return backend_of(target).packs_weights
 
 
 def default_schedule(module: "tvm.IRModule", kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
-    """An unscheduled kernel as TVM's own rules schedule it for a target: on CPUs, as it is."""
-    alone = tvm.IRModule({kernel: module[kernel]}, attrs=module.attrs, global_infos=module.global_infos)
+    """Schedule an unscheduled kernel by TVM's own rules for a target; on CPUs it stays unchanged."""
+    single = tvm.IRModule({kernel: module[kernel]}, attrs=module.attrs, global_infos=module.global_infos)
     with target:
-        return run_passes(backend_of(target).default_schedule_passes(target), alone)[kernel]
+        return run_passes(backend_of(target).default_schedule_passes(target), single)[kernel]
 
 
 def _copy(module: "tvm.IRModule") -> "tvm.IRModule":
-    """A module of its own with the same functions: dlight's passes replace functions in the module they are given."""
+    """A new module with the same functions: dlight's passes replace functions in place."""
     return tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)

@@ -38,13 +38,13 @@ def package_manifest(
     """The manifest of a build.
 
     Args:
-        covered: what share of the kernels is tuned.
-        unscheduled: what share has no schedule.
+        covered: the share of tuned kernels.
+        unscheduled: the share of unscheduled kernels.
         files: mod.so and mod.params as built.
         network: the stage's input files.
-        best: the records it was built with, if any.
+        best: the applied records, if any.
         compiler: the linker's identity.
-        clml: what is CLML's; None where the target does not ask for it.
+        clml: CLML's parts; None for targets without CLML.
     """
     nodes = graph(lowered.fused)
     functions = kernels(lowered.fused, nodes, lowered.tuned, lowered.ruled)

@@ -1,4 +1,4 @@
-"""Memory for what a network computes, planned once for all sizes of its dynamic dimensions."""
+"""Plan the memory of a network once, for all sizes of its dynamic dimensions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,25 +17,26 @@ from tvm import relax, tirx  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 MOST_PLANNED_BYTES = 4 << 30
-"""Of all storage together. Files state bounds that nobody runs, such as 1,024 sequences of 4,096 tokens."""
+"""Limit for all storage together. Model files may state unrealistic bounds, such as 1,024 sequences of 4,096 tokens."""
 
 STORAGE, TENSOR = "memory.alloc_storage", "memory.alloc_tensor"
 
 
 @tvm.transform.module_pass(opt_level=0, name="PlanMemory")
 class PlanMemory:
-    """TVM's ``StaticPlanBlockMemory``, by bounds that passes before it may have dropped.
+    """TVM's ``StaticPlanBlockMemory``, with bounds that earlier passes may have dropped.
 
-    If all dimensions have an upper bound, storage has constant sizes, and each run takes the same memory. Otherwise, or if that is
-    more than :data:`MOST_PLANNED_BYTES`, tensors share storage as they would at typical sizes, and each run takes for a storage
-    what the largest of its tensors needs. TVM by itself shares storage among dynamic tensors of equal sizes alone.
+    If all dimensions have an upper bound, storage has constant sizes, and each run allocates the same memory.
+    Otherwise, or beyond :data:`MOST_PLANNED_BYTES`, tensors share storage as they would at typical sizes, and each run
+    allocates the size of a storage's largest tensor. TVM itself lets dynamic tensors share storage only if their sizes
+    are equal.
     """
 
     def __init__(self, bounds: Mapping[str, Bounds]):
         self.bounds = bounds
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with its storage planned."""
+        """The module with planned storage."""
         plan = relax.transform.StaticPlanBlockMemory()
         names = sorted({str(symbol.name) for symbol in relax.analysis.defined_symbolic_vars(module["main"])})
         bounds = {name: self.bounds.get(name, (0, None)) for name in names}
@@ -61,7 +62,7 @@ def _constant_bytes(main: Any) -> int:
 
 @mutator
 class _StorageSizer(PyExprMutator):
-    """Sizes storage by its tensors."""
+    """Sizes each storage by its tensors."""
 
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
@@ -86,7 +87,7 @@ class _StorageSizer(PyExprMutator):
         self.set_var_remap(binding.var, self.builder_.emit(call, str(binding.var.name)))
 
     def _largest(self, sizes: Sequence[Any]) -> Any:
-        """The largest of some sizes, of which those that never are it are left out."""
+        """The maximum of several sizes, without sizes that are never the largest."""
         largest: list[Any] = []
         for size in map(self._analyzer.simplify, sizes):
             if not any(self._is_at_least(other, size) for other in largest):
@@ -101,7 +102,7 @@ class _StorageSizer(PyExprMutator):
 
 
 def _bytes(kind: Any) -> Any:
-    """The size of a tensor, with its elements as TVM stores them."""
+    """The size of a tensor in bytes, as TVM stores its elements."""
     dtype = tvm.DataType(str(kind.dtype.dtype))
     count = math.prod(kind.shape, start=tirx.IntImm("int64", 1))
     return count * (-(-dtype.bits * dtype.lanes // 8))

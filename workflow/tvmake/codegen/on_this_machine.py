@@ -1,4 +1,4 @@
-"""A network as a function on this machine's CPU."""
+"""Run a network on this machine's CPU."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,14 +15,14 @@ from tvmake.codegen.weights import packed_weights
 def runner(
     module: "tvm.IRModule", weights: Mapping[str, Any], inputs: int
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-    """A function from the inputs to the values that a network returns.
+    """A function from a network's inputs to its results.
 
-    Code for this machine's family of processors in general, so that values do not depend on which of them it is.
+    The code is generic for this machine's architecture, so results do not depend on the processor model.
 
     Args:
         module: with its weights as trailing arguments of ``main``.
         weights: by the arguments' names.
-        inputs: how many arguments of ``main`` are no weights.
+        inputs: number of ``main``'s arguments that are not weights.
     """
     target = tvm.target.Target({"kind": "llvm"})
     lowered = lower(module, target, (), BuildOptions(), inputs)
@@ -33,7 +33,7 @@ def runner(
     arguments = [packed[name] for name in parameters]
 
     def run(values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        found = machine["main"](*map(tvm.runtime.tensor, values), *arguments)
-        return [one.numpy() for one in ([found] if isinstance(found, tvm.runtime.Tensor) else found)]
+        results = machine["main"](*map(tvm.runtime.tensor, values), *arguments)
+        return [value.numpy() for value in ([results] if isinstance(results, tvm.runtime.Tensor) else results)]
 
     return run

@@ -1,4 +1,4 @@
-"""Options of lowering and code generation, and what to keep of it."""
+"""Options of lowering and code generation, and of kept sources."""
 
 from typing import Literal
 
@@ -12,21 +12,22 @@ from tvmake.transform.options import UserPass
 Dump = Literal["relax", "tir", "ll", "asm", "kernels", "passes", "times"]
 
 PASS_TIME = "pass "
-"""How the lines that ``times`` asks for begin in a log."""
+"""Prefix of log lines with pass times."""
 
 Setting = bool | int
 
 
 class PassOptions(Strict):
-    """Under which rules TVM's passes run."""
+    """Options of TVM's passes."""
 
     opt_level: int = Field(default=3, ge=0, le=4)
-    """TVM's pass level: passes above it are left out."""
+    """TVM's pass level; passes above it are left out."""
     pass_config: dict[str, Setting | dict[str, Setting]] = Field(default_factory=dict)
-    """Settings of TVM's passes, by name (``tirx.disable_vectorize: true``, ``tirx.UnrollLoop: {auto_max_step: 16}``). They hold
-    for the build, not for the measuring of candidates while tuning."""
+    """Settings of TVM's passes, by name (``tirx.disable_vectorize: true``, ``tirx.UnrollLoop: {auto_max_step: 16}``).
+    They apply to the build, not to measurements of candidates during tuning."""
     disabled_passes: list[str] = Field(default_factory=list)
-    """Passes of TVM to leave out, by name (``tirx.StorageRewrite``). Most are needed: without one of those the build fails, and says so."""
+    """Passes of TVM to leave out, by name (``tirx.StorageRewrite``). Most passes are needed: without one of these, the
+    build fails with an error that names the setting."""
 
     @field_validator("pass_config")
     @classmethod
@@ -44,23 +45,25 @@ class PassOptions(Strict):
 
 
 class BuildOptions(PassOptions):
-    """How a module becomes mod.so."""
+    """Options of building mod.so from a module."""
 
     exec_mode: Literal["bytecode", "compiled"] = "bytecode"
     """Whether the VM interprets the graph or runs it compiled."""
     cuda_graph: bool = False
-    """For CUDA targets: record the kernels of the first run as a CUDA graph, and launch that in the following ones. A
-    program that loads the package must give it the same parameters each time."""
+    """For CUDA targets: capture the kernels of the first run in a CUDA graph, and launch the graph in later runs. A
+    program that loads the package must pass the same parameters in each run."""
     schedule_rules: bool = True
-    """Schedule the kernels that have no tuning record by rules for the target: its vectors and caches, or its threads and shared
-    memory. Without them, such kernels are plain loops on one core of a CPU, and are left to TVM's own rules on GPUs."""
+    """Schedule the kernels without a tuning record by rules for the target: its vectors and caches, or its threads and
+    shared memory. If false, such kernels are plain loops on one core of a CPU, and scheduled by TVM's own rules on
+    GPUs."""
     dump: list[Dump] = Field(default_factory=list)
-    """Texts to keep in ``sources/``: ``relax`` and ``tir``, ``ll`` (LLVM IR), ``asm``, ``kernels`` (device source, one file a kernel),
-    ``passes`` (the module after each pass that changed it). ``times`` has the build's log end with how long each pass took."""
+    """Texts to keep in ``sources/``: ``relax`` and ``tir``, ``ll`` (LLVM IR), ``asm``, ``kernels`` (device source, one
+    file per kernel), ``passes`` (the module after each pass that changed it). ``times`` appends the time of each pass
+    to the build's log."""
 
 
 class PackageOptions(Strict):
-    """What a package is built from a transformed network with."""
+    """Options of building a package from a transformed network."""
 
     model: str
     precision: str

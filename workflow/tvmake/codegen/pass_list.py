@@ -1,4 +1,4 @@
-"""The passes that a build for a target runs, in order."""
+"""List the passes of a build for a target, in order."""
 
 import tvm
 
@@ -9,7 +9,7 @@ from tvmake.targets.passes import pass_name
 
 
 def list_passes(target: "tvm.target.Target") -> dict[str, list[str]]:
-    """The names of a target's passes, by what they work on; they are those that ``build.dump`` and ``disabled_passes`` know."""
+    """The names of a target's passes by what they transform, as ``build.dump`` and ``disabled_passes`` use them."""
     backend, context = backend_of(target), LoweringContext(target, layout_free=True)
     with target:
         phases = {
@@ -18,5 +18,5 @@ def list_passes(target: "tvm.target.Target") -> dict[str, list[str]]:
             "schedules": backend.codegen_passes(context, tvm.IRModule()),
             "virtual machine": [*machine_passes({}), *backend.final_passes()],
         }
-    names = {phase: [pass_name(each) for each in passes] for phase, passes in phases.items()}
+    names = {phase: [pass_name(module_pass) for module_pass in passes] for phase, passes in phases.items()}
     return {**names, "each kernel": backend.kernel_pipeline().pass_names()}

@@ -1,4 +1,4 @@
-"""The context that TVM's passes run in, a record of what each of them did, and of how long it took."""
+"""The context of TVM's passes, and records of their results and times."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +11,16 @@ from tvmake.codegen.options import PASS_TIME, PassOptions
 NO_SETTINGS: Mapping[str, Any] = {}
 
 WHOLE = ("sequential",)
-"""Names under which passes run other passes: what they did, those did."""
+"""Names of passes that only run other passes."""
 
 
 def pass_context(
     options: PassOptions, more: Mapping[str, Any] = NO_SETTINGS, instruments: Sequence[Any] = ()
 ) -> "tvm.transform.PassContext":
-    """The context that a build's options ask for.
+    """The pass context for a build's options.
 
     Args:
-        more: settings besides the options'.
+        more: additional settings.
     """
     return tvm.transform.PassContext(
         opt_level=options.opt_level,
@@ -32,17 +32,17 @@ def pass_context(
 
 @tvm.ir.instrument.pass_instrument
 class PassRecord:
-    """The names of all passes that run, and the module as text after each that changed it."""
+    """Records the names of all passes, and the module as text after each pass that changed it."""
 
     def __init__(self, keeps_texts: bool = True):
         self.names: list[str] = []
         self.texts: dict[str, str] = {}
-        """By file name; in order."""
+        """Texts by file name, in order."""
         self._keeps_texts = keeps_texts
         self._last = ""
 
     def begin(self, module: "tvm.IRModule") -> None:
-        """Forget what was recorded; ``module`` is what the passes begin with."""
+        """Reset the record; ``module`` is the input of the passes."""
         self.names, self.texts, self._last = [], {}, ""
         self._keep("transformed", module)
 
@@ -64,13 +64,13 @@ class PassRecord:
 
 @tvm.ir.instrument.pass_instrument
 class PassTimes:
-    """How long each pass ran, without the passes that it ran itself."""
+    """Measures the time of each pass, without the passes that it runs itself."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        """By the pass's name, all its runs together."""
+        """Total seconds by pass name."""
         self._running: list[list[float]] = []
-        """Of each pass that runs, the outermost first: when it began, and the seconds that were spent in others inside it."""
+        """For each running pass, the outermost first: its start, and the seconds spent in passes inside it."""
 
     def run_before_pass(self, _module: Any, _info: Any) -> None:
         """See :class:`tvm.ir.instrument.PassInstrument`."""
@@ -78,15 +78,15 @@ class PassTimes:
 
     def run_after_pass(self, _module: Any, info: Any) -> None:
         """See :class:`tvm.ir.instrument.PassInstrument`."""
-        began, inside = self._running.pop()
-        took = time.perf_counter() - began
+        start, inside = self._running.pop()
+        elapsed = time.perf_counter() - start
         if self._running:
-            self._running[-1][1] += took
+            self._running[-1][1] += elapsed
         name = str(info.name)
-        self.seconds[name] = self.seconds.get(name, 0.0) + took - inside
+        self.seconds[name] = self.seconds.get(name, 0.0) + elapsed - inside
 
     def lines(self) -> Iterator[str]:
-        """A line for each pass, the longest first, and their sum."""
+        """A line per pass, the slowest first, then the sum."""
         for name, seconds in sorted(self.seconds.items(), key=lambda item: -item[1]):
             yield f"{PASS_TIME}{seconds * 1000:9.2f} ms  {name}"
         yield f"{PASS_TIME}{sum(self.seconds.values()) * 1000:9.2f} ms  all passes"

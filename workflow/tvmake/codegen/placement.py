@@ -1,4 +1,4 @@
-"""Where the kernels and values of a package for textures are: in images or in buffers, and why."""
+"""Determine which kernels and values of a texture package are in images or in buffers, and why."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ NEIGHBOURS = "its values go to or come from kernels that work on buffers"
 
 
 def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
-    """What of a module for textures is in images.
+    """Which kernels and values of a module for textures are in images.
 
     Args:
         target: TVM's attributes, with the limits of images.
@@ -26,9 +26,9 @@ def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
     in_images, in_buffers = {}, {}
     for variable, function in fused.functions_items():
         if isinstance(function, tvm.tirx.PrimFunc):
-            name, found = str(variable.name_hint), images(function)
-            if found:
-                in_images[name] = largest(found)
+            name, kernel_images = str(variable.name_hint), images(function)
+            if kernel_images:
+                in_images[name] = largest(kernel_images)
             else:
                 in_buffers[name] = _why(function, target)
     sizes = {True: 0, False: 0}
@@ -51,16 +51,16 @@ def _why(function: "tvm.tirx.PrimFunc", target: Mapping[str, Any]) -> str:
     spatial = int(target.get("texture_spatial_limit", 0)) or math.inf
     depth = int(target.get("texture_depth_limit", 0)) or math.inf
     for parameter in blocks:
-        would_be = image("global.texture", [int(extent) for extent in parameter.ty.shape])
-        if max(would_be.width, would_be.height) > spatial or would_be.layers > depth:
-            return TOO_LARGE.format(would_be)
+        candidate = image("global.texture", [int(extent) for extent in parameter.ty.shape])
+        if max(candidate.width, candidate.height) > spatial or candidate.layers > depth:
+            return TOO_LARGE.format(candidate)
     return NEIGHBOURS
 
 
 def _values(main: "tvm.relax.Function") -> list[Any]:
-    """The types of arguments and of what is computed, tensors alone."""
-    found = [variable.ty for variable in (*main.params, *(binding.var for binding in bindings(main)))]
-    return [ty for ty in found if isinstance(ty, tvm.relax.TensorType) and ty.shape is not None]
+    """The types of all argument and result tensors."""
+    kernel_images = [variable.ty for variable in (*main.params, *(binding.var for binding in bindings(main)))]
+    return [ty for ty in kernel_images if isinstance(ty, tvm.relax.TensorType) and ty.shape is not None]
 
 
 def _bytes(ty: Any) -> int:

@@ -1,7 +1,7 @@
-"""Run a kernel once, in a process of its own: ``main([REQUEST, INPUTS, OUTPUTS])``.
+"""Run a kernel once, in a separate process: ``main([REQUEST, INPUTS, OUTPUTS])``.
 
-Inputs and outputs are ``.npz`` files (:mod:`tvmake.artifact.tensor_file`). Results are written into memory that is
-filled with one byte before, so that what a kernel leaves unwritten shows.
+Inputs and outputs are ``.npz`` files (:mod:`tvmake.artifact.tensor_file`). The memory of results is filled with one
+byte first, so that unwritten elements are visible.
 """
 
 import zipfile
@@ -26,7 +26,7 @@ class Tensor(BaseModel):
     dtype: str
     shape: tuple[int, ...]
     scope: str = "global"
-    """The memory it is in: ``global`` is a buffer, ``global.texture…`` an image."""
+    """Its memory scope: ``global`` is a buffer, ``global.texture…`` an image."""
 
 
 class KernelRequest(BaseModel):
@@ -36,15 +36,15 @@ class KernelRequest(BaseModel):
 
     library: str
     device: str
-    """The runtime's name for the kind of device (``cpu``)."""
+    """The runtime's name of the device kind (``cpu``)."""
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     fill: int
-    """The byte that results are filled with before."""
+    """The byte that results are filled with first."""
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a request; see the module's docstring for the arguments."""
+    """Handle a request; see the module's docstring for the arguments."""
     request_file, input_file, output_file = (Path(argument) for argument in arguments)
     request = KernelRequest.model_validate_json(request_file.read_bytes())
     device = present(request.device)
@@ -54,8 +54,8 @@ def main(arguments: list[str]) -> int:
             np.asarray(read_array(archive, member("input", None, number), tensor.dtype), order="C")
             for number, tensor in enumerate(request.inputs)
         ]
-    tensors = [placed(value, device, tensor.scope) for value, tensor in zip(inputs, request.inputs, strict=True)]
-    results = [placed(filled(tensor, request.fill), device, tensor.scope) for tensor in request.outputs]
+    tensors = [to_device(value, device, tensor.scope) for value, tensor in zip(inputs, request.inputs, strict=True)]
+    results = [to_device(filled_array(tensor, request.fill), device, tensor.scope) for tensor in request.outputs]
     kernel(*tensors, *results)
     device.sync()
     with zipfile.ZipFile(output_file, "w", zipfile.ZIP_STORED) as archive:
@@ -64,11 +64,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def placed(value: np.ndarray, device: "tvm.runtime.Device", scope: str) -> "tvm.runtime.Tensor":
+def to_device(value: np.ndarray, device: "tvm.runtime.Device", scope: str) -> "tvm.runtime.Tensor":
     """A tensor with these values in a device's memory.
 
     Args:
-        scope: ``global``, or that of a texture.
+        scope: ``global``, or a texture's scope.
     """
     if scope == "global":
         return tvm.runtime.tensor(value, device)
@@ -77,8 +77,8 @@ def placed(value: np.ndarray, device: "tvm.runtime.Device", scope: str) -> "tvm.
     return tensor
 
 
-def filled(tensor: Tensor, byte: int) -> np.ndarray:
-    """An array whose every byte is the same."""
+def filled_array(tensor: Tensor, byte: int) -> np.ndarray:
+    """An array with all bytes equal."""
     kind = numpy_dtype(tensor.dtype)
     size = int(np.prod(tensor.shape, dtype=np.int64)) * kind.itemsize
     return np.full(size, byte, np.uint8).view(kind).reshape(tensor.shape)

@@ -1,4 +1,4 @@
-"""What TVM's virtual machine reports when a size check fails: the check's own report, instead of the shape that it compares."""
+"""Report failed size checks of TVM's virtual machine by their own messages, instead of the compared shapes."""
 
 import re
 from typing import Any
@@ -11,12 +11,12 @@ from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import size_reports
 
 CONTEXT = re.compile(r"ErrorContext\(match_cast, ty=R\.Shape\(\[.*, (\d+)\]\)\)")
-"""As TVM writes the context of a size check, which ends with the report's index."""
+"""TVM's text for the context of a size check; it ends with the index of the report."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="ReportSizeChecks")
 class ReportSizeChecks:
-    """Put the reports of size checks into a module that ``VMShapeLower`` has lowered."""
+    """Put the reports of size checks into a module after ``VMShapeLower``."""
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with the reports."""
@@ -24,8 +24,8 @@ class ReportSizeChecks:
         reports = size_reports(main)
 
         def report(text: Any) -> Any:
-            found = CONTEXT.match(str(text.value))
-            return tvm.ir.StringImm(f"{SIZE_CHECK_MARK}{reports[int(found[1])]}{SIZE_CHECK_MARK}") if found else text
+            match = CONTEXT.match(str(text.value))
+            return tvm.ir.StringImm(f"{SIZE_CHECK_MARK}{reports[int(match[1])]}{SIZE_CHECK_MARK}") if match else text
 
         if not reports:
             return module

@@ -1,4 +1,4 @@
-"""The generated sources of a package, for people to read."""
+"""Write the generated sources of a package for readers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ def dump_sources(
     destination: Path,
     reports: Mapping[str, str] = NO_REPORTS,
 ) -> None:
-    """Write the chosen forms into a directory that replaces ``destination`` once it is complete.
+    """Write the chosen forms into a directory that replaces ``destination`` when complete.
 
     Files: ``relax.py`` (the fused graph), ``tir.py`` (scheduled tensor functions), ``mod.ll``, ``mod.s``, and
-    ``kernels/<name>.<cl|cu|…>`` for each device kernel. The directory is empty when none is chosen.
+    ``kernels/<name>.<cl|cu|…>`` for each device kernel. The directory is empty if none is chosen.
 
     Args:
-        reports: other texts that belong beside the package, by file name.
+        reports: additional texts, by file name.
     """
     with atomic_directory(destination) as fresh:
         for name, text in {**_texts(forms, lowered, executable), **reports}.items():
@@ -60,7 +60,7 @@ def _modules(module) -> list:
 
 
 def _kernels(source: str, suffix: str) -> dict[str, str]:
-    """One file a kernel. OpenCL source marks each with ``// Function: name``; CUDA's shares one preamble."""
+    """One file per kernel. OpenCL source marks each with ``// Function: name``; CUDA's kernels share a preamble."""
     parts = re.split(r"^// Function: (\w+)\n", source, flags=re.MULTILINE)
     if len(parts) > 1:
         return {f"kernels/{name}.{suffix}": body for name, body in zip(parts[1::2], parts[2::2], strict=True)}

@@ -1,4 +1,4 @@
-"""Pack a model's parameters as its tuned kernels want them, once, when the package is built."""
+"""Pack a model's parameters for its tuned kernels once, when the package is built."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,14 +13,14 @@ from tvmake.targets.weights.prepack import Packing
 def packed_weights(
     params: Mapping[str, Any], packings: Sequence[Packing], names: Sequence[str]
 ) -> dict[str, "tvm.runtime.Tensor"]:
-    """The parameters that ``main`` takes.
+    """The parameters of ``main``.
 
-    Packing only copies, and room that a packed layout leaves empty is zero, so the same parameters give the same bytes
-    on every machine, whatever the target is.
+    Packing only copies, and fills unused space with zeros, so equal parameters give equal bytes on every machine and
+    target.
 
     Args:
         params: the model's parameters.
-        packings: what is to be packed.
+        packings: the packings to run.
         names: ``main``'s parameters, in order.
     """
     # Calls of one kernel share its packing.

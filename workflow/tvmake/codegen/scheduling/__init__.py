@@ -1,1 +1,1 @@
-"""Schedules from records: replayed, applied, checked, counted."""
+"""Schedules from records: replay, application, checks and coverage."""

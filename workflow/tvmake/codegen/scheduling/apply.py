@@ -20,18 +20,18 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 def apply_best(
     fused: "tvm.IRModule", target: "tvm.target.Target", best: BestSet, refused: Mapping[str, str] = EMPTY
 ) -> Applied:
-    """Put scheduled kernels in place of those that have a record; the others stay as they are.
+    """Replace the kernels that have a record by scheduled ones.
 
-    A record that does not apply, whatever is wrong with it, is a miss with a reason.
+    A record that cannot be applied, for whatever reason, is a miss with that reason.
 
     Args:
         fused: Relax calling unscheduled kernels, exactly as kernels were extracted from it.
-        refused: kernels to leave as they are although there is a record, with the reason.
+        refused: kernels to leave unchanged although they have a record, with the reason.
     """
     foreign = _why_foreign(target, best)
     best_kernels = {} if foreign else best.by_workload()
     misses: dict[str, str] = {}
-    found: dict[Any, tuple[Workload, Record]] = {}
+    records: dict[Any, tuple[Workload, Record]] = {}
     for variable, function in fused.functions_items():
         if not isinstance(function, tvm.tirx.PrimFunc):
             continue
@@ -44,10 +44,10 @@ def apply_best(
         elif str(variable.name_hint) in refused:
             misses[str(variable.name_hint)] = refused[str(variable.name_hint)]
         else:
-            found[variable] = unscheduled, kernel.record
+            records[variable] = unscheduled, kernel.record
     functions, tuned = dict(fused.functions_items()), {}
-    replayed = replay_all([(unscheduled, record.trace) for unscheduled, record in found.values()])
-    for (variable, (_, record)), scheduled in zip(found.items(), replayed, strict=True):
+    replayed = replay_all([(unscheduled, record.trace) for unscheduled, record in records.values()])
+    for (variable, (_, record)), scheduled in zip(records.items(), replayed, strict=True):
         if isinstance(scheduled, Refused):
             misses[str(variable.name_hint)] = str(scheduled)
         else:

@@ -1,4 +1,4 @@
-"""The share of a build that its tuning records cover."""
+"""Compute the share of a build that its tuning records cover."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tvmake.targets.weights.layout_free import tensor_calls
 NOT_TUNED = "tuning is off"
 
 SHOWN = 5
-"""Misses that an error names."""
+"""Maximum number of misses listed in an error."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class _Tunable:
 
 
 def coverage(lowered: Lowered, target: "tvm.target.Target", best: BestSet | None) -> Coverage:
-    """Which kernels use a record, and what share of the time of all that could.
+    """Which kernels use a record, and their share of the time of all tunable kernels.
 
     Args:
-        best: the records that were applied; None when kernels are not tuned at all.
+        best: the applied records; None without tuning.
     """
     tunable, not_tunable = _kernels(lowered, target, best)
     times, basis = _times(tunable)
@@ -93,8 +93,8 @@ def _kernels(
 def _times(kernels: Sequence[_Tunable]) -> tuple[dict[str, float], Literal["latency", "operations"]]:
     """Estimated time of each kernel's calls.
 
-    By measured latencies where there are any, in ms; a kernel without one is taken to do as many operations a
-    millisecond as those with one do together. With no latencies at all, operations stand for time.
+    Measured latencies in ms, if there are any; a kernel without one is assumed to have the average operations per
+    millisecond of the others. Without any latency, operations represent time.
     """
     latencies = {kernel.name: kernel.best.latency_ms for kernel in kernels if kernel.best and kernel.best.latency_ms}
     timed = [kernel for kernel in kernels if kernel.name in latencies]

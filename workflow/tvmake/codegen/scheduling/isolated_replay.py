@@ -1,4 +1,4 @@
-"""Replay traces in a fork, because a damaged one may end the process.
+"""Replay traces in a forked process, because a damaged trace may end the process.
 
 Repair: `damaged-traces`.
 """
@@ -20,7 +20,7 @@ def replay_all(traces: Sequence[tuple[Workload, Any]]) -> "list[tvm.tirx.PrimFun
     """Apply each trace to its workload; see :func:`tvmake.codegen.scheduling.replay.replay`.
 
     Returns:
-        For each, the scheduled kernel, or why there is none.
+        For each trace, the scheduled kernel, or the reason why there is none.
     """
     for target in {id(workload.target): workload.target for workload, _ in traces}.values():
         light_intrinsics(target)

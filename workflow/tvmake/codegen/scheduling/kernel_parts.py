@@ -1,4 +1,4 @@
-"""The statements of a kernel: how much each of them computes, and whether a schedule has it in vectors or on several cores."""
+"""Analyse a kernel's statements: their operations, and whether a schedule vectorises or parallelises them."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ ARITHMETIC = (
 )  # fmt: skip
 
 RUNTIME_CALLS = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked", "tirx.call_extern")
-"""How a kernel calls a function of TVM's runtime."""
+"""Calls of functions in TVM's runtime."""
 
 SERIAL, THREAD = tvm.tirx.ForKind.SERIAL, tvm.tirx.ForKind.THREAD_BINDING
 
@@ -27,20 +27,20 @@ class KernelPart:
     """A statement of a kernel."""
 
     name: str
-    """Its block, its buffer where it is in none, or the function of TVM's runtime that it calls."""
+    """Its block, its buffer if it is in no block, or the function of TVM's runtime that it calls."""
     operations: int
-    """For all of its iterations."""
+    """Operations of all its iterations."""
     reduction_length: int
-    """How many values its block reduces to each result; 0 for what does not reduce."""
+    """Number of values that its block reduces to each result; 0 without a reduction."""
     is_in_threads: bool
-    """Whether loops around it are bound to a GPU's threads."""
+    """Whether surrounding loops are bound to a GPU's threads."""
     is_plain: bool
-    """Whether all other loops around it are as TVM's operators have them: none in vectors, on several cores or unrolled."""
+    """Whether all other surrounding loops are unscheduled: none is vectorised, parallel or unrolled."""
     calls_runtime: bool = False
 
 
 def kernel_parts(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> list[KernelPart]:
-    """The statements of a kernel that compute, what they start from aside.
+    """The statements of a kernel that compute, without initial values.
 
     Args:
         sizes: representative sizes of its dynamic dimensions.
@@ -92,16 +92,16 @@ def kernel_parts(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> lis
 
 
 def _is_scheduled(loop: Any, sizes: Mapping[str, int]) -> bool:
-    """Whether a loop is in vectors, unrolled, or on several cores, which one of a single iteration is not."""
+    """Whether a loop with more than one iteration is vectorised, unrolled, or parallel."""
     has_schedule = loop.kind not in (SERIAL, THREAD) or bool(loop.annotations)
     return has_schedule and evaluate_extent(loop.extent, sizes) > 1
 
 
 def _operations(value: Any) -> int:
-    """Of arithmetic, for one value; 1 where it is only moved."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, [(kind, found.append) for kind in ARITHMETIC])
-    return max(1, len(found))
+    """Arithmetic operations for one value; 1 if it is only moved."""
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(value, [(kind, nodes.append) for kind in ARITHMETIC])
+    return max(1, len(nodes))
 
 
 def _reduction_length(block: Any, sizes: Mapping[str, int]) -> int:

@@ -1,6 +1,6 @@
-"""Import the tensor intrinsics that a target can use, and no others.
+"""Import only the tensor intrinsics that a target can use.
 
-A stand-in takes the place of ``tvm.s_tir.tensor_intrin``, whose import takes 20 s and more; its submodules are the real ones.
+An empty package replaces ``tvm.s_tir.tensor_intrin``, whose import takes 20 s and more; its submodules are TVM's own.
 Repair: `intrinsics-of-every-architecture`.
 """
 
@@ -20,24 +20,24 @@ PACKAGE = "tvm.s_tir.tensor_intrin"
 
 
 def light_intrinsics(target: "tvm.target.Target") -> None:
-    """Register the intrinsics ``target`` can use and keep TVM from importing all others.
+    """Register the intrinsics that ``target`` can use, and keep TVM from importing all others.
 
     Call it before the first ``TuneContext`` of a process, once for each target.
     """
     if is_affected(RELEASES) and PACKAGE not in sys.modules:
-        _stand_in()
+        _install_empty_package()
     backend = backend_of(target)
     if name := backend.intrinsics_module(target):
         importlib.import_module(f"{PACKAGE}.{name}")
     backend.register_intrinsics(target)
 
 
-def _stand_in() -> None:
-    found = importlib.util.find_spec(PACKAGE)
-    assert found is not None and found.submodule_search_locations is not None
+def _install_empty_package() -> None:
+    spec = importlib.util.find_spec(PACKAGE)
+    assert spec is not None and spec.submodule_search_locations is not None
     package = types.ModuleType(PACKAGE)
-    package.__path__ = list(found.submodule_search_locations)
-    package.__spec__ = found
+    package.__path__ = list(spec.submodule_search_locations)
+    package.__spec__ = spec
     package.__package__ = PACKAGE
     sys.modules[PACKAGE] = package
     tvm.s_tir.tensor_intrin = package

@@ -1,4 +1,4 @@
-"""A record's trace on its kernel: the schedule it stands for."""
+"""Replay a record's trace on its kernel."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from tvmake.records.workload import Workload
 from tvmake.targets.backends import backend_of
 
 SEED = 1
-"""Decisions a trace does not state are drawn with this seed, so that they are the same in every process."""
+"""Seed for decisions that a trace does not contain, so that all processes decide alike."""
 
 
 class ReplayError(Refused):
-    """A trace that does not give a kernel; the text says why, in one line."""
+    """A trace that cannot be replayed; the text is the reason, in one line."""
 
 
 def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
-    """Apply a trace, postprocessing included.
+    """Apply a trace, including postprocessing.
 
     Args:
         trace: MetaSchedule's trace JSON (:func:`tvmake.tune.trace.trace_json`).
@@ -29,7 +29,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
         The scheduled kernel; its arguments are those of the unscheduled one.
 
     Raises:
-        ReplayError: it is no trace, it belongs to another kernel or kind of target, or it changes the kernel's
+        ReplayError: it is not a trace, it belongs to another kernel or kind of target, or it changes the kernel's
             arguments.
     """
     _check_form(trace)
@@ -39,7 +39,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
         with workload.target:
             tvm.s_tir.Trace.apply_json_to_schedule(trace, schedule)
         module = schedule.mod
-    # Whatever TVM thinks of foreign data; there is no narrower class that all of its complaints share.
+    # TVM may raise any exception on foreign data; they share no narrower class.
     except Exception as error:
         raise ReplayError(f"the trace does not apply: {explain(error)}") from error
     functions = [str(variable.name_hint) for variable in module.get_global_vars()]
@@ -65,7 +65,7 @@ def _check_form(trace: Any) -> None:
 
 
 def _why_not_for(scheduled: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> str | None:
-    """Why a schedule is none for this kind of target; code generation finds out too late, or not at all."""
+    """Why a schedule is not for this kind of target; code generation detects it too late, or never."""
     bound: list[Any] = []
     tvm_ffi.structural_walk(
         scheduled.body, (tvm.tirx.For, lambda loop: None if loop.thread_binding is None else bound.append(loop))

@@ -1,7 +1,7 @@
-"""Kernels whose records or rules a code generator has no code for.
+"""Find kernels whose records or rules the code generator cannot handle.
 
-A schedule that replays may still be unusable: OpenCL's generator refuses some vectors, for example. Where candidates are
-measured on a device, such a record never becomes a winner; where code is only generated, the build is the first to know.
+A schedule that replays may still fail: OpenCL's generator refuses some vectors, for example. If candidates are measured
+on a device, such a record never wins. If code is only generated, the build is the first step to fail.
 """
 
 import tvm
@@ -14,11 +14,11 @@ from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 
 LIMIT_S = 600
-"""For one kernel; large ones take some seconds."""
+"""Limit for one kernel; large ones take some seconds."""
 
 
 def unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[str, str]:
-    """The kernels with a schedule that cannot be built even alone, with the reason; for after a build has failed."""
+    """After a failed build: the kernels with a schedule that cannot be built even separately, with the reason."""
 
     def build(name: str) -> bytes:
         kernel = lowered.fused[name].with_attr("global_symbol", ENTRY)
@@ -28,7 +28,7 @@ def unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[s
             raise Refused(explain(error)) from error
         return b""
 
-    # Those that TVM's rules schedule for a GPU, later on, cannot go without.
+    # GPU kernels that TVM's rules schedule later must have a schedule.
     names = sorted({*lowered.tuned, *(name for name in lowered.ruled if is_scheduled(lowered.fused[name]))})
     results = map_isolated(names, build, "it ends the code generator", LIMIT_S)
     return {

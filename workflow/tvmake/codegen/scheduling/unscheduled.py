@@ -1,4 +1,4 @@
-"""What share of a package's time is in kernels, or in blocks of kernels, without a schedule, and why they have none."""
+"""Estimate the share of a package's time in unscheduled kernels or blocks, and why they have no schedule."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,21 +20,21 @@ from tvmake.targets.weights.layout_free import tensor_calls
 
 PLAIN_NS = {True: 0.7, False: 0.2}
 SCHEDULED_NS = {True: 0.01, False: 0.15}
-"""What an operation of a CPU's kernel takes, by whether it belongs to a reduction: medians of 31 kernels (convolutions, matmuls,
-norms, softmax, pooling, element-wise) on one core of an x86 server with AVX-512, with fixed and with dynamic dimensions. LLVM puts
-element-wise loops into vectors by itself, so that they lack the other cores alone."""
+"""Time of an operation in a CPU kernel, by whether it belongs to a reduction: medians of 31 kernels (convolutions,
+matmuls, norms, softmax, pooling, element-wise) on one core of an x86 server with AVX-512, with static and dynamic
+dimensions. LLVM vectorises element-wise loops itself, so these only lack the other cores."""
 
 RUNTIME_NS = 10.0
-"""The same, for an element that a function of TVM's runtime takes: 1.5 for the largest ten of a row, more where it sorts all."""
+"""Time per element of functions of TVM's runtime: 1.5 for the ten largest of a row, more for a full sort."""
 
 LEAST_SHARE = 0.01
-"""Of a package's time that a kernel needs to be listed."""
+"""Minimum share of a package's time for a kernel to be listed."""
 
 SHORT_REDUCTION = 32
-"""Values that a GPU's thread reduces by itself about as fast as several together."""
+"""Values that a single GPU thread reduces about as fast as several together."""
 
 IMPROVEMENT = 2
-"""How many times less time in plain parts shows that a fixed dimension gives a kernel its schedule."""
+"""Speed-up of the plain parts from which a fixed dimension counts as giving a kernel its schedule."""
 
 RULES_ARE_OFF = "build.schedule_rules is false; leave it out"
 DEFAULT_RULE = (
@@ -46,26 +46,26 @@ OWN_LOOPS = "TVM brings loops for it that no rule takes"
 
 @dataclass(frozen=True)
 class _PlainKernel:
-    """A kernel with parts that no schedule covers."""
+    """A kernel with unscheduled parts."""
 
     name: str
     function: "tvm.tirx.PrimFunc"
-    """Without a schedule."""
+    """The unscheduled kernel."""
     parts: Sequence[KernelPart]
     is_whole: bool
-    """Whether no rule scheduled any of it."""
+    """Whether no rule scheduled any part of it."""
     time: float
-    """Of the plain parts, in all calls."""
+    """Time of the plain parts, in all calls."""
 
 
 def unscheduled(lowered: Lowered, target: "tvm.target.Target", *, has_rules: bool = True) -> Unscheduled:
-    """Which share of the estimated time is in plain loops; on GPUs, in reductions that only TVM's general rule takes.
+    """The share of estimated time in plain loops; on GPUs, in reductions that only TVM's general rule schedules.
 
-    Times are estimated by counting operations, for representative sizes of dynamic dimensions. Kernels with a record count as
-    scheduled.
+    Times are estimated from operation counts, for representative sizes of dynamic dimensions. Kernels with a record
+    count as scheduled.
 
     Args:
-        has_rules: whether rules were to schedule the kernels without a record.
+        has_rules: whether rules were applied to the kernels without a record.
     """
     sizes = representative_sizes(lowered.unscheduled)
     calls = Counter(str(call.args[0].name_hint) for call in tensor_calls(lowered.unscheduled))
@@ -105,7 +105,7 @@ def _plain_parts(
         return list(_without_schedule(kernel_parts(lowered.fused[name], sizes)))
     if is_scheduled(lowered.fused[name]):
         return []
-    # TVM's rules schedule the rest for GPUs, when all passes have run.
+    # TVM's rules schedule the remaining GPU kernels after all other passes.
     kernel = lowered.final[name] if name in _names(lowered.final) else lowered.fused[name]
     return [
         part
@@ -127,11 +127,11 @@ def _times(
     """Estimated ns of a call: of its plain parts, and of the others.
 
     Args:
-        parts: of the kernel before it was scheduled, which may compute one thing in several parts afterwards.
+        parts: of the unscheduled kernel; a schedule may compute a value in several parts.
         plain: the plain parts of the built kernel.
     """
     if backend_of(target).binds_threads:
-        # How much slower such a schedule is has not been measured: operations represent time.
+        # The slowdown of such schedules has not been measured, so operations represent time.
         covered = sum(part.operations for part in plain)
         return float(covered), float(max(0, sum(part.operations for part in parts) - covered))
     plain_time = sum(
@@ -152,7 +152,7 @@ def _names(module: "tvm.IRModule") -> set[str]:
 
 @dataclass(frozen=True)
 class _Reasons:
-    """Why kernels have no schedule, found by trying."""
+    """Finds out by trial why kernels have no schedule."""
 
     lowered: Lowered
     target: "tvm.target.Target"
@@ -160,7 +160,7 @@ class _Reasons:
     has_rules: bool
 
     def of(self, kernel: _PlainKernel) -> dict[str, Any]:
-        """The reason, and what would help."""
+        """The reason, and a remedy."""
         is_tunable = why_trivial(kernel.function) is None
         if not self.has_rules:
             return {"reason": RULES_ARE_OFF, "is_tunable": is_tunable}
@@ -184,7 +184,7 @@ class _Reasons:
         return {"reason": f"no rule takes its {blocks}", "is_tunable": is_tunable}
 
     def _dimensions(self, kernel: _PlainKernel) -> list[str]:
-        """The dynamic dimensions that keep a kernel from its schedule: the fewest that give it one when they are fixed."""
+        """The dynamic dimensions that prevent a schedule: the fewest that must be fixed for one."""
         names = list(dynamic_dimensions(kernel.function))
         if not names or not self._is_scheduled(kernel, names):
             return []
@@ -193,11 +193,11 @@ class _Reasons:
 
     def _is_scheduled(self, kernel: _PlainKernel, names: Sequence[str]) -> bool:
         """Whether a rule schedules a kernel with these dimensions fixed."""
-        made = scheduled(fix_dimensions(kernel.function, self.sizes, names), self.target)
-        if made is None:
+        kernel_schedule = scheduled(fix_dimensions(kernel.function, self.sizes, names), self.target)
+        if kernel_schedule is None:
             return False
         before, after = (
             _times((), list(parts), self.target)[0]
-            for parts in (kernel.parts, _without_schedule(kernel_parts(made, self.sizes)))
+            for parts in (kernel.parts, _without_schedule(kernel_parts(kernel_schedule, self.sizes)))
         )
         return after * IMPROVEMENT <= before

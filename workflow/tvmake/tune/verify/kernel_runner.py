@@ -13,7 +13,7 @@ import numpy as np
 
 from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.codegen.compiler_errors import telling_line
-from tvmake.codegen.run_kernel import ENTRY, KernelRequest, Tensor, filled
+from tvmake.codegen.run_kernel import ENTRY, KernelRequest, Tensor, filled_array
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
 from tvmake.config.device_variables import plain
 from tvmake.device.rpc.device import RequestFailed, RPCSessions, SessionLost, SessionTimeout
@@ -65,7 +65,7 @@ class KernelRunner(Protocol):
 
         Args:
             library: a shared library with the kernel as ``main``, which takes inputs, then outputs.
-            fill: the byte that outputs are filled with before.
+            fill: the byte that outputs are filled_array with before.
             scopes: the memory of each input (``Tensor.scope``); buffers when left out.
 
         Raises:
@@ -190,7 +190,7 @@ class RPCKernelRunner:
             library=library.resolve(),
             function=ENTRY,
             device=self.kind,
-            arguments=[*inputs, *(filled(one, fill) for one in outputs)],
+            arguments=[*inputs, *(filled_array(one, fill) for one in outputs)],
             returned=len(outputs),
             scopes=[*(scopes or [GLOBAL] * len(inputs)), *(one.scope for one in outputs)],
         )
