@@ -15,7 +15,7 @@ import tvm_ffi
 
 from tests.targets.adreno_texture.nets import conv, op, tensor
 from tests.tune.graphs import graph
-from tvmake.targets.adreno_clml.calls import as_kernels
+from tvmake.targets.adreno_clml.calls import to_kernels
 from tvmake.targets.adreno_clml.graph import WEIGHTS, graph_json
 from tvmake.targets.adreno_clml.partition import composites, partition
 
@@ -116,7 +116,7 @@ def compute(name: str, dtype: str) -> dict[str, Any]:
     values = [random.standard_normal([int(one) for one in var.ty.shape]).astype(dtype) for var in function.params]
     if "batch_norm" in name:
         values[-1] = np.abs(values[-1]) + np.asarray(0.5, dtype)  # the variance
-    wanted = by_tvm(as_kernels(part_of(name, "float32")[0]), values)
+    wanted = by_tvm(to_kernels(part_of(name, "float32")[0]), values)
     device = tvm.device("opencl", 0)
     given = [tvm.runtime.tensor(value, device) for value in values]
     results = [tvm.runtime.empty(value.shape, dtype, device) for value in wanted]

@@ -9,7 +9,7 @@ import tvm
 from tests.targets.adreno_texture.nets import CLML, conv, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.codegen.clml_offload import clml_offload
-from tvmake.targets.adreno_clml.calls import as_kernels
+from tvmake.targets.adreno_clml.calls import to_kernels
 from tvmake.targets.adreno_clml.graph import WEIGHTS, graph_json
 from tvmake.targets.adreno_clml.partition import composites, partition
 from tvmake.targets.backends import backend_of
@@ -73,7 +73,7 @@ def test_the_reports_are_json_files_beside_the_package(module):
 def test_a_network_with_open_dimensions_stays_with_kernels_and_the_report_says_why():
     n = tvm.tirx.Var("n", "int64")
     made = clml_offload(graph(lambda x, w: conv(x, w), tensor(n, 8, 8, 8), W), 1)
-    assert not made.parts and not made.report.is_compiled and "open dimensions" in made.report.reason
+    assert not made.parts and not made.report.is_compiled and "dynamic dimensions" in made.report.reason
 
 
 def test_the_graph_is_in_tvms_form_with_weights_behind_the_inputs(module):
@@ -90,7 +90,7 @@ def test_the_graph_is_in_tvms_form_with_weights_behind_the_inputs(module):
 
 def test_a_parts_kernels_are_its_operators(module):
     (part,) = partition(module, 1).chosen.values()
-    kernels = as_kernels(part.function)
+    kernels = to_kernels(part.function)
     calls = [b.value.op.name for block in kernels.body.blocks for b in block.bindings if hasattr(b.value, "op")]
     assert calls == ["relax.nn.conv2d", "relax.add", "relax.nn.relu", "relax.nn.max_pool2d"]
 

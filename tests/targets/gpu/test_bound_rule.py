@@ -12,7 +12,7 @@ from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, conv, executable,
 from tvmake.native.backend import opencl_library
 from tvmake.targets.adreno_buffer.fuse_epilogue import FuseEpilogue
 from tvmake.targets.gpu.bound_rule import BoundRule, EachBlock, Launching
-from tvmake.targets.gpu.schedule_checks import THREAD, holds_an_epilogue, is_bound, reads_of_other_threads
+from tvmake.targets.gpu.schedule_checks import THREAD, computes_epilogue, is_bound, reads_of_other_threads
 
 from tvm import relax  # isort: skip
 from tvm.s_tir import dlight  # isort: skip
@@ -132,7 +132,7 @@ def test_a_schedule_that_computes_an_epilogue_twice_is_refused(
     words: str, expression: Any, shapes: list[tuple[int, ...]]
 ):
     func = kernel(words, expression, *(tensor(*shape) for shape in shapes), name=BUFFER)
-    assert holds_an_epilogue(scheduled(dlight.gpu.Fallback(), func, BUFFER))
+    assert computes_epilogue(scheduled(dlight.gpu.Fallback(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is None
 
 

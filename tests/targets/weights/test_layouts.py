@@ -6,7 +6,7 @@ import tvm
 from tests.targets.adreno_texture.nets import conv, lowered, op, tensor
 from tvmake.codegen.weights import packed_weights
 from tvmake.targets.weights.layout_free import tensor_calls
-from tvmake.targets.weights.layouts import take_out_weight_layouts
+from tvmake.targets.weights.layouts import extract_weight_layouts
 
 from tvm import relax  # isort: skip
 
@@ -77,6 +77,6 @@ def test_a_weight_that_is_spread_over_an_open_batch_stays_an_argument():
             result = builder.emit_output(op.add(x, spread))
         builder.emit_func_output(result)
     kernels = relax.transform.LegalizeOps()(builder.get())
-    taken = take_out_weight_layouts(kernels, 1)
+    taken = extract_weight_layouts(kernels, 1)
     assert [str(parameter.name) for parameter in taken.module["main"].params] == ["x", "w"]
     assert not taken.packings

@@ -11,7 +11,7 @@ from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.kernels.names import shorten_kernel_names
 from tvmake.targets.passes import ModulePass, Pass
-from tvmake.targets.weights.layouts import take_out_weight_layouts
+from tvmake.targets.weights.layouts import extract_weight_layouts
 from tvmake.targets.weights.prepack import Packing
 
 SHORTEN_NAMES = ModulePass("ShortenKernelNames", shorten_kernel_names)
@@ -33,7 +33,7 @@ class LoweringContext:
         """A pass that moves layout changes of weights from the graph to :attr:`packings`."""
 
         def rewrite(module: "tvm.IRModule") -> "tvm.IRModule":
-            prepacked = take_out_weight_layouts(module, self.inputs)
+            prepacked = extract_weight_layouts(module, self.inputs)
             self.packings.extend(prepacked.packings)
             return prepacked.module
 

@@ -12,7 +12,7 @@ from tvmake.process.isolation import Refused
 from tvmake.records.best import BestSet
 from tvmake.records.record import Record
 from tvmake.records.workload import GENERATION, Workload, target_identity, workload
-from tvmake.targets.kernels.scheduled_kernel import in_place_of
+from tvmake.targets.kernels.scheduled_kernel import with_scheduled_body
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -51,7 +51,7 @@ def apply_best(
         if isinstance(scheduled, Refused):
             misses[str(variable.name_hint)] = str(scheduled)
         else:
-            functions[variable] = in_place_of(functions[variable], scheduled)
+            functions[variable] = with_scheduled_body(functions[variable], scheduled)
             tuned[str(variable.name_hint)] = record.digest
     return Applied(tvm.IRModule(functions, attrs=fused.attrs, global_infos=fused.global_infos), tuned, misses)
 

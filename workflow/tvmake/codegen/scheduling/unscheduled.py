@@ -14,7 +14,7 @@ from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.scheduling.kernel_parts import KernelPart, kernel_parts
 from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
-from tvmake.targets.cpu.schedules.rule import scheduled
+from tvmake.targets.cpu.schedules.rule import schedule_kernel
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 from tvmake.targets.weights.layout_free import tensor_calls
 
@@ -193,7 +193,7 @@ class _Reasons:
 
     def _is_scheduled(self, kernel: _PlainKernel, names: Sequence[str]) -> bool:
         """Whether a rule schedules a kernel with these dimensions fixed."""
-        kernel_schedule = scheduled(fix_dimensions(kernel.function, self.sizes, names), self.target)
+        kernel_schedule = schedule_kernel(fix_dimensions(kernel.function, self.sizes, names), self.target)
         if kernel_schedule is None:
             return False
         before, after = (

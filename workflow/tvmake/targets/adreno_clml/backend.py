@@ -3,7 +3,7 @@
 import tvm
 
 from tvmake.targets.adreno_buffer.backend import AdrenoBufferBackend
-from tvmake.targets.adreno_clml.calls import with_clml
+from tvmake.targets.adreno_clml.calls import offload_to_clml
 from tvmake.targets.adreno_clml.partition import partition
 from tvmake.targets.backend import SHORTEN_NAMES, LoweringContext
 from tvmake.targets.fuse_operators import fuse_operators
@@ -21,7 +21,7 @@ class AdrenoClmlBackend(AdrenoBufferBackend):
         """Replace parts of the network by calls of CLML."""
 
         def offload(module: "tvm.IRModule") -> "tvm.IRModule":
-            return with_clml(partition(module, context.inputs))
+            return offload_to_clml(partition(module, context.inputs))
 
         return [ModulePass("OffloadToClml", offload), *self.dispatch_passes()]
 

@@ -21,7 +21,7 @@ READY = "_ready"
 """Suffix of a part's symbol in the name of the function that returns whether CLML computes it."""
 
 
-def with_clml(cut: Partition) -> "tvm.IRModule":
+def offload_to_clml(cut: Partition) -> "tvm.IRModule":
     """The network with calls of CLML; the module's attributes hold CLML's code.
 
     Raises:
@@ -37,7 +37,7 @@ def with_clml(cut: Partition) -> "tvm.IRModule":
         kernels = relax.GlobalVar(f"{symbol}_kernels")
         caller = relax.GlobalVar(f"{symbol}_call")
         functions[extern] = part.function.with_attrs({"global_symbol": symbol, WEIGHTS: len(part.weights)})
-        functions[kernels] = as_kernels(part.function)
+        functions[kernels] = to_kernels(part.function)
         functions[caller] = _dispatch_function(symbol, part.function, extern, kernels)
         for variable in (extern, kernels, caller):
             _set_type(variable, functions[variable])
@@ -56,18 +56,18 @@ def symbol_of(index: int) -> str:
     return f"clml_part{index}"
 
 
-def as_kernels(function: Any) -> Any:
+def to_kernels(function: Any) -> Any:
     """A part's operators as a separate function."""
     builder = relax.BlockBuilder()
     params = [relax.Var(str(parameter.name), parameter.ty) for parameter in function.params]
     with builder.function("kernels", params, private=True):
         with builder.dataflow():
-            results = [builder.emit_output(value) for value in inlined(builder, function, params)]
+            results = [builder.emit_output(value) for value in inline_operators(builder, function, params)]
         builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
     return builder.get()["kernels"]
 
 
-def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
+def inline_operators(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
     """Emit a part's operators and return its results."""
     values: dict[Any, Any] = dict(zip(function.params, arguments, strict=True))
     local: dict[Any, Any] = {}
@@ -138,5 +138,5 @@ class _PartCaller(PyExprMutator):
         ]
         if name in self.callers:
             return relax.Call(self.callers[name], arguments)
-        results = inlined(self.builder_, part.function, arguments)
+        results = inline_operators(self.builder_, part.function, arguments)
         return results[0] if len(results) == 1 else relax.Tuple(results)

@@ -5,7 +5,7 @@ import tvm
 from tvmake.errors import InputError
 from tvmake.targets.adreno_buffer.backend import AdrenoBufferBackend
 from tvmake.targets.adreno_texture.lowering.pipeline import texture_pipeline
-from tvmake.targets.adreno_texture.one_device import on_one_device
+from tvmake.targets.adreno_texture.one_device import allocate_on_one_device
 from tvmake.targets.adreno_texture.passes import texture_kernels, texture_scopes
 from tvmake.targets.adreno_texture.pixel_tiles import PixelTiles
 from tvmake.targets.adreno_texture.scope_copies import reshapes_textures
@@ -64,7 +64,7 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
 
     def final_passes(self) -> list[Pass]:
         """Allocate all memory on one device."""
-        return [*super().final_passes(), ModulePass("AllocateOnOneDevice", on_one_device)]
+        return [*super().final_passes(), ModulePass("AllocateOnOneDevice", allocate_on_one_device)]
 
     def kernel_pipeline(self) -> KernelPipeline:
         """The pipeline with stores of whole texels."""

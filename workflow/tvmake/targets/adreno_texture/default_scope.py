@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.adreno_texture.buffers import with_results_in, written_with_buffers
+from tvmake.targets.adreno_texture.buffers import rewrite_with_buffers, store_results_in
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -15,7 +15,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 def to_default_scope(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with a scope for each result; unchanged if no tensor has a scope."""
-    return written_with_buffers(module, _DefaultScopeMutator)
+    return rewrite_with_buffers(module, _DefaultScopeMutator)
 
 
 def _has_no_memory(ty: Any) -> bool:
@@ -36,4 +36,4 @@ class _DefaultScopeMutator(PyExprMutator):
 
     def visit_call_(self, op: Any) -> Any:
         """A call whose results all have a scope; any other call unchanged."""
-        return with_results_in(self.visit_expr_post_order(op), self.device, _has_no_memory)
+        return store_results_in(self.visit_expr_post_order(op), self.device, _has_no_memory)

@@ -49,7 +49,7 @@ def split_kernels_by_scope(module: "tvm.IRModule") -> "tvm.IRModule":
     return changed
 
 
-def in_scopes_of_calls(module: "tvm.IRModule") -> "tvm.IRModule":
+def specialize_to_scopes(module: "tvm.IRModule") -> "tvm.IRModule":
     """Kernels whose buffers have the memory scopes that their calls pass.
 
     Args:

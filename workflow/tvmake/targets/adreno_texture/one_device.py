@@ -18,7 +18,7 @@ ALLOCATE = "vm.alloc_storage"
 DEVICE_ARGUMENT = 1
 
 
-def on_one_device(lowered: "tvm.IRModule") -> "tvm.IRModule":
+def allocate_on_one_device(lowered: "tvm.IRModule") -> "tvm.IRModule":
     """The lowered network with every storage on the first device."""
     changed = tvm.IRModule(dict(lowered.functions_items()), attrs=lowered.attrs, global_infos=lowered.global_infos)
     for variable, function in lowered.functions_items():

@@ -10,8 +10,8 @@ import tvm
 
 from tvmake.targets.adreno_texture.convolution import DATA, KERNEL, legalize_conv2d
 from tvmake.targets.adreno_texture.default_scope import to_default_scope
-from tvmake.targets.adreno_texture.kernel_scopes import in_scopes_of_calls, split_kernels_by_scope
-from tvmake.targets.adreno_texture.scope_copies import ArgumentsInBuffers, copies_as_kernels
+from tvmake.targets.adreno_texture.kernel_scopes import specialize_to_scopes, split_kernels_by_scope
+from tvmake.targets.adreno_texture.scope_copies import ArgumentsInBuffers, lower_scope_copies
 from tvmake.targets.adreno_texture.texture_dtypes import OthersInBuffers, is_texel
 from tvmake.targets.gpu.kernel_parts import PartLargeKernels
 from tvmake.targets.kernels.no_fuse_reverse import NoFuseReverse
@@ -97,5 +97,5 @@ def _has_blocks(shape: tuple[int, ...]) -> bool:
 
 def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """Specialise kernels to the memory scopes in their calls."""
-    placed = in_scopes_of_calls(split_kernels_by_scope(copies_as_kernels(module)))
+    placed = specialize_to_scopes(split_kernels_by_scope(lower_scope_copies(module)))
     return tvm.relax.transform.Normalize()(to_default_scope(placed))

@@ -21,7 +21,7 @@ COPY = "to_vdevice"
 TEXTURE = "texture"
 
 
-def copies_as_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
+def lower_scope_copies(module: "tvm.IRModule") -> "tvm.IRModule":
     """Replace each copy with a call of a kernel."""
     return rewritten(module, _ScopeCopyInserter(module))
 

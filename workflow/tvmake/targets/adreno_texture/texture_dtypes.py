@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name, is_call
-from tvmake.targets.adreno_texture.buffers import placed, with_results_in, written_with_buffers
+from tvmake.targets.adreno_texture.buffers import rewrite_with_buffers, store_results_in, to_buffer_type
 from tvmake.targets.adreno_texture.kernel_scopes import scope_of
 from tvmake.targets.adreno_texture.scope_copies import COPY, TEXTURE
 
@@ -30,7 +30,7 @@ class OthersInBuffers:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such tensors in buffers."""
-        return written_with_buffers(module, _TextureDtypeMutator)
+        return rewrite_with_buffers(module, _TextureDtypeMutator)
 
 
 def _is_unsupported_texture(ty: Any) -> bool:
@@ -51,7 +51,7 @@ class _TextureDtypeMutator(PyExprMutator):
 
     def visit_generic_const_(self, op: Any) -> Any:
         """A constant in a buffer, if textures cannot store its dtype."""
-        ty = placed(op.ty, self.device, _is_unsupported_texture)
+        ty = to_buffer_type(op.ty, self.device, _is_unsupported_texture)
         return op if ty is op.ty else tvm.ir.GenericConst(op.value, ty, op.span)
 
     def visit_call_(self, op: Any) -> Any:
@@ -59,4 +59,4 @@ class _TextureDtypeMutator(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if is_call(call, COPY) and not is_texel(op.ty):
             return call.args[0]
-        return with_results_in(call, self.device, _is_unsupported_texture)
+        return store_results_in(call, self.device, _is_unsupported_texture)

@@ -10,7 +10,7 @@ import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
 from tvmake.targets.affected import is_affected
-from tvmake.targets.c_dialects.vector_loops import unrolled
+from tvmake.targets.c_dialects.vector_loops import unroll_loops
 
 RELEASES = "<0.28"
 
@@ -23,7 +23,7 @@ class GatheredBytes:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops unrolled; otherwise unchanged."""
-        return unrolled(func, _gathers) if is_affected(RELEASES) else func
+        return unroll_loops(func, _gathers) if is_affected(RELEASES) else func
 
 
 def _gathers(loop: Any) -> bool:

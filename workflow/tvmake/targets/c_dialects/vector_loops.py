@@ -11,7 +11,7 @@ from tvmake.ir.expressions import dtype_name
 tirx = tvm.tirx
 
 
-def unrolled(func: Any, is_wrong: Callable[[Any], bool]) -> Any:
+def unroll_loops(func: Any, is_wrong: Callable[[Any], bool]) -> Any:
     """Unroll the vectorised loops for which ``is_wrong`` holds; unchanged if there is none."""
 
     def scalar(loop: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.affected import is_affected
-from tvmake.targets.numbers.half_math import widened
+from tvmake.targets.numbers.half_math import widen_rule
 
 RELEASES = "<0.28"
 
@@ -31,15 +31,18 @@ def install() -> None:
     """Apply the corrections to this process' CUDA kernels."""
     if is_affected(RELEASES):
         for name in LACKING:
-            rule = widened(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE))
+            rule = widen_rule(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE))
             tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="cuda", f=rule, level=LEVEL)
         tvm_rule = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
         tvm.tirx.register_intrin_lowering(
-            "tirx.pow", target="cuda", f=lambda call: tvm_rule(call) if _is_double(call) else lowered(call), level=LEVEL
+            "tirx.pow",
+            target="cuda",
+            f=lambda call: tvm_rule(call) if _is_double(call) else lower_power(call),
+            level=LEVEL,
         )
 
 
-def lowered(call: Any) -> Any:
+def lower_power(call: Any) -> Any:
     """The expression for a power of float32 or float16."""
     base, exponent = call.args
     power = exponent.value if isinstance(exponent, tvm.tirx.Broadcast) else exponent

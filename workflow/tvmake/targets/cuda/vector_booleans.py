@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.c_dialects.vector_loops import is_boolean, unrolled
+from tvmake.targets.c_dialects.vector_loops import is_boolean, unroll_loops
 
 tirx = tvm.tirx
 
@@ -21,7 +21,7 @@ class StoredBooleans:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops unrolled; otherwise unchanged."""
-        return unrolled(func, _accesses_booleans)
+        return unroll_loops(func, _accesses_booleans)
 
 
 def _accesses_booleans(loop: Any) -> bool:

@@ -10,7 +10,7 @@ from tvmake.targets.gpu.epilogue import join_epilogues
 from tvm.s_tir.dlight import analysis  # isort: skip
 
 
-def with_one_sum(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
+def single_reduction(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
     """A kernel's schedule and the block of its only reduction; None for other kernels, and for unsuitable blocks."""
     if not isinstance(func, tvm.tirx.PrimFunc):
         return None

@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.errors import InputError
-from tvmake.targets.gpu.schedule_checks import holds_an_epilogue, is_bound, is_launch, reads_of_other_threads
+from tvmake.targets.gpu.schedule_checks import computes_epilogue, is_bound, is_launch, reads_of_other_threads
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -70,7 +70,7 @@ def _is_valid(module: "tvm.IRModule") -> bool:
     """
     tvm.s_tir.transform.LowerCrossThreadReduction()(module)
     func = module["main"]
-    return is_bound(func) and not holds_an_epilogue(func) and not reads_of_other_threads(func)
+    return is_bound(func) and not computes_epilogue(func) and not reads_of_other_threads(func)
 
 
 class Launching(ScheduleRule):

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.schedules.accesses import Contraction, bits, contraction, extent, uses
-from tvmake.targets.gpu.blocks import with_one_sum
+from tvmake.targets.gpu.blocks import single_reduction
 
 GATHERED = 4
 """Maximum number of values that a thread gathers at once. Repair: `cuda-half-gathers`."""
@@ -128,7 +128,7 @@ class Product:
 
 def product_of(func: Any) -> Product | None:
     """The matmul of a kernel; None for other kernels."""
-    found = with_one_sum(func)
+    found = single_reduction(func)
     if found is None:
         return None
     schedule, block = found

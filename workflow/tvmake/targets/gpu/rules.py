@@ -7,7 +7,7 @@ import tvm
 
 from tvmake.targets.gpu.bound_rule import BoundRule, Launching
 from tvmake.targets.gpu.schedule_checks import is_bound
-from tvmake.targets.kernels.scheduled_kernel import in_place_of, is_scheduled
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled, with_scheduled_body
 
 Rule = Any
 """A schedule rule of dlight's kind."""
@@ -29,7 +29,7 @@ def apply_rules(
         is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
         if is_kernel and str(variable.name_hint) not in refused:
             schedule = schedule_by_rule(function, target, rules)
-            functions[variable] = function if schedule is None else in_place_of(function, schedule.mod["main"])
+            functions[variable] = function if schedule is None else with_scheduled_body(function, schedule.mod["main"])
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 

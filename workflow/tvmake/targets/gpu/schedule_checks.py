@@ -42,7 +42,7 @@ def _outermost_threads(func: Any) -> list[Any]:
     return launches
 
 
-def holds_an_epilogue(func: Any) -> bool:
+def computes_epilogue(func: Any) -> bool:
     """Whether the reduction of a single element also computes its epilogue.
 
     Repair: `dlight-epilogue-twice`.

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, extent, innermost
-from tvmake.targets.gpu.blocks import with_one_sum
+from tvmake.targets.gpu.blocks import single_reduction
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import Gpu, gpu
 
@@ -36,7 +36,7 @@ class Windows(ScheduleRule):
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
-        match = with_one_sum(func)
+        match = single_reduction(func)
         if match is None:
             return None
         schedule, block = match

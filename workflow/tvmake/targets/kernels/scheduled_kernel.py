@@ -6,7 +6,7 @@ IS_SCHEDULED = "tirx.is_scheduled"
 """Attribute that keeps default schedules (dlight) away, as MetaScheduleApplyDatabase does."""
 
 
-def in_place_of(original: "tvm.tirx.PrimFunc", scheduled: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+def with_scheduled_body(original: "tvm.tirx.PrimFunc", scheduled: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
     """The scheduled body with the original's attributes."""
     for name in dict(scheduled.attrs):
         scheduled = scheduled.without_attr(name)

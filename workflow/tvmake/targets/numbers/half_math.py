@@ -30,10 +30,10 @@ def install() -> None:
     if is_affected(RELEASES):
         for name in FUNCTIONS:
             tvm_rule = tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)
-            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=widened(tvm_rule), level=LEVEL)
+            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=widen_rule(tvm_rule), level=LEVEL)
 
 
-def widened(tvm_rule: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+def widen_rule(tvm_rule: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """A lowering rule that computes 16-bit functions in float32, and applies TVM's rule to others."""
 
     def rule(call: Any) -> Any:

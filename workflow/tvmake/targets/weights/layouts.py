@@ -32,7 +32,7 @@ ATTRIBUTES = ("global_symbol", "target", "tirx.is_scheduled", "op_pattern", "sco
 """Attributes that packing functions do not need."""
 
 
-def take_out_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
+def extract_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
     """Pass weights to ``main`` in the layouts of its kernels.
 
     Args:

@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 import tvm
 
-from tvmake.targets.cpu.schedules.rule import scheduled
-from tvmake.targets.kernels.scheduled_kernel import in_place_of, is_scheduled
+from tvmake.targets.cpu.schedules.rule import schedule_kernel
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled, with_scheduled_body
 
 
 def apply_rules(
@@ -26,8 +26,8 @@ def apply_rules(
     for variable, function in functions.items():
         name = str(variable.name_hint)
         is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
-        schedule = scheduled(function, target) if is_kernel and name not in refused else None
+        schedule = schedule_kernel(function, target) if is_kernel and name not in refused else None
         if schedule is not None:
-            functions[variable] = in_place_of(function, schedule)
+            functions[variable] = with_scheduled_body(function, schedule)
             names.add(name)
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos), frozenset(names)

@@ -11,7 +11,7 @@ from tvmake.targets.cpu.integers.dots import Dot
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, contraction, extent, innermost, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
-from tvmake.targets.cpu.schedules.tiled import Tiled
+from tvmake.targets.cpu.schedules.tiled import TiledReduction
 from tvmake.targets.cpu.vectors.partial_tiles import ROWS, SUMS
 
 from tvm.s_tir.dlight import analysis  # isort: skip
@@ -20,7 +20,7 @@ INSTRUCTION = "tvmake.instruction"
 """Annotation of a block: the instruction that replaces its two innermost loops."""
 
 
-class Dotted(Tiled):
+class DotTiles(TiledReduction):
     """A contraction of 8-bit integers with weights."""
 
     has_whole_tiles = True  # an instruction cannot be inside a condition
@@ -52,7 +52,7 @@ class Dotted(Tiled):
     @classmethod
     def of(
         cls, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], dots: Sequence[Dot], choice: int = 0
-    ) -> "Dotted | None":
+    ) -> "DotTiles | None":
         """The block as such a contraction; None for other blocks, or without a suitable instruction."""
         reduction = contraction(schedule.get(block))
         if reduction is None or not cls.suits(schedule, block) or dtype_name(reduction.block.body.buffer.ty) != "int32":
@@ -107,7 +107,7 @@ class Dotted(Tiled):
         self.schedule.annotate(self.block, INSTRUCTION, self.dot.intrinsic(dtype_name(self.data.source.ty)))
 
 
-def put_instructions(schedule: Any) -> None:
+def tensorize_dots(schedule: Any) -> None:
     """Replace blocks of such contractions by their instructions: the last step of a schedule.
 
     Repair: `copies-of-tensorized-schedules`.

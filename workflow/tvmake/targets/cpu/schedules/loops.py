@@ -86,7 +86,7 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
         _reduce_in_lanes(schedule, block, results, steps, width, is_large)
         return
     outer = fuse_outer(schedule, results)
-    lanes = lanes_of_a_sum(statement, machine)
+    lanes = lanes_of_sum(statement, machine)
     if lanes > 1:
         partial = PartialResults(schedule, block, steps, lanes, [outer])
         if is_large:
@@ -128,7 +128,7 @@ def _reduce_in_lanes(
     schedule.decompose_reduction(block, steps[0])
 
 
-def lanes_of_a_sum(statement: Any, machine: Machine) -> int:
+def lanes_of_sum(statement: Any, machine: Machine) -> int:
     """Number of partial results in a vector; 1 unless the innermost reduction axis is contiguous and divisible."""
     if not isinstance(statement.body, tvm.tirx.BufferStore):
         return 1

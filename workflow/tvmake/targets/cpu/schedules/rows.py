@@ -8,9 +8,9 @@ import tvm
 
 from tvmake.targets.cpu.parallel_rows import PARALLEL
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, fuse_outer, is_dynamic, is_injective, loads_in
-from tvmake.targets.cpu.schedules.loops import PartialResults, lanes_of_a_sum
+from tvmake.targets.cpu.schedules.loops import PartialResults, lanes_of_sum
 from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
-from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, Tiled
+from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, TiledReduction
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.softmax_reciprocal import SHARES, is_softmax
@@ -22,7 +22,7 @@ CACHE_BYTES = 1 << 14
 """Size of the rows that go through all steps at once: half of a small first-level cache."""
 
 
-def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
+def schedule_by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
     """Schedule all blocks of a kernel together; False, with the schedule unchanged, if they do not compute row by row.
 
     One pass over memory and one parallel region replace one of each per block.
@@ -48,7 +48,7 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
         chunks, within = schedule.split(loops[len(rows) - 1], [None, chunk])
         outer = fuse_outer(schedule, [*loops[: len(rows) - 1], chunks])
         if not is_injective(statement):
-            lanes = lanes_of_a_sum(statement, machine)
+            lanes = lanes_of_sum(statement, machine)
             partial = PartialResults(schedule, block, loops[len(rows) :], lanes, [outer, within])
             partial.finish()
             outer = partial.outer
@@ -74,7 +74,9 @@ def _rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> list[int] |
             return None
         if len(schedule.get_loops(block)) != len(statement.iter_vars):
             return None
-        if not is_injective(statement) and (Tiled.suits(schedule, block) or lanes_of_a_sum(statement, machine) == 1):
+        if not is_injective(statement) and (
+            TiledReduction.suits(schedule, block) or lanes_of_sum(statement, machine) == 1
+        ):
             return None
     rows = [extent(axis) for axis in sums[0].iter_vars if axis.iter_type == SPATIAL]
     written = [statement.body.buffer for statement in statements]

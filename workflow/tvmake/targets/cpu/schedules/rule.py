@@ -12,13 +12,13 @@ from tvmake.ir.dimensions import estimate_extent
 from tvmake.ir.expressions import is_call
 from tvmake.targets.cpu.schedules import loops
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
-from tvmake.targets.cpu.schedules.dotted import Dotted, put_instructions
+from tvmake.targets.cpu.schedules.dotted import DotTiles, tensorize_dots
 from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
 from tvmake.targets.cpu.schedules.inlining import inline
 from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
-from tvmake.targets.cpu.schedules.rows import by_rows
-from tvmake.targets.cpu.schedules.tiled import Tiled
+from tvmake.targets.cpu.schedules.rows import schedule_by_rows
+from tvmake.targets.cpu.schedules.tiled import TiledReduction
 from tvmake.targets.cpu.schedules.winograd import winograd
 from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS
 from tvmake.targets.weights.layout_free import ATTRIBUTE
@@ -45,7 +45,7 @@ class _RuleContext:
     """Names of the scheduled blocks."""
 
 
-def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
+def schedule_kernel(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
     """Schedule a kernel for a CPU; None if no rule suits it."""
     schedule = schedule_by_rule(function, target)
     return schedule.mod["main"] if schedule is not None else None
@@ -96,7 +96,7 @@ def _apply_rules(function: "tvm.tirx.PrimFunc", context: _RuleContext) -> "tvm.s
             if is_injective(schedule.get(schedule.get_sblock(name))) != is_reduction:
                 schedule, scheduled_names = _with_block(schedule, name, context)
                 context.done.update(scheduled_names)
-    put_instructions(schedule)
+    tensorize_dots(schedule)
     return schedule if context.done else None
 
 
@@ -120,7 +120,7 @@ def _by_rows(schedule: Any, unit: Machine) -> Any | None:
     trial = schedule.copy()
     try:
         blocks = trial.get_child_blocks(analysis.get_root_block(trial))
-        return trial if by_rows(trial, blocks, unit) else None
+        return trial if schedule_by_rows(trial, blocks, unit) else None
     except FAILURES:
         return None
 
@@ -178,7 +178,7 @@ def _plain_dotted(schedule: Any, block: Any, context: _RuleContext) -> set[str] 
 
 
 def _dotted_with(schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None) -> set[str] | None:
-    dotted = Dotted.of(schedule, block, context.unit, context.weights, context.unit.dots, context.choice)
+    dotted = DotTiles.of(schedule, block, context.unit, context.weights, context.unit.dots, context.choice)
     if dotted is None:
         return None
     names = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
@@ -198,10 +198,10 @@ def _plain_tiled(schedule: Any, block: Any, context: _RuleContext) -> set[str] |
 def _tiled_with(
     schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None, padding: Any | None
 ) -> set[str] | None:
-    if not Tiled.suits(schedule, block):
+    if not TiledReduction.suits(schedule, block):
         return None
     names = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
-    tiled = Tiled(schedule, block, context.unit, context.weights, context.choice)
+    tiled = TiledReduction(schedule, block, context.unit, context.weights, context.choice)
     if tiled.apply(epilogue, padding) and padding is not None:
         names.add(str(schedule.get(padding).name_hint))
     return names

@@ -63,7 +63,7 @@ BAND = 8
 """Maximum rows of results for which padding is computed at once, so that it stays in the cache."""
 
 
-class Tiled:
+class TiledReduction:
     """A reduction whose results are adjacent along an axis that can be vectorised."""
 
     has_whole_tiles = False

@@ -61,7 +61,7 @@ class Bindings:
         )
 
 
-def with_calls_replaced(body: Any, replacement: Callable[[Any, Bindings], Any]) -> Any:
+def replace_calls(body: Any, replacement: Callable[[Any, Bindings], Any]) -> Any:
     """Replace the calls in a function's body, inner calls first.
 
     Args:

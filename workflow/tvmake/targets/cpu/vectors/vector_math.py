@@ -15,7 +15,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name, is_call, operator_name
-from tvmake.targets.cpu.vectors.bindings import Bindings, with_calls_replaced
+from tvmake.targets.cpu.vectors.bindings import Bindings, replace_calls
 
 tirx = tvm.tirx
 
@@ -68,7 +68,7 @@ class VectorMath:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such calls replaced; otherwise unchanged."""
-        body = with_calls_replaced(func.body, _replace_call)
+        body = replace_calls(func.body, _replace_call)
         return func if body.same_as(func.body) else func.with_body(body)
 
 
