@@ -14,7 +14,7 @@ from tvmake.transform.options import TransformRequest
 
 @dataclass(frozen=True)
 class Transformed:
-    """What the build stage reads."""
+    """The build stage's input files."""
 
     module: Path
     params: Path
@@ -108,7 +108,7 @@ def dimensions_net(directory: Path, dims: dict) -> Transformed:
 
 @pytest.fixture(scope="session")
 def tunable_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
-    """Two convolutions that share a kernel, and a matrix product whose width no vector divides."""
+    """Two convolutions that share a kernel, and a matmul whose width no vector divides."""
     directory = tmp_path_factory.mktemp("tunable")
     random = np.random.default_rng(0)
     nodes = [

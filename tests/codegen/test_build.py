@@ -1,4 +1,4 @@
-"""Build: hermetic, for every target the wheel generates code for, with an honest manifest."""
+"""Build: hermetic, for every target that the wheel generates code for, with an accurate manifest."""
 
 import json
 import math
@@ -61,10 +61,10 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str,
     files = request_fixture(net)
     digests = set()
     for number, name in enumerate(["a", "a-rather-longer-directory-name", "c"]):
-        place = tmp_path / name
-        place.mkdir()
+        directory = tmp_path / name
+        directory.mkdir()
         paths = [files.module, files.params, files.signature]
-        paths += [place / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
+        paths += [directory / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
         command = [
             sys.executable,
             "-c",
@@ -73,8 +73,8 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str,
             request().model_dump_json(),
             *map(str, paths),
         ]
-        subprocess.run(command, check=True, cwd=place, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
-        digests.add(tuple(digest_file(place / part) for part in ("mod.so", "mod.json", "mod.params")))
+        subprocess.run(command, check=True, cwd=directory, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
+        digests.add(tuple(digest_file(directory / part) for part in ("mod.so", "mod.json", "mod.params")))
     assert len(digests) == 1
 
 
@@ -97,14 +97,14 @@ def request_fixture(request: pytest.FixtureRequest):
 
 
 def test_the_manifest_tells_signature_parameters_target_kernels_and_origin(static_net: Transformed, tmp_path: Path):
-    place = built(static_net, tmp_path / "b", request(TargetConfig(kind="llvm", mcpu="native")))
-    said = manifest(place)
+    directory = built(static_net, tmp_path / "b", request(TargetConfig(kind="llvm", mcpu="native")))
+    said = manifest(directory)
     assert [(spec.name, spec.shape, spec.dtype) for spec in said.signature.inputs] == [("x", (1, 3, 8, 8), "float32")]
     (weight,) = said.parameters
     held = math.prod(weight.shape)  # packed, with zeros where a vector has more channels
     assert held % (3 * 3 * 3) == 0 and 6 <= held // (3 * 3 * 3) <= 16 and weight.dtype == "float32"
     assert said.target["mcpu"] not in (None, "native")
-    assert said.files["mod.so"].sha256 == digest_file(place / "mod.so")
+    assert said.files["mod.so"].sha256 == digest_file(directory / "mod.so")
     assert said.coverage.tuned == 0 and said.coverage.tunable == len(said.coverage.misses)
     assert {*said.coverage.misses, *said.coverage.not_tunable} == {kernel.name for kernel in said.kernels}
     called = {node.call for node in said.graph}
@@ -134,26 +134,26 @@ def test_the_manifest_tells_signature_parameters_target_kernels_and_origin(stati
 def test_gpu_targets_compile_without_the_gpu_and_show_their_kernels(
     static_net: Transformed, tmp_path: Path, target: TargetConfig, suffix: str, marker: str
 ):
-    place = built(static_net, tmp_path / "b", request(target, dump=["kernels"]))
-    kernels = [file for file in (place / "sources" / "kernels").glob(f"*.{suffix}") if file.stem != "preamble"]
+    directory = built(static_net, tmp_path / "b", request(target, dump=["kernels"]))
+    kernels = [file for file in (directory / "sources" / "kernels").glob(f"*.{suffix}") if file.stem != "preamble"]
     assert len(kernels) >= 3
     assert all(marker in file.read_text() for file in kernels)
     assert any("conv2d" in file.name for file in kernels)
     # A default schedule is not a tuned one.
-    assert manifest(place).coverage.tuned == 0
+    assert manifest(directory).coverage.tuned == 0
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_cuda_kernels_become_one_graph_where_that_is_asked_for(static_net: Transformed, tmp_path: Path, asked: bool):
     target = TargetConfig(kind="cuda", arch="sm_80")
-    place = built(static_net, tmp_path / "b", request(target, cuda_graph=asked))
-    assert (b"vm.builtin.cuda_graph.run_or_capture" in (place / "mod.so").read_bytes()) == asked
+    directory = built(static_net, tmp_path / "b", request(target, cuda_graph=asked))
+    assert (b"vm.builtin.cuda_graph.run_or_capture" in (directory / "mod.so").read_bytes()) == asked
 
 
 def test_every_dump_is_written_and_none_when_none_is_asked_for(static_net: Transformed, tmp_path: Path):
     asked = request(dump=["relax", "tir", "ll", "asm"])
-    place = built(static_net, tmp_path / "b", asked)
-    texts = {file.name: file.read_text() for file in (place / "sources").iterdir()}
+    directory = built(static_net, tmp_path / "b", asked)
+    texts = {file.name: file.read_text() for file in (directory / "sources").iterdir()}
     assert set(texts) == {"relax.py", "tir.py", "mod.ll", "mod.s"}
     assert "R.call_tir" in texts["relax.py"] and "T.prim_func" in texts["tir.py"]
     assert "define" in texts["mod.ll"] and ".text" in texts["mod.s"]

@@ -1,4 +1,4 @@
-"""Networks that choose boxes: for processors alone, because how many are kept depends on the data."""
+"""Networks that select boxes are for CPUs only, because the number of boxes depends on the data."""
 
 import pytest
 import tvm
@@ -13,7 +13,7 @@ from tvm import relax  # isort: skip
 
 
 def choosing() -> "tvm.IRModule":
-    """At most two boxes of six for each of two classes."""
+    """At most two of six boxes for each of two classes."""
     builder = relax.BlockBuilder()
     boxes, scores = (
         relax.Var(name, relax.TensorType((1, *rest), "float32"))

@@ -1,4 +1,4 @@
-"""What tuning leaves alone, and why it says so."""
+"""Which kernels are not tuned, and the reasons given."""
 
 import pytest
 import tvm
@@ -40,7 +40,7 @@ def test_kernels_with_nothing_to_gain_or_no_schedules_are_not_and_say_why(expres
     assert why_trivial(kernel(expression, *inputs)) == reason
 
 
-def test_a_kernel_that_comes_scheduled_is_left_as_it_is():
+def test_a_scheduled_kernel_stays_unchanged():
     scheduled = kernel(lambda x, y: op.matmul(x, y), ((32, 64), F32), ((64, 32), F32))
     assert why_trivial(scheduled.with_attr("tirx.is_scheduled", True)) == "it comes scheduled"
 

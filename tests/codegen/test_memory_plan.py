@@ -22,7 +22,7 @@ TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 
 
 def storage_sizes(net: Transformed) -> list[int | None]:
-    """Bytes of each allocation, None where it depends on the inputs; the output's, the last one, is left out."""
+    """Bytes of each allocation, None if it depends on the inputs; without the output's, the last one."""
     main = lower(load_module(net.module), TARGET, [], PassOptions(), inputs=2).final["main"]
     calls = (binding.value for binding in bindings(main))
     sizes = [call.args[0] for call in calls if is_call(call, "vm.alloc_storage")]

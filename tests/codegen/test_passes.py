@@ -1,4 +1,4 @@
-"""The rules that TVM's passes run under: which settings and names there are, that they are followed, what each pass did."""
+"""TVM's pass options: known settings and names, their effect, and records of each pass."""
 
 import time
 from importlib import resources

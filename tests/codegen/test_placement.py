@@ -1,4 +1,4 @@
-"""A package for textures says what is in images, what is not, and why."""
+"""A package for textures reports what is in images, what is not, and why."""
 
 from tests.targets.adreno_texture.nets import conv, lowered, op, tensor
 from tvmake.codegen.placement import NEIGHBOURS, NOT_IN_BLOCKS, placement
@@ -6,13 +6,13 @@ from tvmake.codegen.placement import NEIGHBOURS, NOT_IN_BLOCKS, placement
 X, W = tensor(1, 8, 12, 10), tensor(16, 8, 3, 3)
 
 
-def placed(expression, **limits: int):
+def placement_of(expression, **limits: int):
     attributes = {"texture_spatial_limit": 16384, "texture_depth_limit": 2048, **limits}
     return placement(lowered(expression, X, W).fused, attributes)
 
 
 def test_kernels_and_bytes_are_counted():
-    found = placed(lambda x, w: op.nn.softmax(conv(op.nn.relu(x), w), 1))
+    found = placement_of(lambda x, w: op.nn.softmax(conv(op.nn.relu(x), w), 1))
     assert found.image_kernels > 0
     assert found.buffer_kernels == len(found.in_buffers) > 0
     assert found.image_bytes > 0
@@ -22,7 +22,7 @@ def test_kernels_and_bytes_are_counted():
 
 
 def test_the_largest_image_holds_each():
-    width, height, layers = placed(lambda x, w: conv(conv(x, w), tensor_of_ones())).largest_image
+    width, height, layers = placement_of(lambda x, w: conv(conv(x, w), tensor_of_ones())).largest_image
     assert width * height * layers == 4 * 12 * 10
 
 
@@ -34,11 +34,11 @@ def tensor_of_ones():
 
 
 def test_a_network_without_images_has_none():
-    found = placed(lambda x, w: op.nn.softmax(x, 1))
+    found = placement_of(lambda x, w: op.nn.softmax(x, 1))
     assert (found.image_kernels, found.image_bytes, found.largest_image) == (0, 0, (0, 0, 0))
     assert set(found.in_buffers.values()) == {NOT_IN_BLOCKS}
 
 
-def test_what_exceeds_the_limits_is_named():
-    found = placed(lambda x, w: conv(x, w), texture_spatial_limit=4)
+def test_kernels_that_exceed_the_limits_are_named():
+    found = placement_of(lambda x, w: conv(x, w), texture_spatial_limit=4)
     assert all("pixels" in reason or reason in (NOT_IN_BLOCKS, NEIGHBOURS) for reason in found.in_buffers.values())

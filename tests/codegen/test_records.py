@@ -1,4 +1,4 @@
-"""Building with tuning records: other kernels, the same numbers, and an honest account of it."""
+"""Building with tuning records: other kernels, the same results, and an accurate report."""
 
 import copy
 import subprocess
@@ -62,17 +62,17 @@ Builder = Callable[..., Built]
 
 @pytest.fixture
 def made(tmp_path: Path) -> Builder:
-    """Builds into a directory of its own each time, because a library is loaded once per path."""
+    """Builds into a new directory each time, because a library is loaded once per path."""
 
     def make(net: Transformed, best: BestSet | None = None, asked: BuildRequest | None = None) -> Built:
-        place = tmp_path / f"build{len(list(tmp_path.iterdir()))}"
-        place.mkdir()
-        records = place / "best.json" if best else None
+        directory = tmp_path / f"build{len(list(tmp_path.iterdir()))}"
+        directory.mkdir()
+        records = directory / "best.json" if best else None
         if best and records:
             stage_json.save(best, records)
-        outputs = [place / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
+        outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
         build(net.module, net.params, net.signature, asked or request(), *outputs, records)
-        return Built(place)
+        return Built(directory)
 
     return make
 
@@ -87,7 +87,7 @@ def best(tunable_net: Transformed, target) -> BestSet:
     return best_set(fused(tunable_net, target), target)
 
 
-def test_records_change_the_kernels_and_pack_the_weights_but_leave_the_numbers(
+def test_records_change_the_kernels_and_pack_the_weights_but_keep_the_results(
     tunable_net: Transformed, best: BestSet, made: Builder
 ):
     plain, tuned = made(tunable_net), made(tunable_net, best)
@@ -102,7 +102,7 @@ def test_records_change_the_kernels_and_pack_the_weights_but_leave_the_numbers(
     assert all(kernel.record_sha256 is None for kernel in before.values())
 
 
-def test_packed_weights_stand_for_the_original_ones_and_are_described(
+def test_packed_weights_represent_the_original_ones_and_are_described(
     tunable_net: Transformed, best: BestSet, made: Builder
 ):
     tuned = made(tunable_net, best)
@@ -117,7 +117,7 @@ def test_packed_weights_stand_for_the_original_ones_and_are_described(
     for parameter in packed:
         values = weights[parameter.name].numpy()
         original = originals[parameter.name.partition("_packed")[0]].numpy()
-        # The same values in another order; what a padded layout leaves empty is zero.
+        # The same values in another order; unused space in a padded layout is zero.
         kept = np.sort(values[values != 0])
         np.testing.assert_array_equal(kept, np.sort(original[original != 0].ravel()))
 
@@ -140,14 +140,14 @@ def test_building_with_records_in_fresh_processes_gives_the_same_bytes(
     stage_json.save(best, tmp_path / "best.json")
     digests = set()
     for number, name in enumerate(["a", "a-rather-longer-directory-name"]):
-        place = tmp_path / name
-        place.mkdir()
+        directory = tmp_path / name
+        directory.mkdir()
         paths = [tunable_net.module, tunable_net.params, tunable_net.signature]
-        paths += [place / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
+        paths += [directory / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
         command = [sys.executable, "-c", BUILD_ELSEWHERE, str(number * 777), request().model_dump_json()]
         command += [*map(str, paths), str(tmp_path / "best.json")]
-        subprocess.run(command, check=True, cwd=place, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
-        digests.add(tuple(digest_file(place / part) for part in ("mod.so", "mod.json", "mod.params")))
+        subprocess.run(command, check=True, cwd=directory, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
+        digests.add(tuple(digest_file(directory / part) for part in ("mod.so", "mod.json", "mod.params")))
     assert len(digests) == 1
 
 
@@ -186,7 +186,7 @@ def with_trace(best: BestSet, name: str, trace: object) -> BestSet:
 
 
 def crashing(trace: list) -> list:
-    """A trace with a loop split into pieces of zero, on which TVM divides by it."""
+    """A trace with a loop split into pieces of zero, by which TVM divides."""
     broken = copy.deepcopy(trace)
     broken[1] = [[index, [0] * len(value) if isinstance(value, list) else value] for index, value in broken[1]]
     return broken
@@ -264,7 +264,7 @@ def test_a_schedule_for_another_kind_of_target_is_a_miss(tunable_net: Transforme
     modules = {gpu: fused(tunable_net, gpu), target: fused(tunable_net, target)}
     sets = {one: best_set(module, one) for one, module in modules.items()}
     for one, other, said in ((gpu, target, "not for a GPU"), (target, gpu, "is for a GPU")):
-        # Targets compute convolutions in layouts of their own; a product is the same kernel for both.
+        # Targets compute convolutions in different layouts; a matmul is the same kernel for both.
         foreign = next(kernel.record for kernel in sets[other].kernels if "matmul" in kernel.name and kernel.record)
         swapped = [kernel.model_copy(update={"record": foreign}) for kernel in sets[one].kernels]
         applied = apply_best(modules[one], one, sets[one].model_copy(update={"kernels": tuple(swapped)}))

@@ -1,4 +1,4 @@
-"""Building for textures leaves the module as it was."""
+"""Building for textures leaves the module unchanged."""
 
 import numpy as np
 import tvm
@@ -10,7 +10,7 @@ from tvmake.codegen.options import PassOptions
 
 
 def with_a_constant():
-    """A network that holds a weight itself, and the weight."""
+    """A network with a constant weight, and the weight."""
     constant = tvm.relax.const(np.ones((8, 4), "float32"))
 
     def net(x, w):

@@ -1,4 +1,4 @@
-"""Options of a target: what decides on its code, and what follows from it without TVM."""
+"""Options of a target: which of them determine its code, and what follows from them without TVM."""
 
 import subprocess
 import sys

@@ -29,7 +29,7 @@ def test_every_tag_makes_a_tvm_target():
         assert tvm.target.Target(TargetConfig(tag=tag).tvm_attributes()).kind.name
 
 
-def test_a_kind_without_a_generator_is_told_apart():
+def test_a_kind_without_a_generator_is_distinguished():
     generates = {kind["kind"]: kind["generates"] for kind in target_kinds()}
     assert generates["llvm"] and generates["opencl"] and generates["cuda"]
     assert not generates["vulkan"]  # the wheel is built without it

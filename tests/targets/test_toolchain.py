@@ -1,4 +1,4 @@
-"""Which compiler driver links a target's library, and what is refused before it reaches a device."""
+"""Which compiler driver links a target's library, and which libraries are refused before they reach a device."""
 
 import platform
 import subprocess
@@ -96,7 +96,7 @@ def test_a_compiler_that_is_named_is_tried_where_nothing_else_is():
 
 
 def test_android_is_linked_by_the_ndk_of_the_lowest_level_that_fits(tmp_path, monkeypatch):
-    places = {
+    compilers = {
         level: program(
             tmp_path / f"toolchains/llvm/prebuilt/linux-x86_64/bin/{platform.machine()}-linux-android{level}-clang++",
             'exec g++ "$@"',
@@ -105,8 +105,8 @@ def test_android_is_linked_by_the_ndk_of_the_lowest_level_that_fits(tmp_path, mo
     }
     monkeypatch.setenv("ANDROID_NDK_HOME", str(tmp_path))
     triple = f"{platform.machine()}-linux-android"
-    assert compiler_driver(TargetConfig(mtriple=triple), WHERE) == str(places[26])
-    assert compiler_driver(TargetConfig(kind="opencl", host=triple, android_api=33), WHERE) == str(places[34])
+    assert compiler_driver(TargetConfig(mtriple=triple), WHERE) == str(compilers[26])
+    assert compiler_driver(TargetConfig(kind="opencl", host=triple, android_api=33), WHERE) == str(compilers[34])
     assert "its levels end at 34" in refusal(mtriple=triple, android_api=40).problem
     assert "no compiler for riscv64" in refusal(mtriple="riscv64-linux-android").problem
 
@@ -188,7 +188,7 @@ def test_a_library_tells_its_processor_and_its_glibc(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x7fELF" + bytes(40), b"\x7fELF\x02\x01" + b"\xff" * 100])
-def test_what_is_no_library_is_told(content, tmp_path):
+def test_a_file_that_is_not_a_library_is_reported(content, tmp_path):
     (tmp_path / "f.so").write_bytes(content)
     with pytest.raises(ValueError, match="ELF"):
         read_library(tmp_path / "f.so")

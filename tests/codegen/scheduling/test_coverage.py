@@ -1,4 +1,4 @@
-"""What share of a build is covered, from what was measured or from what there is to do."""
+"""The share of a build that is covered, from measurements or from operation counts."""
 
 import pytest
 import tvm
@@ -20,7 +20,7 @@ F32 = "float32"
 
 @pytest.fixture(scope="module")
 def module() -> "tvm.IRModule":
-    """A small product called twice, a large one, and a reshape."""
+    """A small matmul called twice, a large one, and a reshape."""
 
     def expression(x, small, large):
         x = op.matmul(op.matmul(x, small), small)
@@ -48,7 +48,7 @@ def names(module: "tvm.IRModule") -> tuple[str, str]:
     return small, large
 
 
-def test_without_measurements_operations_stand_for_time(module):
+def test_without_measurements_operations_represent_time(module):
     small, large = names(module)
     operations = {name: work(module[name]) for name in (small, large)}
     got = coverage(lowered(module, large), CPU, known(module))

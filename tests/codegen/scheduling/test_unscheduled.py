@@ -1,4 +1,4 @@
-"""What of a package has no schedule, what share of its time that takes, and why."""
+"""Which kernels of a package have no schedule, their share of the time, and why."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ def lowered(
 
 
 def plain(found: Lowered) -> Lowered:
-    """The same kernels, as if no rule had taken any."""
+    """The same kernels, as if no rule had scheduled any."""
     return replace(found, fused=found.unscheduled, ruled=frozenset())
 
 
@@ -89,7 +89,7 @@ def test_a_dynamic_dimension_is_the_reason_where_a_rule_takes_the_kernel_once_it
     assert not kernel.is_tunable
 
 
-def test_what_the_runtime_computes_is_called_by_its_function():
+def test_runtime_functions_are_listed_by_name():
     module = graph(lambda x: op.topk(x, 4, axis=-1, ret_type="values"), ((64, 4096), F32))
     (kernel,) = unscheduled(lowered(module), NATIVE).kernels
     assert kernel.reason == "TVM's runtime computes it on one core (tvm.contrib.sort.topk)"

@@ -1,4 +1,4 @@
-"""What CLML takes of a network, and how it is written into a package."""
+"""Which operators of a network CLML computes, and how they are written into a package."""
 
 import json
 
@@ -27,8 +27,8 @@ def module():
     return graph(net, X, W, B)
 
 
-def taken(expression, *inputs, weights=None):
-    """The patterns that CLML takes of an expression, all of whose inputs but the first are weights."""
+def offloaded_patterns(expression, *inputs, weights=None):
+    """The patterns that CLML computes of an expression; all inputs but the first are weights."""
     cut = partition(graph(expression, *inputs), len(inputs) if weights is None else len(inputs) - weights)
     return [name.removeprefix("openclml.") for part in cut.chosen.values() for name in composites(part.function)]
 
@@ -37,7 +37,7 @@ def test_the_clml_targets_ask_for_it():
     assert backend_of(target(CLML)).offloads_to_clml and not backend_of(target()).offloads_to_clml
 
 
-def test_offloaded_operators_and_those_that_stay_are_told_layer_by_layer(module):
+def test_offloaded_and_remaining_operators_are_listed_layer_by_layer(module):
     report = clml_offload(module, 1).report
     assert report.is_compiled and report.reason is None
     assert report.offloaded == {"add": 1, "nn.conv2d": 1, "nn.max_pool2d": 1, "nn.relu": 1}
@@ -70,7 +70,7 @@ def test_the_reports_are_json_files_beside_the_package(module):
     assert json.loads(files["clml/offload.json"])["offloaded"]["nn.conv2d"] == 1
 
 
-def test_a_network_with_open_dimensions_stays_with_kernels_and_the_report_says_why():
+def test_a_network_with_dynamic_dimensions_stays_with_kernels_and_the_report_says_why():
     n = tvm.tirx.Var("n", "int64")
     made = clml_offload(graph(lambda x, w: conv(x, w), tensor(n, 8, 8, 8), W), 1)
     assert not made.parts and not made.report.is_compiled and "dynamic dimensions" in made.report.reason
@@ -106,8 +106,8 @@ def test_constants_of_the_network_are_weights_too():
     assert part.parameters == ["x1"] and len(part.weights) == len(part.function.params) - 1 == 2
 
 
-def test_reshapes_alone_are_no_work_for_clml():
-    assert taken(lambda x: op.nn.gelu(op.reshape(x, (1, 512))), X) == []
+def test_reshapes_alone_are_not_offloaded():
+    assert offloaded_patterns(lambda x: op.nn.gelu(op.reshape(x, (1, 512))), X) == []
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_reshapes_alone_are_no_work_for_clml():
         ("concatenate", lambda x, w: op.concat([conv(x, w), x], 1), [X, W]),
     ],
 )
-def test_what_tvm_has_no_pattern_for_or_one_that_does_not_match_is_taken(pattern, expression, inputs):
-    assert pattern in taken(expression, *inputs, weights=len(inputs) - 1)
+def test_operators_without_a_matching_pattern_of_tvm_are_offloaded(pattern, expression, inputs):
+    assert pattern in offloaded_patterns(expression, *inputs, weights=len(inputs) - 1)
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_what_tvm_has_no_pattern_for_or_one_that_does_not_match_is_taken(pattern
             [X],
         ),
         ("a window over the edge", lambda x: op.nn.max_pool2d(x, (3, 3), (2, 2), ceil_mode=True), [X]),
-        ("a mean of a picture that is no square", lambda x: op.mean(x, [2, 3]), [tensor(1, 8, 4, 6)]),
+        ("a mean of an image that is not square", lambda x: op.mean(x, [2, 3]), [tensor(1, 8, 4, 6)]),
         ("a batch of matrices", op.matmul, [tensor(2, 3, 4), tensor(2, 4, 5)]),
     ],
 )
-def test_what_clml_cannot_be_told_stays_with_kernels(why, expression, inputs):
-    assert taken(expression, *inputs) == []
+def test_operators_that_clml_cannot_express_stay_with_kernels(why, expression, inputs):
+    assert offloaded_patterns(expression, *inputs) == []
 
 
 def test_a_bias_that_is_not_by_channel_is_not_part_of_the_convolution():
-    assert taken(lambda x, w, b: op.add(conv(x, w), b), X, W, tensor(1, 8, 8, 8), weights=2) == [
+    assert offloaded_patterns(lambda x, w, b: op.add(conv(x, w), b), X, W, tensor(1, 8, 8, 8), weights=2) == [
         "nn.conv2d",
         "relax.add",
     ]

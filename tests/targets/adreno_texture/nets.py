@@ -1,4 +1,4 @@
-"""Small networks, their code for Adreno targets, and what TVM's own passes make of them."""
+"""Small networks, their code for Adreno targets, and the results of TVM's own passes."""
 
 import re
 from functools import cache
@@ -35,12 +35,12 @@ def tensor(*shape: int, dtype: str = F32) -> tuple[tuple[int, ...], str]:
 
 
 def conv(data: Any, weight: Any, **options: Any) -> Any:
-    """A convolution that keeps the picture's size."""
+    """A convolution that keeps the size of the image."""
     return op.nn.conv2d(data, weight, **{"padding": 1, **options})
 
 
 def lowered(expression: Any, *inputs: Any, name: str = TEXTURE) -> Lowered:
-    """A network on its way to code; all inputs but the first are weights."""
+    """A lowered network; all inputs but the first are weights."""
     return lower(graph(expression, *inputs), target(name), [], PassOptions(), 1)
 
 
@@ -65,9 +65,9 @@ def sources(expression: Any, *inputs: Any, name: str = TEXTURE) -> dict[str, str
 
 
 def tvms_sources(expression: Any, *inputs: Any, pipeline: str = "adreno") -> dict[str, str]:
-    """The same with TVM's own passes from scheduled kernels on."""
+    """The same with TVM's own passes after scheduling."""
     if pipeline == "adreno":
-        # What TVM's pipeline lacks to be used at all.
+        # TVM's pipeline is unusable without these passes.
         pipeline = "tests_adreno"
         tvm.tirx.compilation_pipeline.register_tir_pipeline(
             pipeline,
@@ -77,16 +77,16 @@ def tvms_sources(expression: Any, *inputs: Any, pipeline: str = "adreno") -> dic
 
 
 def functions(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The tensor functions alone."""
+    """The module's tensor functions."""
     return tvm.IRModule({name: one for name, one in module.functions_items() if isinstance(one, tvm.tirx.PrimFunc)})
 
 
 def only(named: dict[str, str], words: str) -> str:
-    """The one kernel whose name has these letters."""
+    """The only kernel whose name contains these letters."""
     (found,) = [source for name, source in named.items() if words in name]
     return found
 
 
 def modules(module: Any) -> list[Any]:
-    """A module and those it imports."""
+    """A module and its imported modules."""
     return [module, *(inner for imported in module.imports for inner in modules(imported))]

@@ -15,7 +15,7 @@ DATA, WEIGHT = tensor(1, 2, 8, 8, 4, dtype=F16), tensor(2, 8, 3, 3, 4, dtype=F16
 
 
 def result_of(legalizer, accumulator):
-    """The type of what a legaliser's kernel gives."""
+    """The result type of a legaliser's kernel."""
 
     def blocked(data, weight):
         layouts = {"data_layout": "NCHW4c", "kernel_layout": "OIHW4o", "out_layout": "NCHW4c"}

@@ -1,4 +1,4 @@
-"""Every result of a network with textures has a memory, so that a view of one is a view of something."""
+"""Every result of a network with textures has a memory scope, so that views have one, too."""
 
 import numpy as np
 import tvm
@@ -13,7 +13,7 @@ X, W = tensor(1, 9, 8), tensor(4, 9, 1, 1)
 
 
 def with_two_views(x, w):
-    """A convolution of sequences, and its input as a picture."""
+    """A convolution of sequences, and its input as an image."""
     found = op.nn.conv2d(op.expand_dims(x, 2), w)
     return relax.Tuple([op.squeeze(found, 2), op.reshape(x, (1, 9, 1, 8))])
 
@@ -31,7 +31,7 @@ def test_a_convolution_beside_views_is_right():
 
 
 def test_a_convolution_that_no_blocks_suit_has_its_result_in_a_buffer():
-    """As wav2vec 2 begins."""
+    """The beginning of wav2vec 2."""
 
     def net(x, w, scale, shift, v):
         normed = op.nn.group_norm(op.squeeze(op.nn.conv2d(x, w), [2]), scale, shift, 4, 1, [2])

@@ -1,4 +1,4 @@
-"""A kernel for each combination of memory scopes it is called with."""
+"""Each combination of memory scopes in a kernel's calls has its own kernel."""
 
 import tvm
 
@@ -12,12 +12,12 @@ X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 
 
 def net(x, w, v):
-    # The same pooling of a tensor that convolutions want in a texture, and of one that goes out in a buffer.
+    # A pooling of a tensor that convolutions want in a texture, and of another one that leaves in a buffer.
     first = conv(x, w)
     return op.concat([op.nn.softmax(conv(first, v), 2), op.nn.softmax(conv(conv(conv(first, v), v), v), 2)], 1)
 
 
-def placed():
+def with_scopes():
     with target():
         return tvm.transform.Sequential(texture_scopes(target()))(graph(net, X, W, V))
 
@@ -30,7 +30,7 @@ def scopes_by_kernel(module):
 
 
 def mismatches(module):
-    """Calls whose arguments are elsewhere than the kernel's buffers."""
+    """Calls whose arguments have other scopes than the kernel's buffers."""
     wrong = []
     for call in tensor_calls(module):
         kernel = module[call.args[0]]
@@ -41,11 +41,11 @@ def mismatches(module):
 
 
 def test_every_kernel_has_one_combination_of_scopes_and_is_called_with_it():
-    assert all(len(scopes) == 1 for scopes in scopes_by_kernel(split_kernels_by_scope(placed())).values())
+    assert all(len(scopes) == 1 for scopes in scopes_by_kernel(split_kernels_by_scope(with_scopes())).values())
     assert mismatches(lowered(net, X, W, V).fused) == []
 
 
-def test_a_network_without_conflicts_stays_as_it_is():
+def test_a_network_without_conflicts_stays_unchanged():
     with target():
         module = tvm.transform.Sequential(texture_scopes(target()))(graph(lambda x, w: conv(x, w), X, W))
     assert split_kernels_by_scope(module).same_as(module)

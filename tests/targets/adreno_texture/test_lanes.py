@@ -1,4 +1,4 @@
-"""Lanes of a vectorised loop have buffers of their own."""
+"""Each lane of a vectorised loop has its own buffer."""
 
 from tests.targets.adreno_texture.nets import conv, only, op, sources, tensor
 

@@ -1,4 +1,4 @@
-"""What texture and buffer kernels compute, on PoCL's OpenCL device."""
+"""Results of texture and buffer kernels on PoCL's OpenCL device."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ WEIGHTS = [
 
 
 def net(x, w, b, depthwise, grouped, narrow, dense):
-    """Convolutions plain, depthwise and grouped, a residual, poolings, a gate, joining and splitting, and a matrix."""
+    """Plain, depthwise and grouped convolutions, a residual, poolings, a gate, concatenation, splits, and a matmul."""
     first = op.nn.relu(op.add(conv(x, w), op.reshape(b, (1, 16, 1, 1))))
     second = op.clip(conv(first, depthwise, groups=16), 0, 6)
     third = op.nn.relu(op.add(conv(second, grouped, groups=2), first))
@@ -66,7 +66,7 @@ def test_a_network_of_many_operators_computes_what_it_does_on_the_cpu(name, devi
 
 
 def integers(x, w, depthwise, dense):
-    """Quantised convolutions, a pooling and a matrix, with float arithmetic between them."""
+    """Quantised convolutions, a pooling and a matmul, with float arithmetic between them."""
     small = op.astype(op.clip(op.round(op.multiply(x, const(50))), -128, 127), "int8")
     sums = op.nn.conv2d(small, w, padding=1, out_dtype="int32")
     second = op.astype(op.clip(op.round(op.multiply(op.astype(sums, "float32"), const(0.02))), 0, 255), "uint8")

@@ -1,4 +1,4 @@
-"""A network with several memory scopes runs on the one device there is."""
+"""A network with several memory scopes runs on a single device."""
 
 import tvm
 
@@ -12,7 +12,7 @@ def net(x, w, v):
 
 
 def devices(module):
-    """The devices that storage is taken from, by number."""
+    """The device numbers of all allocations."""
     found = set()
 
     def visit(node):

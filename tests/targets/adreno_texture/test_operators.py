@@ -18,7 +18,7 @@ CAUSES = (
     "chunk",
     "attention",
 )
-"""Ways in which an operator can be unfit for blocks of channels; the longest form has all operators."""
+"""Reasons why an operator does not suit blocks of channels; the longest form has all operators."""
 
 
 def assert_right(*options: str) -> None:
@@ -29,7 +29,7 @@ def assert_right(*options: str) -> None:
 
 
 @pytest.mark.long
-def test_what_does_not_know_blocks_of_channels_is_right_all_the_same():
+def test_operators_that_do_not_know_blocks_of_channels_are_right():
     assert_right("--jobs", "1", "--only", *CAUSES)
 
 

@@ -1,4 +1,4 @@
-"""Copies between buffers and textures, and none where there is nothing to copy."""
+"""Copies between buffers and textures happen only if needed."""
 
 import numpy as np
 import tvm
@@ -12,12 +12,12 @@ from tvm import relax  # isort: skip
 ROWS, COLUMNS = np.array([[0], [2]]), np.array([3, 1, 1])
 
 
-def looked_up(x):
+def lookup(x):
     return op.index_tensor(x, [relax.const(ROWS), relax.const(COLUMNS)])
 
 
-def test_a_constant_is_taken_as_it_is():
-    assert not any("copy" in str(name) for name, _ in lowered(looked_up, tensor(4, 5, 6)).final.functions_items())
+def test_a_constant_is_not_copied():
+    assert not any("copy" in str(name) for name, _ in lowered(lookup, tensor(4, 5, 6)).final.functions_items())
 
 
 def test_a_lookup_by_constants_is_right():
@@ -25,12 +25,12 @@ def test_a_lookup_by_constants_is_right():
     opencl_library()
     data = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
     device = tvm.device("opencl", 0)
-    machine = relax.VirtualMachine(executable(lowered(looked_up, tensor(4, 5, 6))), device)
+    machine = relax.VirtualMachine(executable(lowered(lookup, tensor(4, 5, 6))), device)
     assert np.array_equal(machine["main"](tvm.runtime.tensor(data, device)).numpy(), data[ROWS, COLUMNS])
 
 
 def test_an_input_of_five_axes_is_taken_in_a_buffer():
-    """TVM takes it for blocks of channels."""
+    """TVM mistakes it for blocks of channels."""
     need("PoCL")
     opencl_library()
     data = np.random.default_rng(0).standard_normal((1, 2, 6, 6, 4)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What is no float of 16 or 32 bits stays in buffers."""
+"""Only floats of 16 or 32 bits are stored in textures."""
 
 import re
 
@@ -13,18 +13,18 @@ from tvmake.native.backend import opencl_library
 from tvm import relax  # isort: skip
 
 BLOCKS = (1, 4, 3, 4, 4)
-"""A shape that TVM takes for blocks of four channels."""
+"""A shape that TVM mistakes for blocks of four channels."""
 
 NUMBERS = ("int8", "uint8", "int16", "int32", "int64", "float64")
 
 
-def places(x):
-    """Of the largest values, in five axes, the last one of four."""
+def positions(x):
+    """Indices of the largest values, in five axes, the last one of four."""
     return op.permute_dims(op.argmax(x, 3, keepdims=True), [1, 0, 3, 4, 2])
 
 
 def converted(dtype):
-    """There and back, with a kernel between that cannot be fused with its neighbours."""
+    """Conversion and back, with a kernel between that cannot be fused with its neighbours."""
     return lambda x: op.astype(op.max(op.astype(op.max(x, 3, keepdims=True), dtype), 2, keepdims=True), "float32")
 
 
@@ -49,11 +49,11 @@ def test_nor_a_constant(dtype: str):
     assert executable(made)
 
 
-def test_places_in_five_axes_are_right():
+def test_indices_in_five_axes_are_right():
     need("PoCL")
     opencl_library()
     data = np.random.default_rng(0).standard_normal(BLOCKS).astype(np.float32)
     device = tvm.device("opencl", 0)
-    machine = relax.VirtualMachine(executable(lowered(places, tensor(*BLOCKS))), device)
+    machine = relax.VirtualMachine(executable(lowered(positions, tensor(*BLOCKS))), device)
     found = machine["main"](tvm.runtime.tensor(data, device)).numpy()
     assert np.array_equal(found, data.argmax(3)[:, :, :, None].transpose(1, 0, 3, 4, 2))

@@ -1,4 +1,4 @@
-"""A texture's pixel is written at once."""
+"""A texture's pixel is written by one store."""
 
 import re
 

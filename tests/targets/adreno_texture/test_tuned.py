@@ -86,7 +86,7 @@ def test_every_candidate_of_a_convolution_writes_whole_pixels():
         assert tvm.tirx.build(module, target=target(), pipeline=kernel_pipeline(target()))
 
 
-def test_other_kernels_that_write_textures_are_not_tuned_and_the_reason_is_told():
+def test_other_kernels_that_write_textures_are_not_tuned_for_a_stated_reason():
     large = tensor(1, 16, 64, 64)
     module = graph(lambda x, w: conv(op.nn.max_pool2d(conv(x, w), (2, 2), (2, 2)), w), large, tensor(16, 16, 3, 3))
     made = functions(fused_module(module, target(), [], PassOptions(), 1, layout_free=False))

@@ -1,4 +1,4 @@
-"""Kernels that write textures in another order than that of their pixels."""
+"""Kernels that write textures in another order than their pixels'."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.05)
 
 
 def test_channels_that_were_last_become_pixels_in_half_precision():
-    """As in networks of TFLite and Keras."""
+    """A layout as in networks of TFLite and Keras."""
     environment = {**os.environ, "OCL_ICD_VENDORS": str(intel_icd()), "CL_CONFIG_CPU_VECTORIZER_MODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, timeout=HANG_S

@@ -1,4 +1,4 @@
-"""Bytes that lanes read from places apart are those bytes, in OpenCL kernels."""
+"""Lanes that read non-adjacent bytes get the correct bytes, in OpenCL kernels."""
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ from tvm import te  # isort: skip
 ROWS = 32
 
 
-def turned(dtype: str, lanes: int, step: int = 3) -> "tvm.IRModule":
-    """A kernel that writes columns as rows, some lanes at a time."""
+def transposition(dtype: str, lanes: int, step: int = 3) -> "tvm.IRModule":
+    """A kernel that transposes, several lanes at a time."""
     data = te.placeholder((lanes, step * ROWS), dtype, name="data")
     result = te.compute((ROWS, lanes), lambda row, lane: data[lane, step * row].astype("int32"), name="result")
     return in_lanes(te.create_prim_func([data, result]), "result")
@@ -52,10 +52,10 @@ def values(dtype: str, *shape: int) -> np.ndarray:
 def test_lanes_read_their_own_bytes(dtype: str, lanes: int):
     need("PoCL")
     data = values(dtype, lanes, 3 * ROWS)
-    assert np.array_equal(result(turned(dtype, lanes), data, (ROWS, lanes)), data[:, ::3].T)
+    assert np.array_equal(result(transposition(dtype, lanes), data, (ROWS, lanes)), data[:, ::3].T)
 
 
-def test_bytes_side_by_side_are_read_as_vectors():
+def test_adjacent_bytes_are_read_as_vectors():
     data = te.placeholder((ROWS, 8), "int8", name="data")
     copy = te.compute((ROWS, 8), lambda row, lane: data[row, lane].astype("int32"), name="copy")
     module = in_lanes(te.create_prim_func([data, copy]), "copy")

@@ -1,4 +1,4 @@
-"""Integers of 8 and 16 bits in OpenCL kernels are as wide as they say."""
+"""8-bit and 16-bit integers in OpenCL kernels keep their width."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ KERNELS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def scheduled(kernel: Callable[[Any, Any], Any], dtype: str) -> "tvm.IRModule":
-    """A kernel of one thread for each element."""
+    """A kernel with one thread per element."""
     x, y = (te.placeholder((EXTENT,), dtype, name=name) for name in "xy")
     result = te.compute((EXTENT,), lambda place: kernel(x[place], y[place]), name="result")
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([x, y, result])}))
@@ -37,7 +37,7 @@ def scheduled(kernel: Callable[[Any, Any], Any], dtype: str) -> "tvm.IRModule":
 
 
 def expected(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """By NumPy, which wraps."""
+    """NumPy's result, which wraps."""
     with np.errstate(over="ignore"):
         match name:
             case "floor division":

@@ -1,4 +1,4 @@
-"""One kernel for 64-bit Arm, run by an emulator, without TVM's runtime: the kernel's object, and a program that calls it."""
+"""Run one 64-bit Arm kernel in an emulator, without TVM's runtime: the kernel's object, and a program that calls it."""
 
 import subprocess
 from pathlib import Path
@@ -69,18 +69,18 @@ int main(int count, char **files) {
 """
 
 CODES = {"i": 0, "u": 1, "f": 2}
-"""DLPack's, by numpy's kind."""
+"""DLPack's type codes by NumPy's kind."""
 
 
 def run(kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", arguments: list[np.ndarray], directory: Path) -> Any:
-    """What a kernel writes to its last argument, as an array like it."""
+    """The values that a kernel writes to its last argument."""
     require_emulator()
     library = tvm.compile(tvm.IRModule({"kernel": kernel.with_attr("global_symbol", "kernel")}), target=target)
     module = library.mod if hasattr(library, "mod") else library
     module.write_to_file(str(directory / "kernel.o"), "o")
     (directory / "program.cc").write_text(PROGRAM)
     command = ["aarch64-linux-gnu-g++", "-O1", "-static", "program.cc", "kernel.o", "-o", "program"]
-    # Errors would be told to the runtime, and there is none.
+    # Errors would go to the runtime, which is missing here.
     subprocess.run([*command, "-Wl,--unresolved-symbols=ignore-all"], cwd=directory, check=True, timeout=HANG_S)
     files = []
     for number, value in enumerate(arguments):

@@ -1,4 +1,4 @@
-"""Products of small integers as networks for CPUs, and what they compute."""
+"""Matmuls and convolutions of 8-bit integers as networks for CPUs, and their results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,20 +21,20 @@ TARGETS = {
     "AVX2": {"mcpu": "x86-64-v3"},
     "SSE4": {"mcpu": "x86-64-v2"},
 }
-"""What this machine may run, by its instructions."""
+"""Targets that this machine may run, by instruction set."""
 
 FEATURES = {"VNNI": "avx512vnni", "AVX-512": "avx512bw", "AVX2": "avx2", "SSE4": "sse4.1"}
 
 
 def target_of(name: str) -> "tvm.target.Target":
-    """A target of this architecture; the test is skipped where this machine cannot run its code."""
+    """A target of this architecture; skips the test if this machine cannot run its code."""
     if not tvm.target.codegen.target_has_features(FEATURES[name], NATIVE):
         pytest.skip(f"this machine has no {name}")
     return tvm.target.Target({"kind": "llvm", **TARGETS[name]})
 
 
 def instructions(made: Any) -> set[str]:
-    """The instructions for products of small integers that kernels name."""
+    """The dot-product instructions that kernels use."""
     found: set[str] = set()
 
     def note(call: Any) -> None:
@@ -52,7 +52,7 @@ def tensor(*shape: int, dtype: str) -> Shape:
 
 
 def requantized(sums: Any, scale: Any) -> Any:
-    """Sums as 8 bits again, as a quantised network has them."""
+    """Sums requantised to 8 bits, as in a quantised network."""
     steps = op.round(op.multiply(op.astype(sums, "float32"), scale))
     least, most = (tvm.relax.const(value, "float32") for value in (0.0, 255.0))
     return op.astype(op.maximum(op.minimum(steps, most), least), "uint8")
@@ -75,7 +75,7 @@ def product(x: Any, w: Any) -> Any:
 
 
 Kernel = tuple[Callable[..., Any], Callable[[str], list[Shape]]]
-"""An expression, and its inputs by the type of the data; all but the first are weights."""
+"""An expression, and its inputs by the dtype of the data; all but the first are weights."""
 
 KERNELS: dict[str, Kernel] = {
     "convolution": (convolution, lambda data: [tensor(1, 16, 14, 14, dtype=data), tensor(32, 16, 3, 3, dtype="int8")]),
@@ -91,15 +91,15 @@ KERNELS: dict[str, Kernel] = {
             tensor(1, 32, 7, 7, dtype=data), tensor(32, 32, 3, 3, dtype="int8"), tensor(1, 32, 1, 1, dtype="float32")
         ],
     ),
-    "convolution from pictures": (
+    "convolution from images": (
         lambda x, w: convolution(x, w, strides=2, padding=3),
         lambda data: [tensor(1, 3, 31, 33, dtype=data), tensor(64, 3, 7, 7, dtype="int8")],
     ),
-    "convolution from grey pictures": (
+    "convolution from grey images": (
         lambda x, w: convolution(x, w, padding=2),
         lambda data: [tensor(2, 1, 9, 13, dtype=data), tensor(32, 1, 5, 5, dtype="int8")],
     ),
-    "convolution from grey pictures, strided": (
+    "convolution from grey images, strided": (
         lambda x, w: convolution(x, w, strides=[1, 2], padding=[1, 0, 2, 3], dilation=[1, 2]),
         lambda data: [tensor(1, 1, 9, 14, dtype=data), tensor(16, 1, 3, 3, dtype="int8")],
     ),
@@ -155,7 +155,7 @@ KERNELS: dict[str, Kernel] = {
 
 
 def values(inputs: list[Shape], seed: int = 0) -> list[np.ndarray]:
-    """Values for a kernel's inputs, the extreme ones among them."""
+    """Values for a kernel's inputs, including extreme ones."""
     draw = np.random.default_rng(seed)
     found = []
     for shape, dtype in inputs:
@@ -170,5 +170,5 @@ def values(inputs: list[Shape], seed: int = 0) -> list[np.ndarray]:
 
 
 def plain(expression: Any, inputs: list[Shape], arguments: list[np.ndarray]) -> np.ndarray:
-    """What plain loops compute."""
+    """The result of plain loops."""
     return result(lowered(expression, *inputs, rules=False, target=PORTABLE), arguments, PORTABLE)

@@ -1,4 +1,4 @@
-"""Networks whose channels are innermost compute what they did."""
+"""Networks give the same results after conversion to channels last."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ RESIZES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", RESIZES)
 def test_a_resize_between_convolutions(name: str, channels: int, size: tuple[int, int]):
     def net(x: Any, first: Any, last: Any) -> Any:
-        picture = op.nn.conv2d(x, first, padding=1)
-        return op.nn.conv2d(op.image.resize2d(picture, size, layout="NCHW", **RESIZES[name]), last, padding=1)
+        features = op.nn.conv2d(x, first, padding=1)
+        return op.nn.conv2d(op.image.resize2d(features, size, layout="NCHW", **RESIZES[name]), last, padding=1)
 
     inputs = (((2, 3, 7, 8), "float32"), ((channels, 3, 3, 3), "float32"), ((5, channels, 3, 3), "float32"))
     module = graph(net, *inputs)
@@ -43,7 +43,7 @@ def test_a_resize_between_convolutions(name: str, channels: int, size: tuple[int
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_what_has_fewer_axes_is_part_of_the_convolution_s_kernel():
+def test_operands_with_fewer_axes_are_part_of_the_convolution_s_kernel():
     def net(x: Any, weight: Any, shift: Any) -> Any:
         return op.nn.relu(op.add(op.nn.conv2d(x, weight), shift))
 

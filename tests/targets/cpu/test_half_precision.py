@@ -1,4 +1,4 @@
-"""float16 is computed in float32 by processors that have no arithmetic of float16, with the results of float32 rounded once."""
+"""Processors without float16 arithmetic compute in float32, and round results once."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ op = tvm.relax.op
 HALF = "float16"
 WITHOUT = tvm.target.Target({"kind": "llvm", "mcpu": "haswell"})
 HERE = tvm.target.Target({"kind": "llvm", **native_attributes(), "mattr": [f"-{feature}" for feature in NATIVE]})
-"""This machine's processor as one without."""
+"""This machine's processor without float16 arithmetic."""
 WITH = tvm.target.Target({"kind": "llvm", "mcpu": "sapphirerapids"})
 
 
@@ -45,7 +45,7 @@ def test_results_are_those_of_float32_rounded(name: str):
 
 
 def kernel(name: str, target: Any) -> "tvm.IRModule":
-    """A scheduled kernel of float16, for a target."""
+    """A scheduled float16 kernel for a target."""
     expression, *shapes = KERNELS[name]
     made = lowered(expression, *((shape, HALF) for shape in shapes), target=target)
     function = next(found for variable, found in made.final.functions_items() if str(variable.name_hint) in made.ruled)

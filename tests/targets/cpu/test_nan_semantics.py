@@ -1,4 +1,4 @@
-"""NaN on CPUs: kept by what chooses one of two values, unequal to all."""
+"""NaN on CPUs propagates through extrema of two values, and is unequal to everything."""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +66,7 @@ def test_whole_numbers_stay():
 
 
 def test_dimensions_are_numbers_and_variables_are_not_bound_again():
-    """TVM visits conditions twice, and takes what is bound in them for bound twice."""
+    """TVM visits conditions twice, and would see bindings inside them as duplicates."""
     module = kernel(
         lambda a, _: tirx.if_then_else(tirx.Min(a, tirx.Var("n", "int64").astype("float32")) > 1, a, a), NATIVE
     )

@@ -1,4 +1,4 @@
-"""The CPU of this machine: what its model has, without what is hidden from it."""
+"""The CPU of this machine: the features of its model, without hidden ones."""
 
 import tvm
 
@@ -8,7 +8,7 @@ from tvmake.targets.cpu.native import hidden_features, native_attributes, native
 from tvmake.targets.resolve import tvm_target
 
 WHOLE = ["avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"]
-"""Linux' names for the vectors of a Cascade Lake."""
+"""Linux' names of a Cascade Lake's vector features."""
 
 
 def info(flags: list[str]) -> str:
@@ -19,7 +19,7 @@ def test_nothing_is_hidden_of_a_processor_that_shows_all():
     assert hidden_features("cascadelake", info(WHOLE)) == []
 
 
-def test_what_a_virtual_machine_hides_is_told_in_llvms_words():
+def test_features_hidden_by_a_virtual_machine_have_llvms_names():
     shown = [flag for flag in WHOLE if not flag.startswith("avx512")]
     assert hidden_features("cascadelake", info(shown)) == [
         "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "avx512vnni"
@@ -27,7 +27,7 @@ def test_what_a_virtual_machine_hides_is_told_in_llvms_words():
     assert hidden_features("sapphirerapids", info(WHOLE))[:3] == ["amx-bf16", "amx-int8", "amx-tile"]
 
 
-def test_nothing_is_taken_to_be_hidden_where_nothing_is_told():
+def test_nothing_counts_as_hidden_without_flags():
     assert hidden_features("cascadelake", "processor\t: 0\nFeatures\t: asimd\n") == []
 
 

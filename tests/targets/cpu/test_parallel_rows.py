@@ -1,4 +1,4 @@
-"""Loops that were merged are run on all cores where they are marked."""
+"""Merged loops are parallel if they are annotated."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tvm import s_tir, te, tirx  # isort: skip
 
 
 def merged(marks: bool) -> "tvm.IRModule":
-    """A kernel of two steps, merged to one loop over rows."""
+    """A kernel of two steps, merged into one loop over rows."""
     x = te.placeholder((8, 4), name="x", dtype="float32")
     y = te.compute((8, 4), lambda i, j: x[i, j] * 2.0, name="y")
     z = te.compute((8, 4), lambda i, j: y[i, j] + 1.0, name="z")
@@ -23,7 +23,7 @@ def merged(marks: bool) -> "tvm.IRModule":
 
 
 def parallel(module: "tvm.IRModule") -> list[int]:
-    """The extents of loops that are run on all cores."""
+    """The extents of parallel loops."""
     found: list[int] = []
 
     def note(loop: Any) -> None:
@@ -39,6 +39,6 @@ def test_a_marked_loop_becomes_parallel():
     assert parallel(ParallelRows()(merged(marks=True))) == [8]
 
 
-def test_other_kernels_stay_as_they_are():
+def test_other_kernels_stay_unchanged():
     before = merged(marks=False)
     assert ParallelRows()(before)["main"].same_as(before["main"])

@@ -1,4 +1,4 @@
-"""Winograd's form of convolutions: where it is taken, what it computes, and that every machine gets the same weights."""
+"""Winograd convolutions: when they are used, their results, and equal weights on every machine."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ op = tvm.relax.op
 F32 = "float32"
 ARM = tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"]})
 LEAST_DB = 110.0
-"""Of 16 to 96 channels: rounding alone, with the algorithm's own."""
+"""For 16 to 96 channels: rounding errors, including the algorithm's own."""
 
 
 def conv(data: Any, weight: Any, **options: Any) -> Any:
@@ -30,7 +30,7 @@ def shapes(data: tuple[int, ...], filters: int, window: int = 3, dtype: str = F3
     return [(data, dtype), ((filters, data[1], window, window), dtype)]
 
 
-def taken(made: Any) -> list[str]:
+def winograd_kernels(made: Any) -> list[str]:
     return [name for name in kernels(made) if is_winograd(made.unscheduled[name])]
 
 
@@ -40,7 +40,7 @@ def kernels(made: Any) -> list[str]:
 
 
 def is_in_strips(made: Any, name: str) -> bool:
-    """Whether a kernel takes strips of tiles through all steps: one loop on all cores, and nothing around it."""
+    """Whether a kernel computes strips of tiles through all steps: one parallel loop, and nothing around it."""
     loops: list[Any] = []
 
     def note(loop: Any) -> None:
@@ -61,18 +61,18 @@ def reference(arguments: list[np.ndarray], padding: Any) -> torch.Tensor:
     ("data", "filters", "padding"),
     [
         pytest.param((1, 64, 24, 24), 64, [1, 1, 1, 1], id="whole tiles"),
-        pytest.param((2, 16, 23, 29), 32, [1, 1, 1, 1], id="tiles that lack rows and columns, and two pictures"),
+        pytest.param((2, 16, 23, 29), 32, [1, 1, 1, 1], id="tiles that lack rows and columns, and two images"),
         pytest.param((1, 32, 30, 27), 16, [0, 0, 0, 0], id="no padding"),
         pytest.param((1, 16, 25, 25), 48, [2, 0, 1, 3], id="padding of all widths"),
-        pytest.param((1, 96, 21, 150), 16, [1, 1, 1, 1], id="a picture so wide that its rows are several strips"),
+        pytest.param((1, 96, 21, 150), 16, [1, 1, 1, 1], id="an image so wide that its rows are several strips"),
         pytest.param((1, 24, 24, 24), 40, [1, 1, 1, 1], id="halves of vectors"),
-        pytest.param((1, 16, 300, 3), 16, [1, 1, 1, 1], id="a picture of one tile's width"),
+        pytest.param((1, 16, 300, 3), 16, [1, 1, 1, 1], id="an image of one tile's width"),
     ],
 )
 def test_it_computes_the_convolution(data: tuple[int, ...], filters: int, padding: list[int]):
     inputs = shapes(data, filters)
     made = lowered(lambda x, w: conv(x, w, padding=padding), *inputs)
-    (name,) = taken(made)
+    (name,) = winograd_kernels(made)
     assert is_in_strips(made, name)
     arguments = values(*inputs)
     assert decibels(result(made, arguments), reference(arguments, padding).numpy()) > LEAST_DB
@@ -84,7 +84,7 @@ def test_what_follows_on_each_result_is_part_of_the_kernel():
 
     inputs = [*shapes((1, 32, 26, 26), 32), ((1, 32, 1, 1), F32)]
     made = lowered(network, *inputs)
-    (name,) = taken(made)
+    (name,) = winograd_kernels(made)
     assert name.endswith("_add_add1_relu")
     assert is_in_strips(made, name)
     x, w, bias = arguments = values(*inputs)
@@ -92,10 +92,10 @@ def test_what_follows_on_each_result_is_part_of_the_kernel():
     assert decibels(result(made, arguments), wanted.numpy()) > LEAST_DB
 
 
-def test_two_that_share_a_weight_hold_it_once():
+def test_two_that_share_a_weight_store_it_once():
     inputs = shapes((1, 32, 24, 24), 32)
     made = lowered(lambda x, w: conv(op.nn.relu(conv(x, w)), w), *inputs)
-    assert taken(made)
+    assert winograd_kernels(made)
     assert len(made.fused["main"].params) == 2
     x, w = arguments = values(*inputs)
     between = torch.relu(reference([x, w], [1] * 4)).numpy()
@@ -111,25 +111,25 @@ def test_two_that_share_a_weight_hold_it_once():
         pytest.param(shapes((1, 32, 24, 24), 32, window=5), {"padding": 2}, id="larger windows"),
         pytest.param(shapes((1, 32, 24, 24), 32, dtype="float16"), {}, id="half precision"),
         pytest.param(shapes((1, 32, 20, 20), 32), {}, id="few tiles"),
-        pytest.param(shapes((1, 3, 24, 24), 32), {}, id="channels that are no vectors"),
-        pytest.param(shapes((1, 32, 24, 24), 37), {}, id="results that are no vectors"),
+        pytest.param(shapes((1, 3, 24, 24), 32), {}, id="channels that do not fill vectors"),
+        pytest.param(shapes((1, 32, 24, 24), 37), {}, id="results that do not fill vectors"),
         pytest.param(shapes((1, 256, 24, 24), 256), {}, id="weights that would take much more room"),
     ],
 )
-def test_other_convolutions_stay_as_they_are(inputs: list[Any], options: dict[str, Any]):
-    assert not taken(lowered(lambda x, w: conv(x, w, **options), *inputs))
+def test_other_convolutions_stay_unchanged(inputs: list[Any], options: dict[str, Any]):
+    assert not winograd_kernels(lowered(lambda x, w: conv(x, w, **options), *inputs))
 
 
-def test_weights_that_are_computed_stay_as_they_are():
-    assert not taken(lowered(lambda x, w: conv(x, op.multiply(w, w)), *shapes((1, 32, 24, 24), 32)))
+def test_computed_weights_stay_unchanged():
+    assert not winograd_kernels(lowered(lambda x, w: conv(x, op.multiply(w, w)), *shapes((1, 32, 24, 24), 32)))
 
 
-def test_without_rules_convolutions_stay_as_they_are():
-    assert not taken(lowered(conv, *shapes((1, 32, 24, 24), 32), rules=False))
+def test_without_rules_convolutions_stay_unchanged():
+    assert not winograd_kernels(lowered(conv, *shapes((1, 32, 24, 24), 32), rules=False))
 
 
 def test_every_machine_transforms_weights_to_the_same_bits():
-    """One with an instruction that multiplies and adds, and one without: nothing is rounded in between."""
+    """With and without a fused multiply-add instruction: no intermediate value is rounded."""
     inputs = shapes((1, 32, 24, 24), 32)
     made = lowered(conv, *inputs)
     (weight,) = values(*inputs)[1:]
@@ -139,7 +139,7 @@ def test_every_machine_transforms_weights_to_the_same_bits():
 
 
 def by_hand(weight: np.ndarray) -> np.ndarray:
-    """Whole numbers first, in one order, then the division; all in float32."""
+    """Integers first, in a fixed order, then the division; all in float32."""
     rows = [
         lambda a, b, c: a,
         lambda a, b, c: -a - b - c,
@@ -160,7 +160,7 @@ def by_hand(weight: np.ndarray) -> np.ndarray:
 def test_so_does_64_bit_arm(tmp_path: Path):
     inputs = shapes((1, 16, 24, 24), 16)
     made = lowered(conv, *inputs, target=ARM)
-    (name,) = taken(made)
+    (name,) = winograd_kernels(made)
     assert is_in_strips(made, name)
     x, weight = values(*inputs)
     names = [str(parameter.name) for parameter in made.fused["main"].params[1:]]

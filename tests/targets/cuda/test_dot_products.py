@@ -1,4 +1,4 @@
-"""Products of 8-bit integers are computed four at a time, exactly."""
+"""Dot products of four 8-bit integers are exact."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import tvm_ffi
 
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import executable, lowered, modules, op, target, tensor
-from tests.targets.gpu.nets import error, taken
+from tests.targets.gpu.nets import error, kernels_by_rule
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
@@ -27,7 +27,7 @@ IN_OPENCL = "".join(
     f"int {NAME}{name}({left} a, {right} b, int c) {{ return c + a.s0 * b.s0 + a.s1 * b.s1 + a.s2 * b.s2 + a.s3 * b.s3; }}\n"
     for name, left, right in (("us", "uchar4", "char4"), ("ss", "char4", "char4"))
 )
-"""What the instruction computes."""
+"""The instruction's result."""
 
 PAIRS = [(left, right) for left in SIGNS for right in SIGNS]
 
@@ -59,7 +59,7 @@ def kernels(left: str, right: str) -> dict[str, Any]:
 
 
 def exact() -> None:
-    """Fails where a kernel is not what plain loops compute, on an OpenCL device that is given the instruction's formula."""
+    """Fail if a kernel differs from plain loops, on an OpenCL device with the instruction's formula."""
     rule = Products(lambda contraction, _target: dot_intrinsic(contraction, target(CUDA)))
 
     class WithDotProducts(OpenClBackend):
@@ -72,7 +72,7 @@ def exact() -> None:
     tvm_ffi.register_global_func(hook.HOOK, lambda text, to: IN_OPENCL + str(with_pixels(text, to)), override=True)
     for left, right in (("uint8", "int8"), ("int8", "int8")):
         for what, (expression, *inputs) in kernels(left, right).items():
-            assert taken(rule, expression, *inputs, name=NVIDIA), (what, left, right)
+            assert kernels_by_rule(rule, expression, *inputs, name=NVIDIA), (what, left, right)
             assert source(expression, *inputs, name=NVIDIA).count(NAME) > 2, (what, left, right)
             assert error(expression, *inputs, name=NVIDIA) == 0, (what, left, right)
 
@@ -109,7 +109,7 @@ def test_a_kernel_defines_what_it_calls_alone():
     assert with_functions(f"{NAME}su(a, b, c)").count(f"int {NAME}") == 1
 
 
-def test_products_of_other_types_are_not_dot_products():
+def test_matmuls_of_other_types_are_not_dot_products():
     for dtype in ("int8", "uint8"):
         inputs = (tensor(20, 30, dtype=dtype), tensor(30, 40, dtype=dtype))
         assert NAME not in source(

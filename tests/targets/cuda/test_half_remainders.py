@@ -1,4 +1,4 @@
-"""Remainders of numbers in 16 bits, in CUDA kernels."""
+"""Remainders of 16-bit floats in CUDA kernels."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ HALVES = (16,), "float16"
 
 @pytest.fixture(autouse=True)
 def no_compiler() -> Any:
-    """Have TVM leave the source as it is, so that no compiler for CUDA is needed."""
+    """Make TVM leave the source uncompiled, so that no CUDA compiler is needed."""
     name = "tvm_callback_cuda_compile"
     present = tvm.get_global_func(name, allow_missing=True)
     tvm.register_global_func(name, lambda code, _target=None: code, override=True)
@@ -29,7 +29,7 @@ def no_compiler() -> Any:
 
 
 def code() -> Any:
-    """That of the remainders of 16 numbers."""
+    """The code of the remainders of 16 values."""
     target = tvm_target(TargetConfig(tag="cuda-sm90"), "targets.t")
     lowered = lower(graph(relax.op.mod, HALVES, HALVES), target, [], PassOptions(), 2)
     return generate(lowered.final, target, BuildOptions(), "targets.t")

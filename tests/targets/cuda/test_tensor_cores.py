@@ -1,4 +1,4 @@
-"""Products of float16 on NVIDIA's tensor cores. What they compute is tried on a GPU: docs/reference/performance.md says when."""
+"""Matmuls of float16 on tensor cores. GPU results are tested separately: docs/reference/performance.md says when."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 import tvm
 
 from tests.targets.adreno_texture.nets import conv, executable, lowered, modules, op, target, tensor
-from tests.targets.gpu.nets import taken
+from tests.targets.gpu.nets import kernels_by_rule
 from tvmake.targets.cuda.backend import FURTHER, CudaBackend
 from tvmake.targets.cuda.fragment_tiles import FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.tensor_cores import TensorCores
@@ -58,7 +58,7 @@ def source(*network: Any) -> str:
 
 
 def arguments(code: str, function: str) -> list[int]:
-    """How many arguments each call of a function has."""
+    """Number of arguments of each call of a function."""
     found = []
     for call in re.finditer(rf"\b{function}\(", code):
         depth, count = 1, 1
@@ -72,11 +72,11 @@ def arguments(code: str, function: str) -> list[int]:
 
 
 @pytest.mark.parametrize("what", KERNELS)
-def test_products_of_half_precision_are_computed_on_tensor_cores(what: str):
-    assert taken(TensorCores(), *KERNELS[what], name=H100)
+def test_matmuls_in_half_precision_run_on_tensor_cores(what: str):
+    assert kernels_by_rule(TensorCores(), *KERNELS[what], name=H100)
     code = source(*KERNELS[what])
     assert "wmma::mma_sync" in code
-    # TVM writes vectors of eight that lie apart so, which no compiler takes.
+    # TVM's code for such gathers of eight values does not compile.
     assert set(arguments(code, "make_uint4")) <= {1, 4}
 
 
@@ -89,10 +89,10 @@ def test_products_of_half_precision_are_computed_on_tensor_cores(what: str):
         ((conv, half(1, 512, 4, 4), half(512, 512, 3, 3)), H100),
         ((op.matmul, half(197, 384), half(384, 1152)), "opencl-nvidia"),
     ],
-    ids=["float32", "integers", "few rows", "windows of few places and many channels", "OpenCL"],
+    ids=["float32", "integers", "few rows", "windows of few positions and many channels", "OpenCL"],
 )
 def test_others_are_left_to_other_rules(network: Any, name: str):
-    assert not taken(TensorCores(), *network, name=name)
+    assert not kernels_by_rule(TensorCores(), *network, name=name)
 
 
 def test_gpus_before_the_first_tensor_cores_have_none():
@@ -107,25 +107,25 @@ def test_tiles_keep_to_shared_memory_and_the_first_is_the_one_that_takes_least()
     less = best_tiles(product, 8 << 10)
     assert 0 < len(less) < len(most)
     assert less[0] != most[0]
-    # However much there is for operands, sums in float32 have what a kernel may ask for when it is compiled.
+    # Whatever memory operands have, float32 sums are limited to static shared memory.
     single = best_tiles(FragmentProduct(1, 2048, 2048, 2048, 2, 4, False, 2048, (8, 8)), 227 << 10)
     assert all(tile.rows * tile.columns * 4 <= 48 << 10 for tile in single)
-    # A product that fills a GPU is cut into large tiles, one that does not into small ones.
+    # A matmul that fills a GPU gets large tiles, a smaller one small tiles.
     assert best_tiles(FragmentProduct(1, 64, 64, 512, 2, 2, False, 512, (8, 8)), 48 << 10)[0].rows < most[0].rows
 
 
-@pytest.mark.parametrize(("channels", "places"), [(96, 9), (128, 9), (3, 9), (96, 1)])
-def test_terms_at_one_place_of_a_window_are_its_channels(channels: int, places: int):
-    side = round(places**0.5)
+@pytest.mark.parametrize(("channels", "positions"), [(96, 9), (128, 9), (3, 9), (96, 1)])
+def test_terms_at_one_position_of_a_window_are_its_channels(channels: int, positions: int):
+    side = round(positions**0.5)
     network = (lambda x, w: conv(x, w, padding=side // 2), half(1, channels, 28, 28), half(64, channels, side, side))
     found = [product_of(kernel) for _, kernel in lowered(*network, name=H100).unscheduled.functions_items()]
     (product,) = [one for one in found if one is not None]
     assert product.run == channels
-    assert product.is_windowed == (places > 1)
-    assert product.shape == (1, 64, 784, channels * places)
+    assert product.is_windowed == (positions > 1)
+    assert product.shape == (1, 64, 784, channels * positions)
 
 
-def test_slices_of_several_places_in_a_window_take_longer():
+def test_slices_of_several_window_positions_take_longer():
     def estimate(depth: int, channels: int) -> float:
         product = FragmentProduct(1, 96, 1225, 9 * 192, 2, 2, True, channels, (1, 1))
         return cycles(FragmentTile(32, 64, 2, 4, depth), product)

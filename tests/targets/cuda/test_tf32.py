@@ -1,4 +1,4 @@
-"""Products of float32 in TF32. What they compute is tried on a GPU: docs/reference/performance.md says when."""
+"""Matmuls of float32 in TF32. GPU results are tested separately: docs/reference/performance.md says when."""
 
 import json
 import subprocess
@@ -41,12 +41,12 @@ KERNELS = {
 
 
 def in_tf32(*network: Any) -> Any:
-    """A network with the precision, on its way to code for an H100."""
+    """A network with TF32, lowered for an H100."""
     return to_precision(graph(*network), PrecisionConfig(base="tf32"))
 
 
 def kernel(*network: Any) -> Any:
-    """The first kernel of a network that may be multiplied in TF32."""
+    """The first kernel of a network that allows TF32."""
     module = lower(in_tf32(*network), target(H100), [], PassOptions(), 1).unscheduled
     return next(
         func for _, func in module.functions_items() if isinstance(func, tvm.tirx.PrimFunc) and TF32 in func.attrs
@@ -54,7 +54,7 @@ def kernel(*network: Any) -> Any:
 
 
 @pytest.mark.parametrize("what", KERNELS)
-def test_products_of_float32_are_computed_on_tensor_cores_where_the_network_says_so(what: str):
+def test_matmuls_of_float32_run_on_tensor_cores_if_the_network_allows_it(what: str):
     made = lower(in_tf32(*KERNELS[what]), target(H100), [], PassOptions(), 1)
     built = executable(made, H100).mod
     code = "".join(module.inspect_source("") for module in modules(built) if module.kind == "cuda")
@@ -74,7 +74,7 @@ def test_tensor_cores_multiply_float32_from_the_third_generation_on(arch: str, h
 
 
 def test_where_float32_takes_about_as_long_it_is_computed_in_float32():
-    # Few results of long sums: there are more tiles of plain arithmetic, which share a sum.
+    # Few results of long sums: plain arithmetic has more tiles, which share a sum.
     few = (conv, tensor(1, 512, 7, 7), tensor(512, 512, 3, 3))
     assert BoundRule(TensorCores()).apply(kernel(*few), target(H100), False) is None
 
@@ -97,7 +97,7 @@ def test_records_of_such_schedules_can_be_replayed_elsewhere():
 
 
 def numbers(formula: str, matrix: np.ndarray) -> np.ndarray:
-    """What each thread of a warp holds of a matrix, by a formula in C for where a number lies in memory."""
+    """A matrix's values in each thread of a warp, by a C formula for their offsets."""
     python = formula.replace("/", "//")
     memory, row = matrix.ravel(), matrix.shape[1]
     names = [
@@ -107,7 +107,7 @@ def numbers(formula: str, matrix: np.ndarray) -> np.ndarray:
 
 
 def product_of_warp(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """``mma.m16n8k8`` (PTX ISA, figures of its fragments), of 4 numbers of the left operand in each thread and 2 of the right one."""
+    """``mma.m16n8k8`` (PTX ISA, figures of its fragments): each thread has 4 left and 2 right values."""
     rows, columns, sums = np.zeros((16, 8)), np.zeros((8, 8)), np.zeros((32, 4))
     for thread in range(32):
         group, place = divmod(thread, 4)

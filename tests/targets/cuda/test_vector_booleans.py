@@ -1,4 +1,4 @@
-"""Truth values of vectorised CUDA kernels take a byte each in memory."""
+"""Booleans of vectorised CUDA kernels take one byte each in memory."""
 
 import re
 
@@ -12,7 +12,7 @@ CUDA = tvm.target.Target({"kind": "cuda", "arch": "sm_90", "host": "llvm"})
 
 
 def source(pipeline: str) -> str:
-    """A kernel's that writes four truth values in each of its threads."""
+    """A kernel that writes four booleans in each of its threads."""
     data = te.placeholder((128,), "float16", name="data")
     made = te.create_prim_func(
         [data, te.compute((128,), lambda place: data[place] > tvm.tirx.const(0, "float16"), name="is_positive")]

@@ -14,7 +14,7 @@ from tvm import relax  # isort: skip
 
 
 def sums() -> "tvm.IRModule":
-    """Of the rows of a matrix, and a matmul over the same dimension."""
+    """Sums of a matrix's rows, and a matmul over the same dimension."""
     length = tvm.tirx.Var("length", "int64")
     x = relax.Var("x", relax.TensorType([3, length], "float32"))
     y = relax.Var("y", relax.TensorType([length, 4], "float32"))
@@ -28,7 +28,7 @@ def sums() -> "tvm.IRModule":
 
 
 def computed_of_nothing(executable: Any) -> list[np.ndarray]:
-    """The results for a length of 0, in memory that held those for another."""
+    """The results for a length of 0, in memory that contained results for another length."""
     machine = relax.VirtualMachine(executable, tvm.cpu())
     results: Any = None
     for length in (5, 0):

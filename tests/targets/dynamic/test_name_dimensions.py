@@ -1,4 +1,4 @@
-"""Kernels read the dimensions of their tensors, instead of computing them."""
+"""Kernels read the dimensions of their tensors instead of computing them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ HEIGHT, WIDTH = tirx.Var("height", "int64"), tirx.Var("width", "int64")
 
 
 def pooled(x: Any) -> Any:
-    """A quarter of the height and the width, and one more."""
+    """A quarter of the height and the width, plus one."""
     emit = relax.BlockBuilder.current().emit
     half = emit(op.nn.max_pool2d(x, (3, 3), (2, 2), 1, layout="NHWC"))
     return op.nn.relu(op.nn.avg_pool2d(op.nn.pad(half, [0, 0, 1, 1, 1, 1, 0, 0]), (3, 3), (2, 2), 1, layout="NHWC"))
@@ -75,7 +75,7 @@ def test_kernels_that_differ_in_expressions_alone_are_one():
             x = relax.BlockBuilder.current().emit(op.nn.max_pool2d(x, (3, 3), (2, 2), 1, layout="NHWC"))
         return x
 
-    # The first one's conditions are in terms of the network's input.
+    # The first one's conditions use the network's input.
     assert len(kernels(lowered(repeated, 2, HEIGHT, WIDTH, 8).unscheduled)) == 2
 
 

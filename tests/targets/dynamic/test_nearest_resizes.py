@@ -1,4 +1,4 @@
-"""Elements of dynamic feature maps are repeated by whole arithmetic on indices."""
+"""Elements of dynamic feature maps are repeated by integer arithmetic on indices."""
 
 import pytest
 import tvm

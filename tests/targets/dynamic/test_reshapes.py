@@ -1,4 +1,4 @@
-"""Reshapes of tensors with dynamic dimensions divide within groups of axes, and are fused as others."""
+"""Reshapes with dynamic dimensions divide within groups of axes, and are fused with other kernels."""
 
 import numpy as np
 import pytest

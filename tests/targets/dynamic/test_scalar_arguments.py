@@ -1,4 +1,4 @@
-"""Dynamic dimensions that kernels take as numbers, fused with what is computed from them."""
+"""Dynamic dimensions that kernels take as scalars, fused with computations from them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def module(compute: Callable[..., Any]) -> "tvm.IRModule":
-    """A network of two inputs, of which it reads the dimensions alone."""
+    """A network with two inputs, of which it only reads the dimensions."""
     dimensions = [tvm.tirx.Var(name, "int64") for name in ("n", "past")]
     inputs = [relax.Var(f"of_{each.name}", relax.TensorType([each], "float32")) for each in dimensions]
     builder = relax.BlockBuilder()

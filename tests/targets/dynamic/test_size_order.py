@@ -1,4 +1,4 @@
-"""Lengths that are computed while a network runs, and kernels of several of them."""
+"""Data-dependent lengths, and kernels that use several of them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ op = relax.op
 
 
 def two_ranges() -> "tvm.IRModule":
-    """A table of i + 10 j, for as many i and j as two inputs say."""
+    """A table of i + 10 j; two inputs define the ranges."""
     builder = relax.BlockBuilder()
     counts = [relax.Var(name, relax.TensorType([1], "int64")) for name in ("rows", "columns")]
     with builder.function("main", counts):
@@ -40,18 +40,18 @@ def fused() -> "tvm.IRModule":
     return tvm.transform.Sequential(passes)(two_ranges())
 
 
-def places(module: "tvm.IRModule") -> tuple[int, int]:
-    """Where the last length becomes known, and where the last kernel is called."""
+def positions(module: "tvm.IRModule") -> tuple[int, int]:
+    """The positions at which the last length becomes known, and at which the last kernel is called."""
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    lengths = [place for place, binding in enumerate(bindings) if isinstance(binding, relax.MatchCast)]
-    calls = [place for place, binding in enumerate(bindings) if isinstance(binding.value, relax.Call)]
-    return lengths[-1], max(place for place in calls if isinstance(bindings[place].value.op, tvm.ir.GlobalVar))
+    lengths = [position for position, binding in enumerate(bindings) if isinstance(binding, relax.MatchCast)]
+    calls = [position for position, binding in enumerate(bindings) if isinstance(binding.value, relax.Call)]
+    return lengths[-1], max(position for position in calls if isinstance(bindings[position].value.op, tvm.ir.GlobalVar))
 
 
 def test_a_size_is_known_before_its_kernel():
-    length, kernel = places(fused())
+    length, kernel = positions(fused())
     assert kernel < length
-    length, kernel = places(OrderSizes()(fused()))
+    length, kernel = positions(OrderSizes()(fused()))
     assert kernel > length
 
 

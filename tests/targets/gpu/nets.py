@@ -13,8 +13,8 @@ from tvmake.native.backend import opencl_library
 from tvmake.targets.gpu.bound_rule import BoundRule
 
 
-def taken(rule: Any, expression: Any, *inputs: Any, name: str) -> list[str]:
-    """The kernels of a network that a rule schedules, so that they run on the device as a whole."""
+def kernels_by_rule(rule: Any, expression: Any, *inputs: Any, name: str) -> list[str]:
+    """The kernels of a network that a rule schedules to run entirely on the device."""
     kernels = lowered(expression, *inputs, name=name).unscheduled.functions_items()
     return [
         str(symbol.name_hint)

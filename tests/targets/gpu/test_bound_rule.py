@@ -1,4 +1,4 @@
-"""Kernels run on the device as a whole, where TVM's schedule rules leave a part of them to the host."""
+"""Kernels run entirely on the device, even if TVM's schedule rules leave a part to the host."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ X, W = tensor(1, 8, 12, 12), tensor(16, 8, 3, 3)
 
 
 def forked(x: Any, w: Any) -> Any:
-    """A convolution whose result is used twice: more than one block follows its sum."""
+    """A convolution with two uses of its result: more than one block follows its sum."""
     y = op.nn.relu(conv(x, w))
     return op.add(op.exp(y), op.sigmoid(y))
 
 
 def kernel(words: str, expression: Any, *inputs: Any, name: str) -> Any:
-    """The network's one unscheduled kernel whose name has these letters."""
+    """The network's only unscheduled kernel whose name contains these letters."""
     (found,) = [
         one
         for symbol, one in lowered(expression, *inputs, name=name).unscheduled.functions_items()
@@ -37,7 +37,7 @@ def kernel(words: str, expression: Any, *inputs: Any, name: str) -> Any:
 
 
 def scheduled(rule: Any, func: Any, name: str) -> Any:
-    """What a rule makes of a kernel; None where it leaves it."""
+    """A kernel scheduled by a rule; None if the rule does not apply."""
     made = rule.apply(func, target(name), False)
     return made.mod["main"] if made is not None else None
 
@@ -60,15 +60,15 @@ def test_such_a_schedule_is_left_to_the_next_rule(convolution: Any):
     assert scheduled(BoundRule(dlight.adreno.Conv2d()), convolution, TEXTURE) is None
 
 
-def test_a_convolutions_rule_sees_what_follows_as_one_block(convolution: Any):
+def test_a_convolutions_rule_sees_the_epilogue_as_one_block(convolution: Any):
     assert is_bound(scheduled(BoundRule(FuseEpilogue(dlight.adreno.Conv2d())), convolution, TEXTURE))
 
 
-def test_the_last_rule_binds_whatever_there_is(convolution: Any):
+def test_the_last_rule_binds_any_kernel(convolution: Any):
     assert is_bound(scheduled(BoundRule(EachBlock()), convolution, TEXTURE))
 
 
-def test_a_kernel_that_launches_its_threads_stays_as_it_is(convolution: Any, sort: Any):
+def test_a_kernel_that_launches_its_threads_stays_unchanged(convolution: Any, sort: Any):
     assert tvm_ffi.structural_equal(scheduled(Launching(), sort, BUFFER), sort)
     assert scheduled(Launching(), convolution, TEXTURE) is None
 
@@ -82,7 +82,7 @@ def test_a_rule_that_fails_leaves_the_kernel(sort: Any):
 
 
 def gated(x: Any, w: Any, large: Any) -> Any:
-    """A squeeze-and-excite gate: what a product of vectors gives is spread over a picture."""
+    """A squeeze-and-excite gate: the result of a vector product is broadcast over an image."""
     return op.multiply(large, op.sigmoid(op.nn.conv2d(x, w)))
 
 
@@ -107,7 +107,7 @@ def test_a_schedule_with_two_extents_of_one_kind_of_thread_is_not_bound():
     assert not is_bound(made)
 
 
-def test_a_rule_for_products_leaves_kernels_that_spread_the_product():
+def test_a_rule_for_matmuls_leaves_kernels_that_broadcast_the_result():
     func = kernel("conv2d", gated, *GATED, name=BUFFER)
     assert scheduled(BoundRule(dlight.gpu.GEMV()), func, BUFFER) is None
     plain = kernel("conv2d", lambda x, w: op.nn.relu(op.nn.conv2d(x, w)), *GATED[:2], name=BUFFER)
@@ -145,7 +145,7 @@ VOLUME = tensor(1, 8, 1, 5, 7), tensor(4, 4, 1, 1, 1), tensor(1, 4, 1, 1, 1)
 
 
 def grouped_volume(x: Any, w: Any, b: Any) -> Any:
-    """A convolution in groups of a picture with depth, and its bias."""
+    """A grouped 3-D convolution with bias."""
     return op.add(op.nn.conv3d(x, w, groups=2), b)
 
 
@@ -197,13 +197,13 @@ def test_convolutions_of_or_to_one_channel_are_right(channels: int, filters: int
 @pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
 @pytest.mark.parametrize(("groups", "channels", "filters"), [(2, 8, 6), (3, 6, 12), (2, 4, 6), (2, 8, 8)])
 def test_grouped_convolutions_have_a_schedule_that_can_be_lowered(groups: int, channels: int, filters: int, tag: str):
-    """dlight's rule for sums puts those over threads into loops where filters of a group are no power of two."""
+    """dlight puts reductions over threads into loops if a group's filters are not a power of two."""
     inputs = tensor(1, channels, 8, 8), tensor(filters, channels // groups, 3, 3)
     assert executable(lowered(lambda x, w: op.nn.conv2d(x, w, groups=groups), *inputs, name=tag), tag)
 
 
 def halves(x: Any) -> Any:
-    """The channels that are turned, of all, and those that are not, of none."""
+    """Rotated channels (all of them) and other channels (none)."""
     left, right = op.strided_slice(x, [1], [0], [8]), op.strided_slice(x, [1], [8], [8])
     return op.concat([op.nn.relu(left), op.exp(right)], 1)
 

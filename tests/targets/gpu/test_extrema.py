@@ -1,4 +1,4 @@
-"""Extrema of rows by threads together are what one thread finds."""
+"""Extrema of rows by several threads equal those of a single thread."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import tvm
 
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, op, tensor
-from tests.targets.gpu.nets import error, taken
+from tests.targets.gpu.nets import error, kernels_by_rule
 from tvmake.targets.gpu.extrema import Extrema
 
 NVIDIA = "opencl-nvidia"
 
 
 def is_anywhere(data: Any) -> Any:
-    """Whether a row has a positive value, as PyTorch's attention asks for one that is not masked."""
+    """Whether a row has a positive value; PyTorch's attention tests for unmasked values that way."""
     return op.max(op.astype(op.greater(data, tvm.relax.const(0.5)), "int8"), axis=-1)
 
 
@@ -22,7 +22,7 @@ KERNELS = {
     "rows": (lambda x: op.max(x, axis=-1), tensor(6, 197, 197)),
     "one row": (op.max, tensor(3, 1000)),
     "a row that is shorter than a warp": (lambda x: op.min(x, axis=-1), tensor(700, 17)),
-    "pictures, with what comes before and after": (
+    "images, with prologue and epilogue": (
         lambda x: op.nn.relu(op.min(op.exp(x), axis=[2, 3], keepdims=True)), tensor(1, 50, 7, 7)
     ),
     "conditions": (is_anywhere, tensor(3000, 33)),
@@ -34,7 +34,7 @@ KERNELS = {
 @pytest.mark.parametrize("what", KERNELS)
 def test_extrema_along_memory_are_found_by_threads_together(what: str, name: str):
     need("PoCL")
-    assert taken(Extrema(), *KERNELS[what], name=name)
+    assert kernels_by_rule(Extrema(), *KERNELS[what], name=name)
     assert error(*KERNELS[what], name=name) < 1e-6
 
 
@@ -48,4 +48,4 @@ def test_extrema_along_memory_are_found_by_threads_together(what: str, name: str
     ids=["across memory", "sums", "few values"],
 )
 def test_others_are_left_to_other_rules(kernel: Any):
-    assert not taken(Extrema(), *kernel, name=NVIDIA)
+    assert not kernels_by_rule(Extrema(), *kernel, name=NVIDIA)

@@ -1,4 +1,4 @@
-"""Kernels for GPUs whose expression would double with each step are several."""
+"""GPU kernels whose expression would double with each step are split."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def number(value: float) -> Any:
 
 
 def repeated(step: Callable[[Any], Any], times: int = STEPS) -> Callable[[Any], Any]:
-    """A step of a step, and so on."""
+    """A step applied repeatedly."""
 
     def network(x: Any) -> Any:
         for _ in range(times):
@@ -43,7 +43,7 @@ def numpy_repeated(step: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.nda
 
 
 def choice(x: Any) -> Any:
-    """Asks for the value before, and takes it."""
+    """Uses the previous value as condition and as value."""
     return op.where(op.greater(x, number(0.5)), op.multiply(x, number(0.9)), op.add(x, number(0.2)))
 
 
@@ -52,7 +52,7 @@ def numpy_choice(x: np.ndarray) -> np.ndarray:
 
 
 def square(x: Any) -> Any:
-    """Takes the value before twice."""
+    """Uses the previous value twice."""
     return op.subtract(x, op.multiply(number(0.1), op.multiply(x, op.sin(x))))
 
 
@@ -86,7 +86,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_would_double_with_each_step_is_parted_and_right(name: str, tag: str):
+def test_expressions_that_double_with_each_step_are_split_and_right(name: str, tag: str):
     need("PoCL")
     opencl_library()
     network, expected = NETWORKS[name]
@@ -99,7 +99,7 @@ def test_what_would_double_with_each_step_is_parted_and_right(name: str, tag: st
 
 
 def kernels(made: Any) -> int:
-    """How many calls of kernels there are in a network."""
+    """Number of kernel calls in a network."""
     return sum(isinstance(function, tvm.tirx.PrimFunc) for function in made.fused.functions.values())
 
 
@@ -112,7 +112,7 @@ def kernels(made: Any) -> int:
     ],
     ids=["used once", "few", "choices by others"],
 )
-def test_what_does_not_grow_is_one_kernel(network: Any):
+def test_expressions_that_do_not_grow_are_one_kernel(network: Any):
     made = lowered(network, tensor(*SHAPE), name=BUFFER)
     assert kernels(made) == 1
 

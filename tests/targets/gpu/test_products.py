@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions in tiles compute what plain loops compute."""
+"""Tiled matmuls and convolutions give the results of plain loops."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import pytest
 
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, conv, op, tensor
-from tests.targets.gpu.nets import error, taken
+from tests.targets.gpu.nets import error, kernels_by_rule
 from tvmake.targets.gpu.products import Products
 
 NVIDIA = "opencl-nvidia"
 NEAR = 3e-6
-"""Sums are added up in another order."""
+"""Sums are added in another order."""
 
 
 def residual(data: Any, weight: Any, bias: Any) -> Any:
@@ -27,7 +27,7 @@ KERNELS = {
     "a long sum, shared by threads": (conv, tensor(1, 160, 7, 7), tensor(48, 160, 3, 3)),
     "a window of one": (lambda x, w: conv(x, w, padding=0), tensor(1, 96, 7, 7), tensor(40, 96, 1, 1)),
     "a prime of channels": (conv, tensor(1, 7, 13, 11), tensor(37, 7, 3, 3)),
-    "pictures": (lambda x, w: conv(x, w, strides=2, padding=3), tensor(1, 3, 31, 33), tensor(64, 3, 7, 7)),
+    "images": (lambda x, w: conv(x, w, strides=2, padding=3), tensor(1, 3, 31, 33), tensor(64, 3, 7, 7)),
     "dilated": (lambda x, w: conv(x, w, dilation=2, padding=2), tensor(1, 8, 10, 10), tensor(8, 8, 3, 3)),
     "a batch": (conv, tensor(3, 8, 7, 7), tensor(16, 8, 3, 3)),
     "a residual": (residual, tensor(1, 32, 14, 14), tensor(32, 32, 3, 3), tensor(1, 32, 1, 1)),
@@ -51,16 +51,16 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("what", KERNELS)
-def test_kernels_of_one_product_are_computed_in_tiles(what: str):
+def test_kernels_with_one_matmul_are_tiled(what: str):
     need("PoCL")
-    assert taken(Products(), *KERNELS[what], name=NVIDIA)
+    assert kernels_by_rule(Products(), *KERNELS[what], name=NVIDIA)
     assert error(*KERNELS[what], name=NVIDIA) < NEAR
 
 
 @pytest.mark.parametrize("what", ["a residual", "a long sum, shared by threads", "a product"])
 def test_a_phones_limits_are_kept(what: str):
     need("PoCL")
-    assert taken(Products(), *KERNELS[what], name=BUFFER)
+    assert kernels_by_rule(Products(), *KERNELS[what], name=BUFFER)
     assert error(*KERNELS[what], name=BUFFER) < NEAR
 
 
@@ -74,4 +74,4 @@ def test_a_phones_limits_are_kept(what: str):
 )
 def test_other_kernels_are_left_to_other_rules(kernel: Any):
     expression, *inputs = kernel
-    assert not taken(Products(), expression, *inputs, name=NVIDIA)
+    assert not kernels_by_rule(Products(), expression, *inputs, name=NVIDIA)

@@ -1,4 +1,4 @@
-"""Our rules schedule the kernels of a GPU that they suit, and leave the others to TVM's."""
+"""tvmake's rules schedule the GPU kernels that they suit, and leave the others to TVM's."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Changes of shape part no kernel for GPUs from the steps by element that follow it, and no part of a product is copied twice."""
+"""Changes of shape do not separate GPU kernels from element-wise steps, and matmul parts are copied once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from tvmake.targets.gpu.shape_changes import move_shape_changes
 
 NVIDIA = "opencl-nvidia"
 NEAR = 3e-6
-"""Sums are added up in another order."""
+"""Sums are added in another order."""
 
 
 def linear(x: Any, w: Any, b: Any) -> Any:
@@ -40,7 +40,7 @@ def squeezed(x: Any, w: Any) -> Any:
 
 
 def attention(x: Any, w: Any) -> Any:
-    """Two heads of queries, keys and values that are parts of one product."""
+    """Two heads of queries, keys and values that are parts of one matmul."""
     packed = op.permute_dims(op.reshape(op.matmul(x, w), (1, 9, 3, 2, 4)), (2, 0, 3, 1, 4))
     q, k, v = (op.squeeze(op.strided_slice(packed, [0], [part], [part + 1]), [0]) for part in range(3))
     scores = op.reshape(
@@ -61,18 +61,18 @@ MOVED = {
 KERNELS = {
     "a linear layer and its residual": 1, "two linear layers": 2, "axes of one": 1, "attention": 7
 }  # fmt: skip
-"""Of each network, but for reshapes alone, which copy nothing."""
+"""Kernels of each network, without pure reshapes, which copy nothing."""
 
 
 def kernels(expression: Callable[..., Any], *inputs: Any) -> list[str]:
-    """The kernels that compute or move something."""
+    """The kernels that compute or move values."""
     module = lowered(expression, *inputs, name=NVIDIA).unscheduled
     names = [str(name.name_hint) for name, each in module.functions_items() if isinstance(each, tvm.tirx.PrimFunc)]
     return [name for name in names if not name.startswith("reshape")]
 
 
 @pytest.mark.parametrize("what", MOVED)
-def test_steps_by_element_are_part_of_the_product(what: str):
+def test_element_wise_steps_are_fused_into_the_matmul(what: str):
     found = kernels(*MOVED[what])
     assert len(found) == KERNELS[what], found
 
@@ -114,7 +114,7 @@ def test_extents_may_be_known_later():
 
 
 def test_many_steps_are_looked_at_once_each():
-    """Each step reads the one before twice: looked at by every way, there would be more of them than can be."""
+    """Each step reads the previous one twice: the number of paths would be exponential."""
 
     def expression(x: Any) -> Any:
         for _ in range(300):

@@ -1,4 +1,4 @@
-"""Sums over windows, a thread for each few results, compute what plain loops compute."""
+"""Reductions over windows, with several results per thread, give the results of plain loops."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, conv, op, tensor
-from tests.targets.gpu.nets import error, taken
+from tests.targets.gpu.nets import error, kernels_by_rule
 from tvmake.targets.gpu.windows import Windows
 
 NVIDIA = "opencl-nvidia"
@@ -32,9 +32,9 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("what", KERNELS)
-def test_windows_are_summed_up_with_what_is_around_them(what: str):
+def test_windows_are_reduced_with_prologue_and_epilogue(what: str):
     need("PoCL")
-    assert taken(Windows(), *KERNELS[what], name=NVIDIA)
+    assert kernels_by_rule(Windows(), *KERNELS[what], name=NVIDIA)
     assert error(*KERNELS[what], name=NVIDIA) < NEAR
 
 
@@ -47,4 +47,4 @@ def test_a_phones_limits_are_kept():
     "kernel", [(lambda x: op.mean(x, [2, 3]), tensor(1, 40, 64, 64)), (op.nn.softmax, tensor(3, 50, 197))]
 )
 def test_long_sums_are_left_to_rules_that_share_them(kernel: Any):
-    assert not taken(Windows(), *kernel, name=NVIDIA)
+    assert not kernels_by_rule(Windows(), *kernel, name=NVIDIA)

@@ -11,7 +11,7 @@ from tvm.script import tirx as T  # isort: skip
 
 
 def stored(value: Any) -> Any:
-    """A statement that stores what is computed of a tensor's element."""
+    """A statement that stores a value computed from a tensor's element."""
     source, result = (tvm.tirx.decl_buffer((1,), name=name) for name in ("source", "result"))
     return tvm.tirx.BufferStore(result, value(source[0]), [0])
 
@@ -39,7 +39,7 @@ def test_choices_count_within_conditions(value: Any, depth: int):
     assert nested_choices(stored(value)) == depth
 
 
-def test_what_is_read_counts_as_what_it_stands_for():
+def test_a_load_counts_as_the_expression_that_it_represents():
     assert nested_choices(stored(lambda x: x), lambda _load: 2) == 2
     assert nested_choices(stored(lambda x: choice(x, 0.0, 1.0)), lambda _load: 2) == 3
     assert nested_choices(stored(lambda x: choice(tvm.tirx.const(1.0), x, x)), lambda _load: 2) == 2

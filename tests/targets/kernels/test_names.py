@@ -1,4 +1,4 @@
-"""Kernels have names that files can have, and a module computes the same under them."""
+"""Kernels have names that file systems accept, and a renamed module computes the same."""
 
 import numpy as np
 import tvm

@@ -1,4 +1,4 @@
-"""Reversals are right whatever comes before and after them."""
+"""Reversals are correct with any operators before and after them."""
 
 from typing import Any
 

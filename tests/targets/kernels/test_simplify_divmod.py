@@ -11,7 +11,7 @@ from tvmake.targets.kernels.simplify_divmod import SimplifyDivmod
 
 
 def function(index: str, dtype: str = "int32") -> "tvm.IRModule":
-    """Writes an expression of three loops' variables for each of their values."""
+    """A kernel that writes an expression of three loop variables for each of their values."""
     text = f"""
 # from tvm.script import tirx as T
 
@@ -31,12 +31,12 @@ def written(module: "tvm.IRModule", dtype: str = "int32") -> np.ndarray:
     return values[1].numpy()
 
 
-PLACE = "(step * 64 + part * 4 + thread)"
+POSITION = "(step * 64 + part * 4 + thread)"
 
 SHORTER = {
-    "place in a window": (f"{PLACE} % 384 // 128", "step * 64"),
-    "quotient": (f"{PLACE} // 128", "part * 4"),
-    "remainder": (f"{PLACE} % 128", "part * 4 + thread) % 128"),
+    "place in a window": (f"{POSITION} % 384 // 128", "step * 64"),
+    "quotient": (f"{POSITION} // 128", "part * 4"),
+    "remainder": (f"{POSITION} % 128", "part * 4 + thread) % 128"),
     "constants": ("(step * 64 + part * 4 + 3 + 128) // 64", "part * 4"),
     "less than zero": ("(step * 64 - 256 + part * 4 + thread) // 64 % 3", "part * 4"),
 }
@@ -52,7 +52,9 @@ def test_what_never_carries_is_left_out(name: str):
     np.testing.assert_array_equal(written(shortened), written(module))
 
 
-@pytest.mark.parametrize("index", [f"{PLACE} // 25", "(step * 64 + part * 5) // 64", "step // 3", f"{PLACE} // 1"])
+@pytest.mark.parametrize(
+    "index", [f"{POSITION} // 25", "(step * 64 + part * 5) // 64", "step // 3", f"{POSITION} // 1"]
+)
 def test_what_may_carry_stays(index: str):
     module = function(index)
     assert SimplifyDivmod()(module)["main"].same_as(module["main"])

@@ -21,7 +21,7 @@ VALUES = torch.cat([torch.linspace(-9, 9, 58), EDGES])
 
 
 def there_and_back() -> Any:
-    """A kernel that converts each number to bfloat16, and back."""
+    """A kernel that converts each value to bfloat16 and back."""
     x = tvm.te.placeholder((64,), name="x")
     result = tvm.te.compute((64,), lambda i: x[i].astype("bfloat16").astype("float32"), name="result")
     return tvm.te.create_prim_func([x, result])

@@ -1,4 +1,4 @@
-"""Extrema of infinities, and their places."""
+"""Extrema of infinities, and their indices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,9 +26,9 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "maximum": lambda x: x.amax(1),
     "minimum": lambda x: (-x).amin(0),
     "pooling": lambda x: F.max_pool1d(x, 3, 1, 1),
-    "pooling with places": lambda x: F.max_pool2d(x.reshape(1, 1, 12, 10), 3, 2, 1),
-    "place": lambda x: x.argmax(1),
-    "place of a minimum": lambda x: (-x).min(0).indices,
+    "pooling with indices": lambda x: F.max_pool2d(x.reshape(1, 1, 12, 10), 3, 2, 1),
+    "index": lambda x: x.argmax(1),
+    "index of a minimum": lambda x: (-x).min(0).indices,
 }
 
 

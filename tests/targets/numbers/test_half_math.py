@@ -1,4 +1,4 @@
-"""Functions of numbers in 16 bits."""
+"""Functions of 16-bit floats."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ NUMPYS = {
 
 
 def kernel(name: str) -> "tvm.tirx.PrimFunc":
-    """A function of each of eight numbers."""
+    """A function of each of eight values."""
     operands = [te.placeholder((8,), "float16", name=one) for one in ("x", "y")[: 1 + (name in OF_TWO)]]
     function = getattr(tvm.tirx, name)
     result = te.compute((8,), lambda place: function(*(one[place] for one in operands)), name="result")

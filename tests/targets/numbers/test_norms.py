@@ -1,4 +1,4 @@
-"""Norms are exact where the mean is large beside the deviation, on every target."""
+"""Norms are precise if the mean is large relative to the deviation, on every target."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ op = relax.op
 
 
 def far_from_zero(*shape: int) -> Tensor:
-    """Numbers whose mean is a thousand times their deviation."""
+    """Values whose mean is a thousand times their deviation."""
     return 4 + 0.004 * torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
@@ -63,7 +63,7 @@ def test_channels_may_be_innermost():
     assert decibels(found, expected) > 70
 
 
-def test_extents_may_be_open():
+def test_extents_may_be_dynamic():
     n, length = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("length", "int64")
 
     def net(x: Any, scale: Any, shift: Any) -> Any:

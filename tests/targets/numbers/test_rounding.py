@@ -1,4 +1,4 @@
-"""Rounding to the nearest integer is computed in vectors."""
+"""Rounding to the nearest integer is vectorised."""
 
 import numpy as np
 import tvm

@@ -1,4 +1,4 @@
-"""Arrays in shared memory begin where integers may."""
+"""Arrays in shared memory are aligned for integers."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ def conv(data: Any, weight: Any) -> Any:
 
 
 def code() -> str:
-    """OpenCL that adds up bytes in integers, by threads that share each sum."""
+    """OpenCL that sums bytes in integers, with several threads per sum."""
     name = "opencl-nvidia"
     built = executable(lowered(conv, DATA, WEIGHT, name=name), name).mod
     return "".join(part.inspect_source("") for part in modules(built) if part.kind == "opencl")
@@ -26,6 +26,6 @@ def test_every_shared_array_is_aligned():
     assert all(array.endswith(" __attribute__((aligned(16)));") for array in arrays)
 
 
-def test_other_lines_stay_as_they_are():
+def test_other_lines_stay_unchanged():
     source = "__kernel void k(__local int* a) {\n  uchar b[4];\n  __local uchar c[4];\n}\n"
     assert with_aligned_arrays(source) == source.replace("c[4];", "c[4] __attribute__((aligned(16)));")

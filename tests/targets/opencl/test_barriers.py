@@ -1,4 +1,4 @@
-"""Barriers that every thread of a work group reaches."""
+"""Every thread of a work group reaches all barriers."""
 
 import re
 
@@ -26,7 +26,7 @@ def softmax(of):
 
 
 def barriers_in_branches(source):
-    """Barriers inside of an ``if``, which only some threads may enter."""
+    """Barriers inside an ``if``, which only some threads may enter."""
     found, depth, branches = 0, 0, []
     for line in source.splitlines():
         if re.match(r"\s*if \(.*\{$", line):

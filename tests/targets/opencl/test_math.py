@@ -1,4 +1,4 @@
-"""OpenCL kernels call mathematical functions that OpenCL has."""
+"""OpenCL kernels only call mathematical functions that OpenCL has."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ OPERATORS = {
 
 
 def source(name: str) -> str:
-    """The kernel of one function, as OpenCL."""
+    """The OpenCL kernel of one function."""
     function = getattr(tvm.tirx, name)
     data = te.placeholder((8,), "float32", name="data")
     count = 2 if name in ("atan2", "copysign", "hypot", "ldexp", "nextafter") else 1

@@ -1,4 +1,4 @@
-"""Networks imported, transformed, built by the stages, and run from their packages on an OpenCL device."""
+"""Networks imported, transformed and built by the stages, and run from their packages on an OpenCL device."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ NAMES = ("model.json", "model.params", "signature.json", "source.json", "module.
 
 
 class Network:
-    """A network's stage files, and packages of it."""
+    """A network's stage files, and packages built from them."""
 
     def __init__(self, source: str, directory: Path, dims: dict[str, int], precision: str = "float32"):
         self.directory = directory
@@ -39,8 +39,8 @@ class Network:
 
     def package(self, tag: str) -> Path:
         """The directory of a package for a target."""
-        place = self.directory / tag
-        place.mkdir()
+        directory = self.directory / tag
+        directory.mkdir()
         request = BuildRequest(
             model="net",
             precision=self.precision,
@@ -48,8 +48,8 @@ class Network:
             target=TargetConfig(tag=tag),
             build=BuildOptions(dump=["kernels"]),
         )
-        build(*self.stage, request, *(place / name for name in ("mod.so", "mod.json", "mod.params", "sources")))
-        return place
+        build(*self.stage, request, *(directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")))
+        return directory
 
 
 def first_device() -> "tvm.runtime.Device":
@@ -61,7 +61,7 @@ def first_device() -> "tvm.runtime.Device":
 
 
 def run(package: Path, value: np.ndarray, on: "tvm.runtime.Device | None" = None) -> np.ndarray:
-    """Run a package as any other is run."""
+    """Run a package like any other."""
     device = on or first_device()
     manifest = Manifest.model_validate_json((package / "mod.json").read_bytes())
     weights = tvm.runtime.load_param_dict_from_file(str(package / "mod.params"))
@@ -79,7 +79,7 @@ def session():
 
 
 @pytest.fixture(scope="module")
-def picture(session):
+def image(session):
     shape = [extent if isinstance(extent, int) else 1 for extent in session.get_inputs()[0].shape]
     return np.random.default_rng(0).random(shape, np.float32)
 
@@ -89,24 +89,24 @@ def dims(session):
 
 
 @pytest.mark.parametrize("tag", ["adreno-730-buffer", "adreno-730-texture"])
-def test_the_demo_computes_on_opencl_what_onnxruntime_does(tag, session, picture, tmp_path):
+def test_the_demo_computes_on_opencl_what_onnxruntime_does(tag, session, image, tmp_path):
     network = Network(str(DIGITS), tmp_path, dims(session))
-    want = session.run(None, {session.get_inputs()[0].name: picture})[0]
-    np.testing.assert_allclose(run(network.package(tag), picture), want, rtol=1e-4, atol=1e-4)
+    want = session.run(None, {session.get_inputs()[0].name: image})[0]
+    np.testing.assert_allclose(run(network.package(tag), image), want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["float16", "float16_acc32"])
 @pytest.mark.parametrize("tag", ["adreno-730-buffer", "adreno-730-texture"])
 def test_the_demo_has_packages_in_float16(tag, precision, session, tmp_path):
-    place = Network(str(DIGITS), tmp_path, dims(session), precision).package(tag)
-    kernels = "".join(file.read_text() for file in (place / "sources/kernels").iterdir())
+    directory = Network(str(DIGITS), tmp_path, dims(session), precision).package(tag)
+    kernels = "".join(file.read_text() for file in (directory / "sources/kernels").iterdir())
     assert "cl_khr_fp16" in kernels
     assert ("write_imageh" in kernels) == (tag.endswith("texture") and "image2d" in kernels)
 
 
-def test_a_clml_package_comes_with_the_report_of_what_clml_takes_and_runs_without_it(session, picture, tmp_path):
-    place = Network(str(DIGITS), tmp_path, dims(session)).package("adreno-730-clml")
-    assert (place / "sources/clml/offload.json").is_file()
-    assert list((place / "sources/clml").glob("clml*.json"))
-    want = session.run(None, {session.get_inputs()[0].name: picture})[0]
-    np.testing.assert_allclose(run(place, picture), want, rtol=1e-4, atol=1e-4)
+def test_a_clml_package_comes_with_the_report_of_what_clml_takes_and_runs_without_it(session, image, tmp_path):
+    directory = Network(str(DIGITS), tmp_path, dims(session)).package("adreno-730-clml")
+    assert (directory / "sources/clml/offload.json").is_file()
+    assert list((directory / "sources/clml").glob("clml*.json"))
+    want = session.run(None, {session.get_inputs()[0].name: image})[0]
+    np.testing.assert_allclose(run(directory, image), want, rtol=1e-4, atol=1e-4)

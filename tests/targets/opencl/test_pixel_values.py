@@ -1,4 +1,4 @@
-"""A store into a texture has the value of its moment."""
+"""A store to a texture writes the current value."""
 
 import re
 
@@ -13,7 +13,7 @@ STORED = re.compile(r"write_imagef\([^;]*as_float4\((.*)\)\);")
 
 
 def unrolled_source():
-    """A kernel whose thread writes two pixels, one after the other."""
+    """A kernel whose thread writes two pixels in sequence."""
     shape = [1, 2, 4, 2, 4]
     given = te.placeholder(shape, "float32", name="given")
     module = tvm.IRModule(

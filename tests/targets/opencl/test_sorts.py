@@ -11,16 +11,16 @@ from tvmake.native.backend import opencl_library
 X = tensor(3, 10, 7)
 
 VALUES = np.random.default_rng(0).permutation(3 * 10 * 7).reshape(X[0]).astype("float32") // 2
-"""Each value twice: of equal ones, the earlier comes first."""
+"""Each value twice: of equal values, the earlier comes first."""
 
 
 def ordered(axis: int, is_descending: bool) -> np.ndarray:
-    """Places in order."""
+    """Indices in sorted order."""
     return np.argsort(-VALUES if is_descending else VALUES, axis, kind="stable")
 
 
 def found(expression, tag: str) -> list[np.ndarray]:
-    """What a network computes."""
+    """The results of a network."""
     need("PoCL")
     opencl_library()
     device = tvm.device("opencl", 0)
@@ -33,29 +33,29 @@ def found(expression, tag: str) -> list[np.ndarray]:
     ("axis", "is_descending", "tag"),
     [(0, True, BUFFER), (1, False, BUFFER), (1, True, BUFFER), (-1, False, BUFFER), (1, True, TEXTURE)],
 )
-def test_values_and_places_are_in_order(axis: int, is_descending: bool, tag: str):
-    places = ordered(axis, is_descending)
-    values = np.take_along_axis(VALUES, places, axis)
+def test_values_and_indices_are_in_order(axis: int, is_descending: bool, tag: str):
+    indices = ordered(axis, is_descending)
+    values = np.take_along_axis(VALUES, indices, axis)
     (sorted_values,) = found(lambda x: op.sort(x, axis, is_descending), tag)
-    (sorted_places,) = found(lambda x: op.argsort(x, axis, is_descending, "int64"), tag)
-    first_values, first_places = found(lambda x: op.topk(x, 2, axis, "both", is_descending, "int64"), tag)
+    (sorted_indices,) = found(lambda x: op.argsort(x, axis, is_descending, "int64"), tag)
+    first_values, first_indices = found(lambda x: op.topk(x, 2, axis, "both", is_descending, "int64"), tag)
     first = [slice(None)] * 3
     first[axis] = slice(2)
     assert np.array_equal(sorted_values, values)
-    assert np.array_equal(sorted_places, places)
+    assert np.array_equal(sorted_indices, indices)
     assert np.array_equal(first_values, values[tuple(first)])
-    assert np.array_equal(first_places, places[tuple(first)])
+    assert np.array_equal(first_indices, indices[tuple(first)])
 
 
 def test_a_row_with_nan_reads_nothing_outside_of_it():
     before = VALUES.copy()
     VALUES[0, 3] = np.nan
     try:
-        (places,) = found(lambda x: op.argsort(x, 1, True, "int64"), BUFFER)
+        (indices,) = found(lambda x: op.argsort(x, 1, True, "int64"), BUFFER)
     finally:
         VALUES[:] = before
-    assert places.min() >= 0
-    assert places.max() < X[0][1]
+    assert indices.min() >= 0
+    assert indices.max() < X[0][1]
 
 
 def test_a_row_longer_than_a_work_group_takes_is_sorted_in_parts():

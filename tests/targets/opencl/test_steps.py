@@ -14,7 +14,7 @@ from tvmake.native.backend import opencl_library
 
 
 class Wavelet(torch.nn.Module):
-    """As inverse wavelet transforms do."""
+    """An inverse wavelet transform."""
 
     def forward(self, x):
         made = torch.zeros_like(x)
@@ -23,12 +23,12 @@ class Wavelet(torch.nn.Module):
 
 
 def test_they_are_written_where_torch_writes_them():
-    """TVM's simplifier for GPUs gets the place wrong that its own importer has a kernel reckon with."""
+    """TVM's simplifier for GPUs gets an index wrong that its own importer writes into a kernel."""
     opencl_library()
     device = tvm.device("opencl", 0)
     require(device.exist, hint("PoCL"))
-    picture = torch.arange(3 * 12 * 16).reshape(1, 3, 12, 16).sin()
-    module = read(torch.export.export(Wavelet(), (picture,)), ImportOptions(source="net.pt2")).module
+    image = torch.arange(3 * 12 * 16).reshape(1, 3, 12, 16).sin()
+    module = read(torch.export.export(Wavelet(), (image,)), ImportOptions(source="net.pt2")).module
     built = executable(lower(module, target(BUFFER), [], PassOptions(), 1), BUFFER)
-    found = tvm.relax.VirtualMachine(built, device)["main"](tvm.runtime.tensor(picture.numpy(), device)).numpy()
-    np.testing.assert_allclose(found, Wavelet()(picture).numpy(), atol=1e-5)
+    found = tvm.relax.VirtualMachine(built, device)["main"](tvm.runtime.tensor(image.numpy(), device)).numpy()
+    np.testing.assert_allclose(found, Wavelet()(image).numpy(), atol=1e-5)

@@ -1,4 +1,4 @@
-"""Truth values in vectorised OpenCL kernels are 0 and 1, and choose what they say."""
+"""Booleans in vectorised OpenCL kernels are 0 and 1, and select the correct values."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ NETS = {
 
 
 def vectorised(module: "tvm.IRModule") -> "tvm.IRModule":
-    """A network's kernels with four values a thread, as tuning schedules them."""
+    """A network's kernels with four values per thread, as tuning schedules them."""
     made = {}
     for name, function in functions(module).functions_items():
         schedule = tvm.s_tir.Schedule(function.without_attr("tirx.is_scheduled"))

@@ -30,8 +30,8 @@ def test_texture_kernels_are_tuned_validated_and_timed(tmp_path: Path):
         check=True,
         timeout=HANG_S,
     )
-    place = tmp_path / "results/digits/float32/tex"
-    covered = json.loads((place / "mod.json").read_bytes())["coverage"]
+    package = tmp_path / "results/digits/float32/tex"
+    covered = json.loads((package / "mod.json").read_bytes())["coverage"]
     assert covered["tunable"] == 3 and covered["tuned"] + len(covered["misses"]) == 3
     summary = json.loads((tmp_path / "results/summary.json").read_bytes())
     assert '"pass"' in json.dumps(summary)

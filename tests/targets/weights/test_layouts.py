@@ -47,7 +47,7 @@ def test_packed_weights_are_the_models_in_another_order():
     np.testing.assert_array_equal(packed["x2_packed2"].numpy().ravel(), values["x2"])
 
 
-def test_a_weight_that_several_kernels_take_alike_is_held_once():
+def test_a_weight_that_several_kernels_use_alike_is_stored_once():
     def twice(x, w):
         return op.add(op.nn.relu(conv(x, w)), op.exp(conv(op.exp(x), w)))
 
@@ -67,7 +67,7 @@ def test_a_parameter_that_nothing_uses_stays_an_argument():
     assert list(parameters(made)) == ["x2", "x1_packed"]
 
 
-def test_a_weight_that_is_spread_over_an_open_batch_stays_an_argument():
+def test_a_weight_that_is_broadcast_over_a_dynamic_batch_stays_an_argument():
     batch = tvm.tirx.Var("batch", "int64")
     x, w = (relax.Var(name, relax.TensorType([rows, 4], "float32")) for name, rows in (("x", batch), ("w", 1)))
     builder = relax.BlockBuilder()

@@ -117,14 +117,14 @@ def test_a_packed_weight_takes_a_free_name():
     assert names[0] == "x" and names[1].startswith("w_packed") and len(set(names)) == 3
 
 
-def test_a_graph_without_packing_stays_as_it_is():
+def test_a_graph_without_packing_stays_unchanged():
     plain = fused(conv, X, W)
     made = prepack(plain, 1)
     assert made.module.same_as(plain) and made.packings == ()
 
 
 @pytest.mark.parametrize("width", [100, 1000])
-def test_what_a_padded_layout_leaves_empty_is_zero(width):
+def test_unused_space_of_a_padded_layout_is_zero(width):
     plain = fused(lambda x, w: op.matmul(x, w), ((1, 64), F32), ((64, width), F32))
     (name,) = kernels(plain)
     made = prepack(scheduled(plain, name), 1)
@@ -138,7 +138,7 @@ def test_what_a_padded_layout_leaves_empty_is_zero(width):
 
 
 class Rows(torch.nn.Module):
-    """One state for rows of which there may be any number, as recurrent networks begin."""
+    """A state with any number of rows, as at the start of recurrent networks."""
 
     def __init__(self):
         super().__init__()
@@ -148,7 +148,7 @@ class Rows(torch.nn.Module):
         return self.state(state) + self.rows(x)
 
 
-def test_a_product_in_a_kernel_of_any_number_of_rows_is_packed():
+def test_a_matmul_in_a_kernel_with_any_number_of_rows_is_packed():
     torch.manual_seed(0)
     net, state, x = Rows().eval(), torch.randn(1, 64), torch.randn(3, 16)
     program = torch.export.export(net, (state, x), dynamic_shapes=({}, {0: torch.export.Dim("rows")}))

@@ -19,7 +19,7 @@ from tvmake.config.requests.tuning import SearchOptions
 from tvmake.records.store import RecordStore
 from tvmake.records.workload import Workload, workload
 from tvmake.targets.backends import backend_of
-from tvmake.targets.cpu.schedules.rule import scheduled
+from tvmake.targets.cpu.schedules.rule import schedule_kernel
 from tvmake.targets.kernels.scheduled_kernel import IS_SCHEDULED
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 from tvmake.tune.context import tuning_context
@@ -101,7 +101,7 @@ def tune(root: Path, kernel: Workload, trials: int = 16) -> Search:
 def test_the_rules_schedule_is_a_record_like_any_other(kernel: Workload):
     (start,) = starts_by_rule(kernel)
     trace = json.loads(json.dumps(start.trace))
-    assert tvm_ffi.structural_equal(replay(kernel, trace), scheduled(kernel.module["main"], CPU))
+    assert tvm_ffi.structural_equal(replay(kernel, trace), schedule_kernel(kernel.module["main"], CPU))
 
 
 def test_a_convolution_in_winograds_form_is_tuned_by_the_rules_tiles_alone(tmp_path: Path):

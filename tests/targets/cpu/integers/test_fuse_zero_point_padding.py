@@ -1,4 +1,4 @@
-"""Borders of a zero point are made by the depthwise convolutions that read them."""
+"""Padding with a zero point is fused into the depthwise convolutions that read it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ WIDTHS = [1, 2, 2, 0]
 """Above, below, left, right."""
 
 
-def bordered(x: Any, layout: str) -> Any:
+def padded(x: Any, layout: str) -> Any:
     widths = [0, 0, 0, 0, *WIDTHS] if layout == "NCHW" else [0, 0, *WIDTHS, 0, 0]
     return tvm.relax.op.nn.pad(x, widths, pad_value=ZERO)
 
@@ -33,10 +33,10 @@ def expected(x: np.ndarray, weight: np.ndarray, stride: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_a_depthwise_convolution_makes_its_border(stride: int):
+def test_a_depthwise_convolution_computes_its_padding(stride: int):
     def network(x: Any, w: Any) -> Any:
         return convolution(
-            bordered(x, "NHWC"), w, padding=0, groups=24, strides=stride, data_layout="NHWC", kernel_layout="OHWI"
+            padded(x, "NHWC"), w, padding=0, groups=24, strides=stride, data_layout="NHWC", kernel_layout="OHWI"
         )
 
     inputs = [tensor(1, 11, 13, 24, dtype="uint8"), tensor(24, 3, 3, 1, dtype="int8")]
@@ -50,7 +50,7 @@ def test_a_depthwise_convolution_makes_its_border(stride: int):
 def test_so_it_does_between_others_with_their_channels_innermost():
     def network(x: Any, first: Any, w: Any) -> Any:
         before = tvm.relax.op.astype(convolution(x, first, padding=0), "int8")
-        return convolution(bordered(before, "NCHW"), w, padding=0, groups=16)
+        return convolution(padded(before, "NCHW"), w, padding=0, groups=16)
 
     inputs = [tensor(2, 4, 9, 9, dtype="uint8"), tensor(16, 4, 1, 1, dtype="int8"), tensor(16, 1, 3, 3, dtype="int8")]
     made = lowered(network, *inputs)
@@ -64,7 +64,7 @@ def test_so_it_does_between_others_with_their_channels_innermost():
 
 def test_other_convolutions_read_it_from_memory():
     def network(x: Any, w: Any) -> Any:
-        return convolution(bordered(x, "NHWC"), w, padding=0, data_layout="NHWC", kernel_layout="OHWI")
+        return convolution(padded(x, "NHWC"), w, padding=0, data_layout="NHWC", kernel_layout="OHWI")
 
     made = lowered(network, tensor(1, 9, 9, 16, dtype="uint8"), tensor(16, 3, 3, 16, dtype="int8"))
     assert "pad" in kernels(made)

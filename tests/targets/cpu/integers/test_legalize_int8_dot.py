@@ -1,4 +1,4 @@
-"""Products of small integers are computed by the target's instructions for them, with the numbers of plain loops."""
+"""Matmuls and convolutions of 8-bit integers use dot-product instructions, with the results of plain loops."""
 
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def test_convolutions_of_any_extents(
     data=st.sampled_from(["uint8", "int8"]), rows=st.integers(1, 70), length=st.integers(1, 40),
     columns=st.integers(1, 70),
 )  # fmt: skip
-def test_products_of_any_extents(data: str, rows: int, length: int, columns: int):
+def test_matmuls_of_any_extents(data: str, rows: int, length: int, columns: int):
     inputs = [tensor(rows, length, dtype=data), tensor(length, columns, dtype="int8")]
     arguments = values(inputs)
     np.testing.assert_array_equal(result(lowered(product, *inputs), arguments), plain(product, inputs, arguments))
@@ -96,7 +96,7 @@ def test_the_target_s_features_say_which_instruction_it_is(target: dict[str, Any
     assert instructions(made) == expected
 
 
-def test_what_moving_data_adds_is_computed_when_the_package_is_built():
+def test_the_correction_of_shifted_data_is_computed_when_the_package_is_built():
     expression, shapes = KERNELS["convolution"]
     made = lowered(expression, *shapes("int8"), target=tvm.target.Target({"kind": "llvm", "mcpu": "cascadelake"}))
     weights = {str(parameter.name): parameter.ty for parameter in made.fused["main"].params[1:]}
@@ -120,7 +120,7 @@ def test_few_channels_are_not_filled_up_where_rows_of_windows_leave_less_to_fill
     assert int(np.prod([int(extent) for extent in packed])) == 16 * taken
 
 
-def test_a_product_that_follows_a_convolution_is_computed_so_too():
+def test_a_matmul_after_a_convolution_uses_dot_products_too():
     def expression(x: Any, w: Any, v: Any) -> Any:
         return product(tvm.relax.op.reshape(tvm.relax.op.astype(convolution(x, w), "int8"), (1, 256)), v)
 
@@ -132,7 +132,7 @@ def test_a_product_that_follows_a_convolution_is_computed_so_too():
     np.testing.assert_array_equal(result(lowered(expression, *inputs), arguments), plain(expression, inputs, arguments))
 
 
-def test_a_product_of_two_computed_tensors_is_left_alone():
+def test_a_matmul_of_two_computed_tensors_stays_unchanged():
     def expression(x: Any, y: Any) -> Any:
         return product(x, tvm.relax.op.astype(tvm.relax.op.nn.relu(x), "int8"))
 

@@ -19,7 +19,7 @@ from tvm import relax, tirx  # isort: skip
 
 @dataclass(frozen=True)
 class Case:
-    """An expression, and the same in NumPy or PyTorch. Shapes name their dynamic dimensions."""
+    """An expression, and its equivalent in NumPy or PyTorch. Shapes name their dynamic dimensions."""
 
     expression: Callable[..., Any]
     expected: Callable[..., Any]
@@ -80,7 +80,7 @@ class DynamicNetwork:
         return sorted({length for shape, _ in shapes for length in shape if isinstance(length, str)})
 
     def results(self, **sizes: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """By case, for sizes of the dynamic dimensions: what was computed, and what is expected."""
+        """By case, for sizes of the dynamic dimensions: the computed and the expected result."""
         shapes = [shape for case in self.cases.values() for shape in case.inputs]
         data = self.draw(*((tuple(sizes.get(length, length) for length in shape), dtype) for shape, dtype in shapes))
         found = self._machine["main"](*map(tvm.runtime.tensor, data), *self._packed)

@@ -1,4 +1,4 @@
-"""Expressions as networks for CPUs, with and without rules, and what they compute."""
+"""Expressions as networks for CPUs, with and without rules, and their results."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ BASELINE = tvm.target.Target({"kind": "llvm"})
 
 
 def lowered(expression: Any, *inputs: Shape, rules: bool = True, target: Any = NATIVE) -> Lowered:
-    """A network on its way to code; all inputs but the first are weights."""
+    """A lowered network; all inputs but the first are weights."""
     return lower(graph(expression, *inputs), target, [], PassOptions(), 1, rules=rules)
 
 
@@ -34,7 +34,7 @@ def values(*inputs: Shape, seed: int = 0) -> list[np.ndarray]:
 
 
 def result(made: Lowered, arguments: list[np.ndarray], target: Any = NATIVE) -> np.ndarray:
-    """What a lowered network computes."""
+    """The result of a lowered network."""
     tensors = [tvm.runtime.tensor(value) for value in arguments]
     if made.packings:
         params = {f"x{index}": tensor for index, tensor in enumerate(tensors) if index}
@@ -45,7 +45,7 @@ def result(made: Lowered, arguments: list[np.ndarray], target: Any = NATIVE) -> 
 
 
 def error(expression: Any, *inputs: Shape, target: Any = NATIVE) -> float:
-    """The largest difference that rules make to a result, relative to its largest value."""
+    """The largest difference between results with and without rules, relative to the largest value."""
     arguments = values(*inputs)
     with_rules = result(lowered(expression, *inputs, target=target), arguments, target)
     plain = result(lowered(expression, *inputs, rules=False, target=target), arguments, target)

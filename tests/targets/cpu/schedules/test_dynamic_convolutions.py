@@ -1,4 +1,4 @@
-"""Convolutions and pooling with a dynamic batch, height and width are those of PyTorch at every size."""
+"""Convolutions and pooling with a dynamic batch, height and width equal PyTorch's at every size."""
 
 from collections.abc import Callable
 from functools import cache

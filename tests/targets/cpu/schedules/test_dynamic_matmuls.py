@@ -1,4 +1,4 @@
-"""Matmuls with dynamic rows, columns and sums are those of NumPy at every size."""
+"""Matmuls with dynamic rows, columns and sums equal NumPy's at every size."""
 
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from tests.targets.cpu.schedules.nets import BASELINE, NATIVE
 
 op = tvm.relax.op
 NEAR = 2e-6
-"""Sums are added up in another order."""
+"""Sums are added in another order."""
 
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:
@@ -73,7 +73,7 @@ CASES = {
 
 
 SOME = ["rows from batch and length", "rows of few columns", "columns beside rows", "sum beside rows"]
-"""What is built for the smallest vectors, too."""
+"""Cases that are also built for the smallest vectors."""
 
 
 @cache
@@ -94,7 +94,7 @@ SIZES = [
     (2, 61, 197),
     (5, 1, 64),
 ]
-"""Of batch, length and the other length: less than a tile, each tile, one more, and larger."""
+"""Batch, length and the other length: less than a tile, each tile, one more, and larger."""
 
 
 @pytest.mark.parametrize(

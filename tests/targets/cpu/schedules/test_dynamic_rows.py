@@ -1,4 +1,4 @@
-"""Norms, softmax, reductions and element-wise kernels with dynamic dimensions are those of NumPy and PyTorch at every size."""
+"""Norms, softmax, reductions and element-wise kernels with dynamic dimensions are right at every size."""
 
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +14,7 @@ from tests.targets.cpu.schedules.dynamic_nets import Case, DynamicNetwork, error
 op = tvm.relax.op
 functional = torch.nn.functional
 NEAR = 4e-6
-"""Sums are added up in another order."""
+"""Sums are added in another order."""
 
 
 def layer_norm(x: Any, scale: Any, shift: Any) -> Any:
@@ -150,7 +150,7 @@ SIZES = [
     (2, 197, 31),
     (7, 1000, 3),
 ]
-"""The length is shorter than a vector, one, one more, odd and larger."""
+"""The length is shorter than a vector, equal, one more, odd, and larger."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -164,7 +164,7 @@ def test_all_of_them_have_schedules():
 
 
 def test_every_one_of_many_rows_has_its_own_mean():
-    """TVM keeps the mean in place of the sum that it is computed from; a value that is computed twice would be divided twice."""
+    """TVM stores the mean over the sum that it is computed from; a value computed twice would be divided twice."""
     found, expected = results(1, 1000, 3)["layer norm of dynamic rows"]
     assert np.abs(found - expected).max(-1).max() <= 1e-5
     found, expected = results(1, 1000, 3)["layer norm over an axis that is not the last"]

@@ -1,4 +1,4 @@
-"""Kernels with dynamic dimensions have the schedules of fixed ones, and fixed ones have nothing of theirs."""
+"""Kernels with dynamic dimensions have the schedules of static ones, and static ones have no dynamic annotations."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -68,7 +68,7 @@ NETWORKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]]
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def network(request: pytest.FixtureRequest) -> tuple[Any, Any]:
-    """A network with dynamic dimensions, and the same with fixed ones."""
+    """A network with dynamic dimensions, and the same network with static ones."""
     build, dynamic, fixed = NETWORKS[request.param]
     return build(*dynamic), build(*fixed)
 
@@ -103,7 +103,7 @@ def test_every_kernel_has_a_schedule_with_vectors_on_all_cores(network):
 
 
 def test_weights_are_packed_as_for_fixed_dimensions(network):
-    """In tiles of their columns, whose width depends on the rows of a tile."""
+    """Tiles of columns; their width depends on the rows of a tile."""
     dynamic, fixed = (
         [list(map(int, parameter.ty.shape)) for parameter in made.fused["main"].params[1:]] for made in network
     )
@@ -142,7 +142,7 @@ def test_a_dynamic_batch_and_length_are_one_axis_of_rows():
 
 @pytest.mark.parametrize(("window", "tiled"), [(1, {"batch", "height", "width"}), (3, {"width"})])
 def test_images_of_any_size_have_rows_of_pixels(window: int, tiled: set[str]):
-    """A batch comes first, and is often 1; a window of one place moves along all pixels as one row."""
+    """A batch comes first, and is often 1; a 1×1 window moves along all pixels as one row."""
     shapes = [(BATCH, 24, HEIGHT, WIDTH), (48, 24, window, window)]
     made = lowered(
         lambda x, weight: conv(x, weight, padding=window // 2), *((shape, F32) for shape in shapes), target=AVX512

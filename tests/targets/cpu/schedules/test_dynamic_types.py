@@ -1,4 +1,4 @@
-"""Integers and float16 with dynamic dimensions are computed as with fixed ones."""
+"""Integers and float16 give the same results with dynamic as with static dimensions."""
 
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ op = tvm.relax.op
 
 
 def convolution_of_torch(x: np.ndarray, weight: np.ndarray, **options: Any) -> np.ndarray:
-    """In float64, which has all of these sums."""
+    """In float64, which represents these sums exactly."""
     data = torch.from_numpy(x).double()
     sums = torch.nn.functional.conv2d(data, torch.from_numpy(weight).double(), padding=1, **options)
     return sums.numpy().astype("int32")

@@ -1,4 +1,4 @@
-"""What is computed where it is used, and what is not."""
+"""Which blocks are inlined into their consumers, and which are not."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ SHAPE = ((64,), "float32")
 
 
 def choices(times: int) -> Any:
-    """Each of them depends on the one before, in what is asked and in what is taken."""
+    """Nested choices: each one's condition and value depend on the one before."""
 
     def function(x: Any) -> Any:
         found = x
@@ -26,7 +26,7 @@ def choices(times: int) -> Any:
 
 
 def deepest(times: int) -> int:
-    """Of the choices within one another in the kernels of a network of choices."""
+    """The deepest nesting of choices in the kernels of a network of choices."""
     kernels = [
         one for one in lowered(choices(times), SHAPE).final.functions.values() if isinstance(one, tvm.tirx.PrimFunc)
     ]

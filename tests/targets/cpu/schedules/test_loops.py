@@ -1,4 +1,4 @@
-"""What lies across in memory is read in squares, and all of it is."""
+"""Transpositions read memory in square tiles, and completely."""
 
 import itertools
 from typing import Any
@@ -17,7 +17,7 @@ F32 = "float32"
 
 
 def innermost_loops(expression: Any, *inputs: Any) -> list[int]:
-    """The extents of the two innermost loops of the one kernel that reads across."""
+    """The extents of the two innermost loops of the only kernel that transposes."""
     made = lowered(expression, *inputs, target=AVX512)
     (function,) = (function for name, function in made.final.functions_items() if str(name.name_hint) in made.ruled)
     found: list[list[int]] = []
@@ -43,7 +43,7 @@ def innermost_loops(expression: Any, *inputs: Any) -> list[int]:
         (lambda x: op.permute_dims(x, [1, 0, 2]), (8, 64, 64), [2048, 16]),
     ],
 )
-def test_lines_of_a_cache_are_used_while_they_are_there(expression: Any, shape: tuple[int, ...], loops: list[int]):
+def test_cache_lines_are_used_while_they_are_cached(expression: Any, shape: tuple[int, ...], loops: list[int]):
     assert innermost_loops(expression, (shape, F32)) == loops
 
 

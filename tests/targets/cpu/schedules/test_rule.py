@@ -1,4 +1,4 @@
-"""Kernels that rules schedule compute what plain loops compute."""
+"""Kernels scheduled by rules give the results of plain loops."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ op = tvm.relax.op
 F32 = "float32"
 AVX512 = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
 NEAR = 2e-6
-"""Sums are added up in another order."""
+"""Sums are added in another order."""
 
 
 def tensor(*shape: int, dtype: str = F32) -> tuple[tuple[int, ...], str]:
@@ -63,7 +63,7 @@ KERNELS = {
     "convolution to a prime of rows, half precision": (
         conv, tensor(1, 2, 17, 17, dtype="float16"), tensor(32, 2, 3, 3, dtype="float16")
     ),
-    "convolution from pictures": (
+    "convolution from images": (
         lambda x, w: conv(x, w, strides=2, padding=3), tensor(1, 3, 31, 33), tensor(64, 3, 7, 7)
     ),
     "convolution, grouped": (lambda x, w: conv(x, w, groups=4), tensor(1, 16, 12, 12), tensor(24, 4, 3, 3)),
@@ -154,7 +154,7 @@ def test_convolutions_of_any_extents(channels: int, filters: int, height: int, w
 
 @settings(max_examples=12, deadline=None)
 @given(batch=st.integers(1, 3), rows=st.integers(1, 70), length=st.integers(1, 40), columns=st.integers(1, 70))
-def test_products_of_any_extents(batch: int, rows: int, length: int, columns: int):
+def test_matmuls_of_any_extents(batch: int, rows: int, length: int, columns: int):
     assert error(op.matmul, tensor(batch, rows, length), tensor(batch, length, columns)) <= NEAR
 
 
@@ -200,7 +200,7 @@ def test_odd_numbers_of_channels_are_computed_in_whole_vectors(channels: int):
 
 
 @pytest.mark.parametrize("name", ["depthwise", "pool"])
-def test_padding_is_made_where_it_is_used(name: str):
+def test_padding_is_computed_where_it_is_used(name: str):
     def depthwise(data: Any, weight: Any) -> Any:
         return op.nn.conv2d(
             data, weight, groups=48, padding=1, strides=2, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC"
@@ -225,7 +225,7 @@ def test_padding_is_made_where_it_is_used(name: str):
 
 
 def parallel_steps(made: Any) -> list[int]:
-    """How many steps the parallel loops of a module's kernels have."""
+    """The numbers of steps of the parallel loops in a module's kernels."""
     found: list[int] = []
 
     def note(loop: Any) -> None:
@@ -238,7 +238,7 @@ def parallel_steps(made: Any) -> list[int]:
     return found
 
 
-def test_padding_is_made_for_a_band_of_one_picture():
+def test_padding_is_computed_for_a_band_of_one_image():
     def depthwise(data: Any, weight: Any) -> Any:
         return op.nn.conv2d(
             data, weight, groups=48, padding=1, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC"
@@ -292,7 +292,7 @@ def pointwise(data: Any, weight: Any) -> Any:
     return op.nn.conv2d(data, weight, data_layout="NHWC", kernel_layout="OHWI")
 
 
-def test_threads_have_rows_of_their_own_where_weights_are_small():
+def test_threads_have_separate_rows_if_weights_are_small():
     small = lowered(pointwise, tensor(1, 14, 14, 64), tensor(384, 1, 1, 64), target=AVX512)
     assert last_row(small, 0.5) == 6
     large = lowered(pointwise, tensor(1, 14, 14, 512), tensor(512, 1, 1, 512), target=AVX512)
@@ -300,7 +300,7 @@ def test_threads_have_rows_of_their_own_where_weights_are_small():
 
 
 def vectors(made: Any) -> int:
-    """How many loops of a module's kernels are in vectors."""
+    """Number of vectorised loops in a module's kernels."""
     found: list[Any] = []
 
     def note(loop: Any) -> None:

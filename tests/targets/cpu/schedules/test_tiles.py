@@ -1,4 +1,4 @@
-"""Tiles fit a kernel and a machine, and the ones with more reuse are taken."""
+"""Tiles fit a kernel and a machine, and tiles with more reuse are preferred."""
 
 from typing import Any
 
@@ -79,24 +79,24 @@ def test_tiles_are_whole_where_that_is_as_good(unit: Machine, rows: int):
 
 
 @pytest.mark.parametrize("rows", [64, 128, 196, 1024])
-def test_enough_sums_are_at_work(rows: int):
+def test_enough_sums_run_at_once(rows: int):
     tile = best_tile(AVX512, 32, 1024, [Rows(0, rows, shares=True)], 512, 1)
     assert tile.height * tile.vectors > 16
 
 
-def test_products_use_what_the_cache_delivers_more_than_once():
+def test_matmuls_reuse_values_from_the_cache():
     tile = best_tile(AVX, 32, 192, [Rows(0, 60, shares=True)], 768, 1)
     assert tile.height > tile.vectors
 
 
-def test_what_no_cache_holds_is_read_once_for_few_rows():
+def test_operands_larger_than_the_cache_are_read_once_for_few_rows():
     rows = [Rows(0, 16, shares=True)]
     assert best_tile(AVX512, 32, 32000, rows, 256, 1).height == 16
     assert best_tile(AVX512, 32, 320, rows, 256, 1).height < 16
 
 
 @pytest.mark.parametrize("unit", [AVX512, AVX, NEON])
-def test_there_are_as_many_as_are_asked_for(unit: Machine):
+def test_there_are_as_many_tiles_as_requested(unit: Machine):
     assert best_tile(unit, 32, 64, [], 9216, 1).width > 16
     assert best_tile(unit, 32, 64, [], 9216, 1, fewest=4).width == 16
 

@@ -1,4 +1,4 @@
-"""Functions of functions: their values are computed one after the other, on the stack, and only where they may be."""
+"""Values of nested functions are computed in sequence, on the stack, and only if they may be."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_their_values_take_no_memory_of_the_runtime():
 
 
 def test_values_that_are_not_taken_are_not_read():
-    """Beyond the end there is nothing."""
+    """Beyond the end there is no memory."""
 
     @T.prim_func(s_tir=True)
     def padded(x: T.Buffer((6,), "float32"), y: T.Buffer((8,), "float32")):

@@ -1,4 +1,4 @@
-"""Neighbours that were computed side by side, with a border around them, are read from the right places."""
+"""Values that were computed as neighbours, and then padded, are read at the correct indices."""
 
 from functools import partial
 from typing import Any
@@ -13,10 +13,10 @@ from tvm import relax  # isort: skip
 op = relax.op
 
 
-def side_by_side(x: Any, scale: Any, bias: Any, power: int) -> Any:
-    """[1, 1, 17, 16·power] with channels last, real ones for its integers, in 8 bits, bounded below, and in 8 bits again.
+def adjacent(x: Any, scale: Any, bias: Any, power: int) -> Any:
+    """[1, 1, 17, 16·power] with channels last: floats for integers, quantised to 8 bits twice.
 
-    Between the two, ``power`` channels become neighbours, two values at each end are cut off, and a border of 27 is put around.
+    In between, ``power`` channels become neighbours, two values at each end are cut off, and padding of 27 is added.
     """
     channels = op.squeeze(op.permute_dims(x, [0, 3, 1, 2]), [2])
     real = op.multiply(op.astype(channels, "float32"), scale)
@@ -47,7 +47,7 @@ def expected(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, power: int) -> 
 
 
 def drawn(power: int) -> list[np.ndarray]:
-    """Integers, and factors and summands that make no number of them that rounds either way."""
+    """Integers, and factors and summands that avoid rounding ties."""
     generator = np.random.default_rng(0)
     return [
         generator.integers(-50, 50, (1, 1, 17, 16 * power)).astype("int32"),
@@ -59,21 +59,21 @@ def drawn(power: int) -> list[np.ndarray]:
 def computed(power: int) -> np.ndarray:
     arguments = drawn(power)
     shapes = [(value.shape, str(value.dtype)) for value in arguments]
-    return result(lowered(partial(side_by_side, power=power), *shapes), arguments)
+    return result(lowered(partial(adjacent, power=power), *shapes), arguments)
 
 
 @pytest.fixture
 def in_one_part(monkeypatch):
-    """Borders are asked for value by value, within vectors."""
+    """Padding is tested value by value, within vectors."""
     monkeypatch.setattr("tvmake.targets.cpu.schedules.loops.ends", lambda _block: [])
 
 
 @pytest.mark.parametrize("power", [2, 3, 4, 8])
-def test_a_border_around_neighbours(power: int):
+def test_padding_around_neighbours(power: int):
     np.testing.assert_array_equal(computed(power), expected(*drawn(power), power))
 
 
 @pytest.mark.usefixtures("in_one_part")
 @pytest.mark.parametrize("power", [2, 3, 4, 8])
-def test_a_border_within_vectors(power: int):
+def test_padding_within_vectors(power: int):
     np.testing.assert_array_equal(computed(power), expected(*drawn(power), power))

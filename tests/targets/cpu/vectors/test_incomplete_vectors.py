@@ -1,4 +1,4 @@
-"""Rows that are no multiple of a vector are computed in whole vectors and some single values."""
+"""Rows with an incomplete last vector are computed in whole vectors and single values."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tvm import s_tir, te, tirx  # isort: skip
 
 
 def scheduled(length: int, lanes: int, marks: bool = True) -> "tvm.IRModule":
-    """A kernel that doubles rows, in vectors, of which the last is incomplete."""
+    """A kernel that doubles rows in vectors, the last of which is incomplete."""
     x = te.placeholder((3, length), name="x", dtype="float32")
     y = te.compute((3, length), lambda i, j: x[i, j] * 2.0, name="y")
     schedule = s_tir.Schedule(te.create_prim_func([x, y]))
@@ -26,7 +26,7 @@ def scheduled(length: int, lanes: int, marks: bool = True) -> "tvm.IRModule":
 
 
 def vectors(module: "tvm.IRModule") -> list[tuple[int, bool]]:
-    """Of each loop in vectors: how many lanes it has, and whether it asks for each of them whether there is a value."""
+    """For each vectorised loop: its number of lanes, and whether it has a condition for each lane."""
     found: list[tuple[int, bool]] = []
 
     def note(loop: Any) -> None:
@@ -53,7 +53,7 @@ def test_all_values_are_computed():
 
 
 def tiled(length: int, count: int, lanes: int, mark: str) -> "tvm.IRModule":
-    """A kernel that doubles rows in tiles of several vectors, of which the last is incomplete."""
+    """A kernel that doubles rows in tiles of several vectors, the last of which is incomplete."""
     x = te.placeholder((3, length), name="x", dtype="float32")
     y = te.compute((3, length), lambda i, j: x[i, j] * 2.0, name="y")
     schedule = s_tir.Schedule(te.create_prim_func([x, y]))
@@ -83,6 +83,6 @@ def test_vectors_that_may_go_beyond_the_last_value_have_no_condition():
     assert vectors(IncompleteVectors()(tiled(21, 3, 8, BEYOND))) == [(8, False)]
 
 
-def test_other_kernels_stay_as_they_are():
+def test_other_kernels_stay_unchanged():
     before = scheduled(21, 8, marks=False)
     assert IncompleteVectors()(before)["main"].same_as(before["main"])

@@ -1,4 +1,4 @@
-"""Parts are read where they lie by what computes with them, and copied for others."""
+"""Parts of a split are read from the original tensor by element-wise operators, and copied for others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def split(value: Any, at: int | list[int]) -> list[Any]:
     """The parts of a tensor along its last axis."""
     emit = relax.BlockBuilder.current().emit
     parts = emit(op.split(emit(value), at, -1))
-    return [emit(relax.TupleGetItem(parts, place)) for place in range(len(parts.ty.fields))]
+    return [emit(relax.TupleGetItem(parts, index)) for index in range(len(parts.ty.fields))]
 
 
 def gates(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The last tile and the last vector of a dynamic dimension compute what is left, and nothing behind it."""
+"""The last tile and the last vector of a dynamic dimension compute the remaining values, and nothing beyond."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,8 +34,8 @@ def doubled(kind: int | None, is_own: bool = False) -> "tvm.IRModule":
     """A kernel that doubles rows of a dynamic length in vectors.
 
     Args:
-        kind: how the lanes behind the end are left out; None for a loop without an annotation.
-        is_own: whether vectors write a buffer of the kernel's own, which is copied then.
+        kind: how excess lanes are handled; None for a loop without an annotation.
+        is_own: whether vectors write an internal buffer, which is then copied.
     """
     n = length()
     x = te.placeholder((3, n), name="x", dtype="float32")
@@ -51,7 +51,7 @@ def doubled(kind: int | None, is_own: bool = False) -> "tvm.IRModule":
 
 
 def summed() -> "tvm.IRModule":
-    """A kernel that adds up rows of a dynamic length in vectors of partial sums."""
+    """A kernel that sums rows of a dynamic length in vectors of partial sums."""
     n = length()
     x = te.placeholder((3, n), name="x", dtype="float32")
     step = te.reduce_axis((0, n), "step")
@@ -70,7 +70,7 @@ def summed() -> "tvm.IRModule":
 
 
 def multiplied(lower: int) -> "tvm.IRModule":
-    """A matmul of a dynamic number of rows in tiles, with code for a lower height, too."""
+    """A matmul with a dynamic number of rows in tiles, with code for a lower height, too."""
     n, inner, outer = length(), tirx.const(5, "int64"), tirx.const(8, "int64")
     x, weight = te.placeholder((n, inner), name="x"), te.placeholder((inner, outer), name="w")
     step = te.reduce_axis((tirx.const(0, "int64"), inner), "step")
@@ -92,7 +92,7 @@ def multiplied(lower: int) -> "tvm.IRModule":
 
 
 def compiled(module: "tvm.IRModule") -> Callable[..., np.ndarray]:
-    """A kernel that writes its last argument, in the middle of memory that it has to leave alone."""
+    """A kernel that writes its last argument, surrounded by memory that must stay unchanged."""
     passes = tvm.transform.Sequential([PartialTiles(), tirx.transform.ConvertSSA()])
     code = tvm.compile(passes(module), target="llvm")["main"]
 
@@ -142,7 +142,7 @@ def loops(module: "tvm.IRModule") -> list[Any]:
 
 
 def vectors(module: "tvm.IRModule") -> list[bool]:
-    """Of each loop in vectors, whether it asks for each lane whether there is a value."""
+    """For each vectorised loop, whether it has a condition for each lane."""
     return [
         not (isinstance(loop.body.predicate, tirx.IntImm) and int(loop.body.predicate) == 1)
         for loop in loops(module)
@@ -161,7 +161,7 @@ def test_the_last_vector_begins_earlier():
 
 
 def test_no_value_of_a_kernel_s_own_buffer_is_computed_twice():
-    """TVM may keep a result in place of what it is computed from."""
+    """TVM may store a result over its input."""
     assert "T.max" not in PartialTiles()(doubled(REPEATED, is_own=True)).script()
 
 

@@ -1,4 +1,4 @@
-"""Tiles of more than half of the registers are kept in registers; other buffers of that size are not."""
+"""Tiles of more than half of the registers stay in registers; other buffers of that size do not."""
 
 import re
 from typing import Any
@@ -42,7 +42,7 @@ def test_it_computes_the_same():
     assert error(tvm.relax.op.matmul, *PRODUCT) < 2e-6
 
 
-def test_places_that_are_not_known_stay_in_memory():
+def test_buffers_with_dynamic_indices_stay_in_memory():
     @T.prim_func
     def kernel(x: T.Buffer((300,), "float32"), y: T.Buffer((300,), "float32")):
         known = T.alloc_buffer((300,), "float32")

@@ -1,4 +1,4 @@
-"""Softmax divides once for each row, and nothing else that divides changes its numbers."""
+"""Softmax divides once per row, and other divisions do not change."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ ROWS = ((6, 40), "float32")
 
 
 def marked(expression: Any) -> "tvm.IRModule":
-    """A network's kernel of which a rule marked the blocks that divide by a softmax's sum."""
+    """A network's kernel in which a rule marked the blocks that divide by a softmax's sum."""
     made = lowered(expression, ROWS)
     (kernel,) = [f for name, f in made.final.functions_items() if str(name.name_hint) in made.ruled]
     return tvm.IRModule({"main": kernel})
 
 
 def divided(module: "tvm.IRModule") -> list[bool]:
-    """Of each division, whether it is of the number one."""
+    """For each division, whether it divides the number one."""
     found: list[bool] = []
     tvm_ffi.structural_walk(
         module["main"].body,

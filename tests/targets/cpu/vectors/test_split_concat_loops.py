@@ -1,4 +1,4 @@
-"""Concatenated rows are computed part by part, each in whole vectors, without a question for each value."""
+"""Concatenated rows are computed part by part, each in whole vectors, without conditions per value."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ op = tvm.relax.op
 
 
 def rows(first: int, second: int, marks: bool = True) -> "tvm.IRModule":
-    """A kernel that puts rows of two tensors beside each other."""
+    """A kernel that concatenates rows of two tensors."""
     x = te.placeholder((3, first), name="x", dtype="float32")
     y = te.placeholder((3, second), name="y", dtype="float32")
     z = te.compute(
@@ -30,7 +30,7 @@ def rows(first: int, second: int, marks: bool = True) -> "tvm.IRModule":
 
 
 def conditions(module: "tvm.IRModule") -> int:
-    """How many conditions there are in a kernel."""
+    """Number of conditions in a kernel."""
     found: list[Any] = []
 
     def note(call: Any) -> None:
@@ -53,13 +53,13 @@ def test_parts_of_any_length_are_computed_without_conditions(first: int, second:
     assert np.array_equal(result.numpy(), np.concatenate([x, y], 1) * 2)
 
 
-def test_other_kernels_stay_as_they_are():
+def test_other_kernels_stay_unchanged():
     before = rows(8, 8, marks=False)
     assert SplitConcatLoops()(before)["main"].same_as(before["main"])
 
 
 def parts(made: Any) -> list[int]:
-    """The ends of parts that rules found in a network's kernels."""
+    """The ends of the parts that rules found in a network's kernels."""
     found: list[int] = []
 
     def note(loop: Any) -> None:
@@ -83,5 +83,5 @@ def test_concatenations_compute_the_same(count: int):
     assert len(parts(lowered(joined, *inputs))) == (count if count <= MOST else 0)
 
 
-def test_conditions_on_other_axes_are_no_parts():
+def test_conditions_on_other_axes_do_not_split():
     assert parts(lowered(lambda x, y: op.concat([x, y], 0), ((2, 24), "float32"), ((3, 24), "float32"))) == []

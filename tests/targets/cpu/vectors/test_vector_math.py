@@ -1,4 +1,4 @@
-"""Exponentials and their kin stay within a few units in the last place, at the edges too."""
+"""Exponentials and related functions are accurate to a few units in the last place, including extreme values."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ EXACT: dict[str, Any] = {
     "erf": lambda x: np.vectorize(__import__("math").erf)(x),
 }
 UNITS = {"exp": 2, "log": 2, "tanh": 6, "sigmoid": 4, "erf": 6}
-"""In the last place, at most."""
+"""Maximum error in units in the last place."""
 
 
 def computed(function: Any, points: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def test_half_precision_is_computed_in_single():
     assert np.max(np.abs(computed(op.exp, points) - exact) / exact) < 1e-3
 
 
-def test_small_powers_are_products():
+def test_small_powers_are_multiplications():
     points = np.linspace(-3, 3, 77).astype("float32")
     found = computed(lambda x: op.power(x, tvm.relax.const(3.0, "float32")), points)
     assert np.allclose(found, points**3, rtol=1e-6)
@@ -63,7 +63,7 @@ def test_no_call_of_the_library_is_left():
 
 @pytest.mark.parametrize("name", EXACT)
 def test_factors_of_values_that_tvm_leaves_in_a_loop_are_compiled(name: str):
-    """TVM has no vectors of nearest integers: what 8-bit integers stand for is such a value."""
+    """TVM does not vectorise rounding to the nearest integer, which dequantised 8-bit integers need."""
     points = np.linspace(-6, 6, 4096).astype("float32")
     found = computed(lambda x: op.multiply(getattr(op, name)(op.round(x)), tvm.relax.const(3.0, "float32")), points)
     with np.errstate(all="ignore"):
