@@ -1,5 +1,4 @@
-"""Intrinsics for NVIDIA's tensor cores: products of 16×16 matrices held by a warp (CUDA C++ programming guide, "Warp
-matrix functions").
+"""Intrinsics for NVIDIA's tensor cores: products of 16×16 matrices held by a warp (CUDA C++, "Warp matrix functions").
 
 A fragment is such a matrix in the registers of a warp. :mod:`tvmake.targets.cuda.wmma` has the types that TVM has code
 for, :mod:`tvmake.targets.cuda.tf32` has products in TF32. TVM's module with the same intrinsics
