@@ -178,12 +178,10 @@ def _other_architecture(name: str, triple: str, known: Sequence[str]) -> str | N
         if other.partition("-")[0] != triple.partition("-")[0]:
             target = tvm.target.Target({"kind": "llvm", "mtriple": other})
             others = {str(cpu): other for cpu in tvm.target.codegen.llvm_get_cpu_archlist(target)} | others
-    found = difflib.get_close_matches(name, [*known, *others], n=1)
-    if not found or found[0] in known:
+    close_names = difflib.get_close_matches(name, [*known, *others], n=1)
+    if not close_names or close_names[0] in known:
         return None
-    return (
-        f"{found[0]} is one of another architecture: write `mtriple: {others[found[0]]}` (or that of its system), too"
-    )
+    return f"{close_names[0]} is one of another architecture: write `mtriple: {others[close_names[0]]}` (or that of its system), too"
 
 
 def _nearest(name: str, known: Sequence[str]) -> str | None:

@@ -79,9 +79,9 @@ def offload(cut: Partition) -> Offload:
         part = cut.parts.get(str(call.op.name_hint)) if isinstance(call.op, relax.GlobalVar) else None
         if part:
             symbol = symbols.get(str(call.op.name_hint))
-            found = _subgraphs_of(part.function, len(subgraphs), symbol or "")
-            subgraphs += [subgraph for _, subgraph in found] if symbol else []
-            for name, subgraph in found:
+            part_subgraphs = _subgraphs_of(part.function, len(subgraphs), symbol or "")
+            subgraphs += [subgraph for _, subgraph in part_subgraphs] if symbol else []
+            for name, subgraph in part_subgraphs:
                 operators, shape = [node.operator for node in subgraph.nodes], subgraph.nodes[-1].shape
                 layers.append(
                     Layer(name=name, operators=operators, shape=shape, offloaded_to=subgraph.name if symbol else None)
@@ -130,20 +130,20 @@ def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Su
     matched = {
         binding.var: binding.value for binding in bindings(function) if isinstance(binding.value, relax.Function)
     }
-    found: list[tuple[str, Subgraph]] = []
+    part_subgraphs: list[tuple[str, Subgraph]] = []
     for binding in bindings(function):
         call = binding.value
         if isinstance(call, relax.Call) and call.op in matched:
             composite = matched[call.op]
             subgraph = Subgraph(
-                name=f"clml{before + len(found)}",
+                name=f"clml{before + len(part_subgraphs)}",
                 pattern=str(composite.attrs["Composite"]).removeprefix(PREFIX),
                 part=symbol,
                 inputs=[_name_of(argument) for argument in call.args],
                 nodes=[_node(inner) for inner in _operators(composite)],
             )
-            found.append((str(binding.var.name), subgraph))
-    return found
+            part_subgraphs.append((str(binding.var.name), subgraph))
+    return part_subgraphs
 
 
 def _node(inner: Any) -> Node:

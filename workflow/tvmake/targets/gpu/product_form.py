@@ -114,8 +114,8 @@ class Product:
     def result_lanes(self, most: int) -> int:
         """Number of results that a thread writes at once, along the columns; at most ``most``."""
         store = self.contraction.block.body
-        found = _neighbours(store.buffer.shape, store.indices, self.axes.columns)
-        return math.gcd(found, min(most, GATHERED) if self.schedule.get_consumers(self.block) else most)
+        adjacent = _neighbours(store.buffer.shape, store.indices, self.axes.columns)
+        return math.gcd(adjacent, min(most, GATHERED) if self.schedule.get_consumers(self.block) else most)
 
     def _is_along_sum(self, load: Any) -> bool:
         axes = self.axes
@@ -128,10 +128,10 @@ class Product:
 
 def product_of(func: Any) -> Product | None:
     """The matmul of a kernel; None for other kernels."""
-    found = single_reduction(func)
-    if found is None:
+    match = single_reduction(func)
+    if match is None:
         return None
-    schedule, block = found
+    schedule, block = match
     contracted = contraction(schedule.get(block))
     axes = _axes(contracted) if contracted is not None else None
     if contracted is None or axes is None:
@@ -190,13 +190,13 @@ def _axes(contracted: Contraction) -> Axes | None:
     batch: list[Any] = []
     sides: tuple[list[Any], list[Any]] = ([], [])
     for axis in contracted.spatial:
-        found = [uses(load.indices, axis) for load in contracted.operands]
+        used_by = [uses(load.indices, axis) for load in contracted.operands]
         if extent(axis) == 1:
             continue
-        if all(found):
+        if all(used_by):
             batch.append(axis)
-        elif any(found):
-            sides[found.index(True)].append(axis)
+        elif any(used_by):
+            sides[used_by.index(True)].append(axis)
         else:
             return None
     if not all(
@@ -250,7 +250,7 @@ def _fusion_map(axes: list[Any], groups: list[list[Any]]) -> Any:
 
 def _neighbours(shape: Any, indices: Any, group: list[Any]) -> int:
     """Number of values that are adjacent along these axes, in aligned groups; 1 if none are."""
-    found = 1
+    count = 1
     positions = [position for position, size in enumerate(shape) if int(size) > 1]
     for axis in reversed([axis for axis in group if extent(axis) > 1]):
         if not positions or not _is_unit_index(indices[position := positions.pop()], axis):
@@ -259,9 +259,9 @@ def _neighbours(shape: Any, indices: Any, group: list[Any]) -> int:
             break
         size = int(shape[position])
         if extent(axis) != size:
-            return found * math.gcd(extent(axis), size)
-        found *= size
-    return found
+            return count * math.gcd(extent(axis), size)
+        count *= size
+    return count
 
 
 def _is_unit_index(index: Any, axis: Any) -> bool:

@@ -32,18 +32,18 @@ class NoFuseReverse:
 
 def _reads_backwards(func: Any) -> bool:
     """Whether an index is a constant minus a variable: flips, and slices with negative steps."""
-    found: list[Any] = []
+    reversed_indices: list[Any] = []
 
     def read(load: Any) -> None:
         for index in load.indices:
             if isinstance(index, tvm.tirx.Sub) and isinstance(index.b, tvm.ir.Var):
-                found.append(index)
+                reversed_indices.append(index)
             tvm_ffi.structural_walk(
-                index, (tvm.tirx.Mul, lambda node: found.append(node) if _is_negative(node.b) else None)
+                index, (tvm.tirx.Mul, lambda node: reversed_indices.append(node) if _is_negative(node.b) else None)
             )
 
     tvm_ffi.structural_walk(func.body, (tvm.ir.expr.TensorLoad, read))
-    return bool(found)
+    return bool(reversed_indices)
 
 
 def _is_negative(value: Any) -> bool:

@@ -72,17 +72,17 @@ def _gather_lanes(loop: Any) -> Any:
 
 
 def _texture_stores(body: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, (tirx.BufferStore, found.append))
-    return [store for store in found if TEXTURE in str(store.buffer.scope())]
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, nodes.append))
+    return [store for store in nodes if TEXTURE in str(store.buffer.scope())]
 
 
 def _conditions(body: Any, store: Any) -> list[Any]:
     """The conditions of a store inside a statement, the innermost first."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, (tirx.IfThenElse, found.append))
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(body, (tirx.IfThenElse, nodes.append))
     enclosing: list[Any] = []
-    for branch in found:
+    for branch in nodes:
         if any(inner.same_as(store) for inner in _texture_stores(branch.then_case)):
             enclosing.append(branch.condition)
         elif branch.else_case is not None and any(inner.same_as(store) for inner in _texture_stores(branch.else_case)):
@@ -92,17 +92,17 @@ def _conditions(body: Any, store: Any) -> list[Any]:
 
 def _bound(body: Any) -> set[Any]:
     """The variables bound in a statement."""
-    found: list[Any] = []
+    nodes: list[Any] = []
     tvm_ffi.structural_walk(
-        body, [(tirx.For, lambda loop: found.append(loop.loop_var)), (tirx.Bind, lambda bind: found.append(bind.var))]
+        body, [(tirx.For, lambda loop: nodes.append(loop.loop_var)), (tirx.Bind, lambda bind: nodes.append(bind.var))]
     )
-    return set(found)
+    return set(nodes)
 
 
 def _variables(expression: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (tirx.Var, found.append))
-    return found
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(expression, (tirx.Var, nodes.append))
+    return nodes
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -68,11 +68,11 @@ def _power(lane: Any, realized: Any) -> int:
 
 
 def _depends_on(value: Any, variables: set[Any]) -> bool:
-    found: list[Any] = []
+    uses: list[Any] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, tvm.ir.Var) and any(node.same_as(variable) for variable in variables):
-            found.append(node)
+            uses.append(node)
 
     tvm_ffi.structural_walk(value, (object, visit))
-    return bool(found)
+    return bool(uses)

@@ -96,7 +96,7 @@ def _divide_tile(loop: Any, valid: int) -> Any:
 
 def terms(statement: Any) -> list[Any]:
     """The terms of the block conditions in a statement."""
-    found: list[Any] = []
+    matches: list[Any] = []
 
     def note(block: Any) -> None:
         pending = [block.predicate]
@@ -105,10 +105,10 @@ def terms(statement: Any) -> list[Any]:
             if isinstance(term, tirx.And):
                 pending += [term.a, term.b]
             else:
-                found.append(term)
+                matches.append(term)
 
     tvm_ffi.structural_walk(statement, (s_tir.SBlockRealize, note))
-    return found
+    return matches
 
 
 def conjunction(parts: list[Any]) -> Any:
@@ -142,11 +142,11 @@ def _drop_true_conditions(statement: Any, is_true: Callable[[Any], bool]) -> Any
 
 def uses_variable(expression: Any, variable: Any) -> bool:
     """Whether a variable occurs in an expression."""
-    found: list[Any] = []
+    matches: list[Any] = []
     tvm_ffi.structural_walk(
-        expression, (tvm.ir.Var, lambda candidate: found.append(candidate) if candidate.same_as(variable) else None)
+        expression, (tvm.ir.Var, lambda candidate: matches.append(candidate) if candidate.same_as(variable) else None)
     )
-    return bool(found)
+    return bool(matches)
 
 
 def substitute(node: Any, variable: Any, value: Any) -> Any:

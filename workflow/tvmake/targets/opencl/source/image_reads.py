@@ -14,4 +14,4 @@ CHOICE = re.compile(
 
 def with_sampler(source: str) -> str:
     """The source with only the macros that use a sampler."""
-    return CHOICE.sub(lambda found: found["sampled"], source)
+    return CHOICE.sub(lambda match: match["sampled"], source)
