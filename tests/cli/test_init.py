@@ -148,7 +148,7 @@ def test_an_existing_file_is_kept_unless_forced():
         ("net.pb", "cannot tell its format", "ONNX"),
         ("net", "cannot tell its format", "expected .onnx"),
         ("zoo:resnet81", "no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
-        ("a\tb.onnx", "no control characters", "take it out"),
+        ("a\tb.onnx", "control character", "remove it"),
         ("nowhere.to.be:found", "no Python module", "working directory"),
     ],
 )

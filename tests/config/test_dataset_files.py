@@ -1,4 +1,4 @@
-"""Which files a dataset consists of: a change of any of them is seen."""
+"""The files of a dataset, whose changes rerun stages."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tvmake.errors import InputError
         ("list.csv", f"a.png,0\n{'x' * 5000},1\n\n"),
     ],
 )
-def test_images_of_a_list_belong_to_it_however_it_is_written(
+def test_images_of_a_list_are_files_of_the_dataset_in_any_list_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ):
     monkeypatch.chdir(tmp_path)
@@ -28,7 +28,7 @@ def test_images_of_a_list_belong_to_it_however_it_is_written(
     assert dataset_files(DatasetConfig(path=name)) == [name, "a.png"]
 
 
-def test_a_list_that_is_no_text_is_named(tmp_path: Path):
+def test_a_binary_list_is_refused(tmp_path: Path):
     (tmp_path / "list.csv").write_bytes(b"\xff,1\n")
     with pytest.raises(InputError, match="cannot be read"):
         dataset_files(DatasetConfig(path=str(tmp_path / "list.csv")))

@@ -1,4 +1,4 @@
-"""How devices are described, and what is refused."""
+"""Device configs, and their errors."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def device(**values: object) -> DeviceConfig:
     return check({"models": {"net": {"source": "net.onnx"}}, "devices": {"phone": values}}, {}).devices["phone"]
 
 
-def test_a_device_is_local_unless_it_says_otherwise():
+def test_a_device_is_local_by_default():
     assert device(threads=2).via == "local"
     assert device(via="rpc", key="android").tracker is None
 
@@ -33,18 +33,18 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
         (
             {"via": "rpc"},
             "devices.phone: 'via: rpc' needs a key",
-            "it is what the servers are started with (rpc_server --key), such as key: android",
+            "write the one the servers are started with (rpc_server --key), such as key: android",
         ),
         ({"via": "ssh", "host": ["a", "b", "a"]}, "devices.phone.host: names a twice", "name each device once"),
         ({"via": "adb", "serial": ["A1", "A1"]}, "devices.phone.serial: names A1 twice", "name each device once"),
         (
             {"via": "adb", "directory": "~/x"},
-            "devices.phone.directory: only ssh has a home directory, and of its own user: ~/x (got '~/x')",
+            "devices.phone.directory: ~/ works over ssh only, for the ssh user's home directory (got '~/x')",
             "write the whole path",
         ),
         (
             {"via": "ssh", "host": "a", "directory": "~b/x"},
-            "devices.phone.directory: only ssh has a home directory, and of its own user: ~/x (got '~b/x')",
+            "devices.phone.directory: ~/ works over ssh only, for the ssh user's home directory (got '~b/x')",
             "write the whole path",
         ),
         (
@@ -97,17 +97,17 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
         ),
         (
             {"via": "ssh", "host": "pi@pi5"},
-            "devices.phone.host: a host is named without its user (got 'pi@pi5')",
+            "devices.phone.host: a host does not include the user (got 'pi@pi5')",
             "write user: pi, host: pi5",
         ),
         (
             {"via": "ssh", "host": "ssh://pi@pi5:22"},
-            "devices.phone.host: a host is named without its user (got 'ssh://pi@pi5:22')",
+            "devices.phone.host: a host does not include the user (got 'ssh://pi@pi5:22')",
             "write user: pi, host: pi5:22",
         ),
         (
             {"via": "ssh", "host": "ssh://pi5/"},
-            "devices.phone.host: a host is named without its protocol (got 'ssh://pi5/')",
+            "devices.phone.host: a host does not include the protocol (got 'ssh://pi5/')",
             "write host: pi5",
         ),
         (
@@ -126,7 +126,7 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
         ),
     ],
 )
-def test_what_does_not_fit_is_named(values: dict[str, object], problem: str, remedy: str | None):
+def test_an_invalid_device_is_refused_with_its_key(values: dict[str, object], problem: str, remedy: str | None):
     with pytest.raises(InputError) as caught:
         device(**values)
     assert (caught.value.problem, caught.value.remedy) == (problem, remedy)
@@ -137,10 +137,10 @@ FORMERLY_RESOLVED = {
     "host": None, "user": None, "identity": None, "known_hosts": None, "serial": None, "directory": None,
     "programs": None, "env": {},
 }  # fmt: skip
-"""The keys that only some devices have, as configs of earlier versions were resolved for any device."""
+"""Keys that only some devices have; resolved configs of earlier versions have them for every device."""
 
 
-def test_a_resolved_device_loads_again_also_one_of_an_earlier_version():
+def test_a_resolved_device_of_this_or_an_earlier_version_loads_again():
     for config in (
         device_config(threads=1),
         device_config(via="rpc", key="android"),
@@ -171,21 +171,21 @@ def test_several_hosts_and_serials_are_lists():
 
 
 @pytest.mark.parametrize("value", [12345678, ["hunter2"], {"a": "hunter2"}])
-def test_a_value_of_a_variable_that_cannot_be_one_is_not_shown(value: object):
+def test_an_invalid_value_of_a_variable_is_not_shown(value: object):
     with pytest.raises(InputError) as caught:
         device(env={"TOKEN": value})
     assert "hunter2" not in str(caught.value) and "12345678" not in str(caught.value)
     assert "expected a text" in caught.value.problem
 
 
-def test_values_of_variables_are_in_no_dump_and_no_text_of_a_device():
+def test_values_of_variables_are_not_in_dumps_or_texts_of_a_device():
     config = device_config(env={"TOKEN": "hunter2"})
     assert config.model_dump(mode="json")["env"] == {"TOKEN": None}
     assert "hunter2" not in f"{config!r} {config} {config.model_dump()}"
     assert plain(config.env, "here") == {"TOKEN": "hunter2"}
 
 
-def test_a_request_gets_the_values_that_its_workflow_has(monkeypatch: pytest.MonkeyPatch):
+def test_a_request_receives_the_values_of_its_workflow(monkeypatch: pytest.MonkeyPatch):
     sent = DeployRequest(device_name="board", device=device_config(env={"TOKEN": "hunter2"}))
     text = sent.model_dump_json()
     assert "hunter2" not in text
@@ -196,7 +196,7 @@ def test_a_request_gets_the_values_that_its_workflow_has(monkeypatch: pytest.Mon
     assert plain(received.device.env, "here") == {"TOKEN": "hunter2"}
 
 
-def test_a_name_without_a_value_takes_that_of_the_environment_or_is_an_error(monkeypatch: pytest.MonkeyPatch):
+def test_a_variable_without_a_value_takes_that_of_the_environment_or_fails(monkeypatch: pytest.MonkeyPatch):
     config = device_config(env={"TOKEN": None})
     monkeypatch.setenv("TOKEN", "mine")
     assert plain(config.env, "here") == {"TOKEN": "mine"}
@@ -205,8 +205,8 @@ def test_a_name_without_a_value_takes_that_of_the_environment_or_is_an_error(mon
         plain(config.env, "here")
 
 
-def test_a_tracker_of_a_name_that_no_host_has_is_refused_before_anybody_waits_for_it():
-    with pytest.raises(ValueError, match="no host has such a name"):
+def test_a_tracker_with_an_invalid_host_name_is_refused_without_waiting():
+    with pytest.raises(ValueError, match="not a host name"):
         split_address("board..local:9190")
 
 

@@ -1,4 +1,4 @@
-"""Devices as one line of text."""
+"""Device addresses in text form."""
 
 from typing import Any
 
@@ -24,5 +24,5 @@ from tvmake.config.text.device import parse_device
         ("http://board", None),
     ],
 )
-def test_an_address_says_how_a_device_is_reached(text: str, keys: dict[str, Any] | None):
+def test_an_address_is_parsed_into_the_keys_of_a_device(text: str, keys: dict[str, Any] | None):
     assert parse_device(text) == keys

@@ -1,4 +1,4 @@
-"""Paths in a config: those that no program can take for one are refused in one line, with what to write instead."""
+"""Invalid paths in a config are refused in one line, with a remedy."""
 
 from pathlib import Path
 
@@ -22,15 +22,15 @@ def refusal(**keys: object) -> InputError:
     "results",
     ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", "x" * 256, ".", "./", "$HOME/out", "${HOME}", "%TEMP%", "\u201cout\u201d", "C:\\out"],
 )  # fmt: skip
-def test_a_directory_of_results_that_cannot_be_one_is_refused(results: str):
+def test_an_invalid_results_directory_is_refused(results: str):
     assert refusal(results=results).problem.startswith("results: ")
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [("out", "out"), ("tuned/results", "tuned/results"), ("./out/", "out"), ("/srv/out//x", "/srv/out/x")]
+    ("path", "expected"), [("out", "out"), ("tuned/results", "tuned/results"), ("./out/", "out"), ("/srv/out//x", "/srv/out/x")]
 )  # fmt: skip
-def test_directories_in_the_project_and_whole_paths_are_taken(given: str, meant: str):
-    assert check({"models": {"digits": MODEL}, "results": given}, {}).results == meant
+def test_relative_and_absolute_results_directories_are_accepted(path: str, expected: str):
+    assert check({"models": {"digits": MODEL}, "results": path}, {}).results == expected
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_directories_in_the_project_and_whole_paths_are_taken(given: str, meant:
         {"tuning": {"shared": "\u201cx\u201d"}},
     ],
 )
-def test_every_path_of_a_config_is_looked_at(keys: dict[str, object]):
+def test_every_path_of_a_config_is_checked(keys: dict[str, object]):
     refusal(**keys)
 
 
-def test_the_refusal_of_an_option_says_what_to_write(tmp_path: Path):
+def test_a_path_like_an_option_is_refused_with_a_remedy(tmp_path: Path):
     assert refusal(models={"digits": {"source": "-x.onnx"}}).remedy == "write ./-x.onnx"
     check(yaml.safe_load("models: {digits: {source: ./-x.onnx}}"), {})
 
 
-def test_a_place_named_by_a_url_may_have_characters_written_by_number():
+def test_a_url_may_have_percent_encoded_characters():
     url = "s3://bucket/of%20two%20words"
     assert check({"models": {"digits": MODEL}, "tuning": {"shared": url}}, {}).tuning.shared == url
     assert "$BUCKET" in refusal(tuning={"shared": "s3://$BUCKET/records"}).problem

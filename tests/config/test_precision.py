@@ -1,4 +1,4 @@
-"""Precisions that are chosen by measuring, as the config has them."""
+"""Config of precisions that are chosen by measuring."""
 
 import pytest
 import yaml
@@ -16,12 +16,12 @@ def config(precisions: str, targets: str = "{cpu: {kind: llvm, mcpu: native}}") 
     )
 
 
-def among(made: Config) -> list[str]:
-    plan = Plan(made)
+def among(config: Config) -> list[str]:
+    plan = Plan(config)
     return list(choose_precision_request(plan.context(plan.variants[0])).among)
 
 
-def test_auto_by_name_chooses_among_all_that_the_target_can_do():
+def test_auto_chooses_among_all_supported_precisions_of_the_target():
     for text in ("[auto]", "{auto: {}}", "{mine: {base: auto}}"):
         assert among(config(text)) == ["float32", "float16", "int8"]
 
@@ -53,17 +53,17 @@ def test_the_order_of_among_does_not_matter():
         ("{mixed: {base: auto, among: [float32, float16], calibration: {samples: 3}}}", "calibration is for base int8"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_place(precisions: str, problem: str):
+def test_contradictory_options_are_refused_with_their_key(precisions: str, problem: str):
     with pytest.raises(TvmakeError, match=problem):
         config(precisions)
 
 
-def test_a_target_without_a_device_is_refused_with_what_to_do():
+def test_a_target_without_a_device_is_refused_with_a_remedy():
     with pytest.raises(TvmakeError, match=r"targets\.board: precision 'auto' is chosen by measuring[\s\S]*give it one"):
         config("[auto]", "{board: {kind: llvm, mtriple: aarch64-linux-gnu}}")
 
 
-def test_ranges_are_needed_where_int8_is_a_choice_only():
+def test_calibration_is_needed_only_if_int8_is_a_candidate():
     def calibrated(text: str) -> bool:
         (precision,) = config(text).precisions.values()
         return precision.is_calibrated

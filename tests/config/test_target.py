@@ -1,4 +1,4 @@
-"""Targets by name, by their older spellings, and what is refused."""
+"""Targets by name and in older syntax, and their errors."""
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -26,7 +26,7 @@ def mistake(targets, **more):
 
 
 @pytest.mark.parametrize("name", catalogue())
-def test_every_entry_says_where_its_numbers_come_from_and_writes_its_limits_out(name):
+def test_every_entry_has_a_source_and_explicit_limits(name):
     entry = catalogue()[name]
     assert entry.source and entry.what
     if entry.is_gpu:
@@ -49,7 +49,7 @@ def test_a_member_of_a_family_has_the_familys_limits_so_that_code_and_records_ar
     assert catalogue()["adreno-730-texture"].same_as == "adreno-7xx-texture"
 
 
-def test_no_name_is_a_tag_of_tvms_too():
+def test_no_catalogue_name_is_also_a_tag_of_tvm():
     assert not set(catalogue()) & set(known_tags())
 
 
@@ -112,7 +112,7 @@ def test_a_limit_that_is_set_holds_for_all_of_tvms_names_of_it():
     ("written", "problem", "remedy"),
     [
         ("adreno-730-textur", "no such target", "did you mean 'adreno-730-texture'?"),
-        ("opencl -device=adrena", "is not known", "did you mean 'adreno'?"),
+        ("opencl -device=adrena", "is unknown", "did you mean 'adreno'?"),
         ("opencl -zzz=3", "no such option '-zzz'", "options are device, keys, libs,"),
         (
             "llvm -mtriple=foo-bar-baz",
@@ -120,14 +120,14 @@ def test_a_limit_that_is_set_holds_for_all_of_tvms_names_of_it():
             "triples are x86_64-linux-gnu, aarch64-linux-gnu,",
         ),
         ("opencl -max_num_thread=3", "no such option '-max_num_thread'", "did you mean 'max_num_threads'?"),
-        ("opencl 3", "is no option", "options are written -name=value"),
+        ("opencl 3", "is not an option", "options are written -name=value"),
         ("clml", "clml comes with a device", "write 'opencl, clml' or adreno-clml"),
         ("cuda, clml", "clml is for Adreno", "write 'opencl -device=adreno, clml' or adreno-clml"),
         ("llvm, opencl", "the second target is the device's host", "name llvm there"),
         ("opencl, llvm, c", "more than a device and its host", "write two targets instead"),
         ("", "a target is missing", "name one, such as adreno-730-texture or llvm"),
-        ("llvm -libs=mkl", "has no meaning", "leave it out"),
-        ('{"kind": "llvm"', "this is no JSON", 'write a target as {"kind": "llvm"}'),
+        ("llvm -libs=mkl", "is no longer supported", "leave it out"),
+        ('{"kind": "llvm"', "not valid JSON", 'write a target as {"kind": "llvm"}'),
         ('{"mcpu": "zen5"}', "names no kind", 'write {"kind": "llvm", …}'),
         ("llvm -mcpu='x", "a quotation mark is missing", "close it"),
         ({"tag": "cortex-a75-linus"}, "no such target tag", "did you mean 'cortex-a75-linux'?"),
@@ -140,9 +140,9 @@ def test_a_limit_that_is_set_holds_for_all_of_tvms_names_of_it():
         ({"kind": "llvm", "host": "nowhere"}, "no such target 'nowhere'", "`tvmake targets` lists what there is"),
     ],
 )
-def test_mistakes_say_what_may_be_meant(written, problem, remedy):
-    found = mistake({"t": written})
-    assert problem in found.problem and remedy in found.remedy
+def test_mistakes_have_a_remedy(written, problem, remedy):
+    error = mistake({"t": written})
+    assert problem in error.problem and remedy in error.remedy
 
 
 def test_a_list_names_targets_of_the_catalogue_too():
@@ -150,29 +150,29 @@ def test_a_list_names_targets_of_the_catalogue_too():
     assert config.targets["adreno-730-texture"].tag == "adreno-730-texture"
 
 
-# --- what cannot be -----------------------------------------------------------------------------------------------------
+# --- impossible targets -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "written", ["cuda-sm75", "opencl-nvidia", "llvm", {"kind": "cuda", "arch": "sm_75"}, {"kind": "cuda"}]
 )
-def test_tf32_is_refused_where_nothing_multiplies_in_it(written):
-    found = mistake({"any": written}, precisions=["float32", "tf32"])
-    assert found.problem == (
-        "targets.any: precision 'tf32': what multiplies in TF32 are NVIDIA's GPUs from sm_80 on, with targets of kind cuda that say so (`arch:`)"
+def test_tf32_is_refused_for_targets_without_it(written):
+    error = mistake({"any": written}, precisions=["float32", "tf32"])
+    assert error.problem == (
+        "targets.any: precision 'tf32': TF32 needs an NVIDIA GPU from sm_80 on, and a target of kind cuda with its architecture (`arch:`)"
     )
-    assert "variants.exclude" in found.remedy
+    assert "variants.exclude" in error.remedy
 
 
 @pytest.mark.parametrize("written", ["cuda-sm80", "cuda-sm90", {"kind": "cuda", "arch": "sm_89"}, "nvidia/nvidia-a100"])
-def test_tf32_is_taken_where_tensor_cores_multiply_in_it(written):
+def test_tf32_is_accepted_for_targets_with_tf32_tensor_cores(written):
     assert check({"models": NET, "targets": {"any": written}, "precisions": ["tf32"]}, {})
 
 
-def test_float16_is_refused_where_the_processor_does_not_compute_in_it():
+def test_float16_is_refused_for_targets_without_it():
     targets = {"any": "opencl-generic", "phone": "adreno-730-buffer"}
-    found = mistake(targets, precisions=["float32", "float16"])
-    assert found.problem == "targets.any: precision 'float16': 'opencl-generic' does not compute in float16"
+    error = mistake(targets, precisions=["float32", "float16"])
+    assert error.problem == "targets.any: precision 'float16': 'opencl-generic' does not compute in float16"
     left = {"exclude": [{"precision": "float16", "target": "any"}]}
     assert check({"models": NET, "targets": targets, "precisions": ["float32", "float16"], "variants": left}, {})
 
@@ -190,9 +190,9 @@ def test_every_impossible_combination_is_reported_at_once():
     assert len(caught.value.errors) == 4
 
 
-def test_textures_are_refused_where_there_are_no_images():
-    found = mistake({"t": {"tag": "opencl-generic", "attributes": {"keys": ["opencl", "gpu", "texture"]}}})
-    assert "no images" in found.problem
+def test_textures_are_refused_for_targets_without_images():
+    error = mistake({"t": {"tag": "opencl-generic", "attributes": {"keys": ["opencl", "gpu", "texture"]}}})
+    assert "no images" in error.problem
 
 
 @pytest.mark.parametrize("version", [2.31, "3.0", "2"])
@@ -201,7 +201,7 @@ def test_a_glibc_version_is_text_such_as_2_31(version):
         TargetConfig(mtriple="aarch64-linux-gnu", glibc=version)
 
 
-def test_a_cpu_of_the_catalogue_runs_here_only_where_it_is_this_machines_kind():
+def test_a_cpu_of_the_catalogue_runs_here_only_with_this_machines_architecture():
     assert target("x86-64-v3").runs_on == "local"
     assert target("cortex-a76-linux").runs_on is None
     assert target("adreno-730-texture").runs_on is None

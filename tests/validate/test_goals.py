@@ -26,7 +26,7 @@ def test_null_drops_a_default_goal_and_leaving_it_out_keeps_it():
 
 def test_an_unknown_precision_is_refused_by_name():
     with pytest.raises(
-        ValidationError, match="no such precision 'fp16'; there are float32, tf32, float16, int8, float16_acc32"
+        ValidationError, match="no such precision 'fp16'; known: float32, tf32, float16, int8, float16_acc32"
     ):
         PrecisionGoals.model_validate({"per_precision": {"fp16": {}}})
 

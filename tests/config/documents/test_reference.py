@@ -1,4 +1,4 @@
-"""The pages on the config, against the config models."""
+"""Compare the config's pages with the config models."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def config_examples() -> list[str]:
     return [block for block in blocks if isinstance(yaml.safe_load(block), dict)]
 
 
-def test_the_reference_page_is_what_the_models_say():
+def test_the_reference_page_is_up_to_date():
     page = (DOCS / "reference/config-reference.md").read_text(encoding="utf-8")
     assert page == reference(), "run: python -m tvmake.config.documents.reference > docs/reference/config-reference.md"
 

@@ -1,4 +1,4 @@
-"""The JSON Schema that editors use, against the loader that decides."""
+"""Compare the JSON Schema for editors with the loader."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "config/examples").glob("*.yaml"))
 CONFIGS = [*EXAMPLES, ROOT / "config/config.yaml"]
 OVERLAYS = {"overlay-quick.yaml": "matrix.yaml"}
-"""Examples that are laid over another one."""
+"""Overlay examples and their base files."""
 
 
 def schema_errors(text: str) -> list[str]:
@@ -27,7 +27,7 @@ def test_the_schema_is_a_valid_schema_of_its_dialect():
     Draft202012Validator.check_schema(config_schema())
 
 
-def test_the_schema_file_is_what_the_models_say():
+def test_the_schema_file_is_up_to_date():
     text = (ROOT / "config/schema.json").read_text(encoding="utf-8")
     assert json.loads(text) == config_schema(), "run: python -m tvmake.config.documents.schema > config/schema.json"
     assert text == as_text()
@@ -75,7 +75,7 @@ def test_the_files_that_shipped_configs_name_exist(path, monkeypatch):
         "models: {a: {dataset: {preprocess: {resize: 256, crop: [224, 192], mean: [0.4, 0.5, 0.6]}}}}",
     ],
 )
-def test_the_schema_takes_every_spelling_that_the_loader_takes(text):
+def test_the_schema_accepts_every_form_that_the_loader_accepts(text):
     assert schema_errors(text) == []
 
 
@@ -97,7 +97,7 @@ def test_the_schema_takes_every_spelling_that_the_loader_takes(text):
         "models: {a: {inputs: {x: {range: [0, 1, 2]}}}}",
     ],
 )
-def test_the_schema_marks_what_the_loader_would_refuse(text):
+def test_the_schema_refuses_values_that_the_loader_refuses(text):
     assert schema_errors(text)
 
 

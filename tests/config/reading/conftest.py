@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a config file."""
+    """Return a function that writes a config file."""
 
     def write_file(text: str, name: str = "tvmake.yaml") -> Path:
         path = tmp_path / name

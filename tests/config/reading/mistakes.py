@@ -1,4 +1,4 @@
-"""What reading a config finds wrong with it."""
+"""Collect the errors of a config."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ MINIMAL = "models: {net: {source: net.onnx}}\n"
 
 
 def mistakes(*paths: Path) -> list[InputError]:
-    """Each mistake of config files that are laid over each other."""
+    """Return all errors of merged config files."""
     with pytest.raises(TvmakeError) as caught:
         load(paths)
     error = caught.value

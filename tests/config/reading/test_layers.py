@@ -1,4 +1,4 @@
-"""Config files laid over each other, and keys under their former names."""
+"""Merged config files, and keys under their former names."""
 
 import contextlib
 
@@ -27,7 +27,7 @@ def test_an_empty_overlay_changes_nothing(base):
 
 
 @given(mappings, mappings)
-def test_an_overlay_keeps_the_keys_it_does_not_name_and_wins_where_it_does(base, over):
+def test_an_overlay_replaces_the_keys_it_names_and_keeps_all_others(base, over):
     result = merge(base, over)
     assert result.keys() == base.keys() | over.keys()
     for key in result:
@@ -41,7 +41,7 @@ def test_an_overlay_keeps_the_keys_it_does_not_name_and_wins_where_it_does(base,
 
 
 @given(mappings, mappings)
-def test_laying_an_overlay_twice_is_laying_it_once(base, over):
+def test_merging_an_overlay_twice_equals_merging_it_once(base, over):
     assert merge(merge(base, over), over) == merge(base, over)
 
 
@@ -53,7 +53,7 @@ def test_files_merge_as_snakemake_merges_its_configfiles(base, over):
 
 
 @given(mappings, mappings)
-def test_merging_leaves_its_arguments_alone(base, over):
+def test_merging_does_not_change_its_arguments(base, over):
     before = yaml.safe_dump([base, over])
     merge(base, over)
     assert yaml.safe_dump([base, over]) == before
@@ -80,10 +80,10 @@ def leaves(value, path=()):
 def test_a_config_cut_into_files_at_any_keys_is_the_same_config(data):
     first, second = {}, {}
     for path, value in leaves(FULL):
-        place = data.draw(st.sampled_from([first, second]))
+        mapping = data.draw(st.sampled_from([first, second]))
         for key in path[:-1]:
-            place = place.setdefault(key, {})
-        place[path[-1]] = value
+            mapping = mapping.setdefault(key, {})
+        mapping[path[-1]] = value
     assert check(merge(first, second), {}) == check(FULL, {})
 
 
@@ -96,7 +96,7 @@ def test_null_removes_a_key_of_an_earlier_file(write):
     assert config.benchmark == BenchmarkOptions()
 
 
-def test_null_stays_where_it_is_a_value_of_its_own(write):
+def test_null_stays_for_keys_that_accept_it(write):
     config = load(
         [write("models: {a: {source: a.onnx, goals: {rtol: null}, dataset: {path: x.npz, limit: null, labels: null}}}")]
     )
@@ -111,7 +111,7 @@ def test_null_is_passed_on_to_a_factory(write):
     assert config.models["a"].arguments == {"weights": None}
 
 
-def test_a_former_key_is_read_with_a_note_that_says_where_and_what_it_is_called_now(write):
+def test_a_former_key_is_read_with_a_note_of_its_line_and_present_name(write):
     path = write(MINIMAL + "tuning:\n  passes: 3\ntargets: {cpu: {tuning: {passes: 4}}}\n")
     notes: list[str] = []
     config = load_layers([path], {}, notes.append)
@@ -126,7 +126,7 @@ def test_a_former_key_and_its_present_name_together_are_refused_beside_other_mis
     path = write(MINIMAL + "tuning: {passes: 3, rounds: 3}\nbuild: {opt_level: 9}\n")
     twice, other = mistakes(path)
     assert str(twice) == (
-        f"{path}:2: tuning.passes is the former name of tuning.rounds, and both are given\n  keep tuning.rounds"
+        f"{path}:2: tuning.passes is the former name of tuning.rounds, and both are set\n  keep tuning.rounds"
     )
     assert "build.opt_level" in str(other)
 
@@ -145,7 +145,7 @@ def test_mistakes_under_a_former_key_are_found_on_its_line(write):
 @pytest.mark.parametrize(
     "text", ["tuning: 3", "targets: {cpu: null}", "targets: [llvm]", "targets: {cpu: {tuning: 1}}"]
 )
-def test_former_keys_are_looked_for_in_whatever_there_is(write, text: str):
+def test_former_keys_are_searched_in_values_of_any_type(write, text: str):
     with contextlib.suppress(TvmakeError):
         load([write(MINIMAL + text)])
 
@@ -165,7 +165,7 @@ def test_the_last_layer_needs_no_file(write):
     assert (config.benchmark.repeat, config.benchmark.number) == (9, 2)
 
 
-def test_a_value_is_blamed_on_the_file_that_set_it_last(write):
+def test_an_error_names_the_file_that_set_the_value_last(write):
     base = write("models: {net: {source: net.onnx}}\nbenchmark: {repeat: 5}\n", "base.yaml")
     over = write("\n\nbenchmark: {repeat: -5}\n", "over.yaml")
     (mistake,) = mistakes(base, over)

@@ -1,4 +1,4 @@
-"""Reading configs: what they mean, and every mistake at once with its file, line and key."""
+"""Read configs, and report all mistakes together with file, line and key."""
 
 from pathlib import Path
 
@@ -21,14 +21,14 @@ values = st.recursive(
 mappings = st.dictionaries(st.sampled_from("klmn"), values, max_size=4)
 
 
-def test_values_given_as_text_mean_what_they_spell(write):
-    given_as_text = {
+def test_values_in_text_form_are_parsed(write):
+    texts = {
         "benchmark": {"repeat": "9", "min_duration_s": "1.5", "profile_ops": "true"},
         "models": {
             "net": {"opset": "17", "dims": {"N": "4"}, "inputs": {"x": {"shape": ["N", "3"], "range": ["0", "1"]}}}
         },
     }
-    config = load_layers([write(MINIMAL)], given_as_text)
+    config = load_layers([write(MINIMAL)], texts)
     model = config.models["net"]
     assert (config.benchmark.repeat, config.benchmark.min_duration_s, config.benchmark.profile_ops) == (9, 1.5, True)
     assert (model.opset, model.dims, model.inputs["x"].shape) == (17, {"N": 4}, ["N", 3])
@@ -64,14 +64,14 @@ def test_targets_as_a_list_are_named_by_their_kind(write):
 def test_a_list_of_details_is_refused_in_one_line(write, axis):
     (mistake,) = mistakes(write(MINIMAL + f"{axis}: [{{kind: llvm}}]"))
     assert mistake.where.endswith("tvmake.yaml:2")
-    assert mistake.problem == f"{axis}: a list holds names only"
+    assert mistake.problem == f"{axis}: a list can only have names"
 
 
 @pytest.mark.parametrize("axis", ["precisions", "targets"])
 @pytest.mark.parametrize("nothing", ["[]", "{}"])
 def test_an_axis_without_entries_is_refused(write, axis, nothing):
     (mistake,) = mistakes(write(MINIMAL + f"{axis}: {nothing}"))
-    assert mistake.problem == f"{axis}: there is none"
+    assert mistake.problem == f"{axis}: none is given"
 
 
 def test_a_config_without_models_points_to_init(write):
@@ -82,15 +82,15 @@ def test_a_config_without_models_points_to_init(write):
 @pytest.mark.parametrize(
     ("text", "name", "remedy"),
     [
-        ("models: {d: }", "models", "nothing is said of d; write models: {d: {source: FILE}}"),
-        (MINIMAL + "targets: {g: }", "targets", "nothing is said of g; write targets: {g: {kind: llvm}}"),
+        ("models: {d: }", "models", "d without a value; write models: {d: {source: FILE}}"),
+        (MINIMAL + "targets: {g: }", "targets", "g without a value; write targets: {g: {kind: llvm}}"),
         (MINIMAL + "precisions: {float32: , float16: }", "precisions",
-         "nothing is said of float32, float16; write precisions: {float32: {}}"),
+         "float32, float16 without a value; write precisions: {float32: {}}"),
     ],
 )  # fmt: skip
-def test_names_with_nothing_after_their_colons_are_shown_as_they_are_written(write, text, name, remedy):
+def test_an_axis_of_names_without_values_is_refused_with_a_valid_entry(write, text, name, remedy):
     (mistake,) = mistakes(write(text))
-    assert (mistake.problem, mistake.remedy) == (f"{name}: there is none", remedy)
+    assert (mistake.problem, mistake.remedy) == (f"{name}: none is given", remedy)
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_names_with_nothing_after_their_colons_are_shown_as_they_are_written(wri
          "write precisions: {float32: {}}, or leave it out"),
     ],
 )  # fmt: skip
-def test_a_name_alone_beside_others_is_not_left_out_silently(write, text, key, remedy):
+def test_a_name_without_a_value_beside_others_is_not_ignored_silently(write, text, key, remedy):
     (mistake,) = mistakes(write(text))
-    assert (mistake.problem, mistake.remedy) == (f"{key}: nothing is said of it", remedy)
+    assert (mistake.problem, mistake.remedy) == (f"{key}: has no value", remedy)
 
 
-def test_null_may_be_written_where_a_file_is_laid_over_others_at_times(write):
+def test_an_explicit_null_is_allowed_for_files_that_are_also_overlays(write):
     assert list(load([write(MINIMAL + "targets: {g: null, h: {kind: llvm}}")]).targets) == ["h"]
 
 
-def test_in_a_later_file_it_removes_the_entry(write):
+def test_a_name_without_a_value_in_a_later_file_removes_the_entry(write):
     first = write(MINIMAL + "targets: {g: {kind: llvm}, h: {kind: llvm}}", "first.yaml")
     assert list(load([first, write("targets: {g: , x: }", "second.yaml")]).targets) == ["h"]
 
@@ -122,12 +122,12 @@ def test_in_a_later_file_it_removes_the_entry(write):
         ("models: {net: {source: net.onnx, arguments: {a: 1}}}", "models.net.arguments", "leave them out"),
         (MINIMAL + "export: {self_test: {inputs: dataset}}", "export.self_test", "give the model one (`dataset`), or write inputs: random"),
         (MINIMAL + "benchmark: {baseline: false}\nvalidation: {goals: {speedup: 2}}", "benchmark.baseline",
-         "take out the goal `speedup` of models.net, or measure the baseline"),
+         "remove the goal `speedup` of models.net, or measure the baseline"),
         ("models: {net: {source: net.onnx, precisions: [float16]}}", "models.net.precisions",
          "did you mean 'float32'? Or add float16 to `precisions`"),
     ],
 )  # fmt: skip
-def test_what_would_have_no_effect_or_miss_what_it_needs_is_refused(write, text, key, remedy):
+def test_options_without_effect_or_with_missing_requirements_are_refused(write, text, key, remedy):
     (mistake,) = mistakes(write(text))
     assert (mistake.problem.partition(": ")[0], mistake.remedy) == (key, remedy)
 
@@ -145,15 +145,15 @@ def test_what_would_have_no_effect_or_miss_what_it_needs_is_refused(write, text,
         ("package.module:2", None),
     ],
 )
-def test_the_format_is_told_from_the_source(source, kind):
+def test_the_source_determines_the_format(source, kind):
     assert ImportOptions(source=source).source_format() == kind
 
 
 def test_every_mistake_is_reported_at_once_with_its_file_line_and_key(write):
     base = write("models:\n  net:\n    source: net.onnx\n    opsett: 17\ntargets:\n  cpu: {kind: lvm}\n", "base.yaml")
     over = write("benchmark:\n  repeat: 0\nbuild:\n  dump:\n    - ll\n    - asn\n", "over.yaml")
-    found = {(Path(m.where).name, m.problem.partition(":")[0]): m.remedy for m in mistakes(base, over)}
-    assert found == {
+    remedies = {(Path(m.where).name, m.problem.partition(":")[0]): m.remedy for m in mistakes(base, over)}
+    assert remedies == {
         ("base.yaml:4", "models.net.opsett"): "did you mean 'opset'?",
         ("base.yaml:6", "targets.cpu.kind"): "did you mean 'llvm'?",
         ("over.yaml:2", "benchmark.repeat"): None,
@@ -175,8 +175,8 @@ variants:
   exclude:
     - {precision: float8}
 """
-    found = {(Path(m.where).name, m.problem.partition(":")[0]): m.remedy for m in mistakes(write(text))}
-    assert found == {
+    remedies = {(Path(m.where).name, m.problem.partition(":")[0]): m.remedy for m in mistakes(write(text))}
+    assert remedies == {
         ("tvmake.yaml:3", "models.best"): "choose another one",
         ("tvmake.yaml:4", "models.net.source"): None,
         ("tvmake.yaml:4", "models.net.targets"): "did you mean 'cpu'?",
@@ -191,7 +191,7 @@ def test_input_names_with_brackets_stay_readable(write):
 
 
 @given(st.sampled_from([name for name in BenchmarkOptions.model_fields if len(name) > 5]), st.data())
-def test_a_key_with_a_letter_missing_gets_the_right_one_suggested(key, data):
+def test_a_key_with_a_missing_letter_gets_the_right_suggestion(key, data):
     cut = data.draw(st.integers(0, len(key) - 1))
     typo = key[:cut] + key[cut + 1 :]
     assume(typo not in BenchmarkOptions.model_fields)
@@ -201,7 +201,7 @@ def test_a_key_with_a_letter_missing_gets_the_right_one_suggested(key, data):
     assert caught.value.remedy == f"did you mean '{key}'?"
 
 
-def test_a_key_far_from_any_gets_the_known_ones_listed(write):
+def test_an_unrecognisable_key_gets_a_list_of_the_known_ones(write):
     (mistake,) = mistakes(write(MINIMAL + "build: {zzz: 1}"))
     assert mistake.remedy == (
         "known keys here: opt_level, pass_config, disabled_passes, exec_mode, cuda_graph, schedule_rules, dump"
@@ -233,23 +233,24 @@ def test_a_target_tag_close_to_a_known_one_gets_it_suggested(write):
         ("models: {net: {source: a.onnx, targets: []}}", "models.net.targets: expected at least one entry (got [])"),
     ],
 )
-def test_a_wrong_kind_of_value_is_told_in_the_words_of_a_config_file(write, text, problem):
+def test_a_value_of_the_wrong_type_is_reported_in_yaml_terms(write, text, problem):
     (mistake,) = mistakes(write(text))
     assert mistake.problem == problem
 
 
 @pytest.mark.parametrize("axis", ["models", "targets", "precisions"])
-def test_names_that_one_directory_would_hold_on_other_systems_are_refused_with_both_places(write, axis):
+def test_names_that_differ_in_case_only_are_refused_with_both_lines(write, axis):
     entry = {"models": "{source: n.onnx}", "targets": "{kind: llvm}", "precisions": "{base: float32}"}[axis]
     least = "" if axis == "models" else MINIMAL
-    found = mistakes(write(f"{least}{axis}:\n  Net: {entry}\n  other: {entry}\n  net: {entry}\n"))
+    errors = mistakes(write(f"{least}{axis}:\n  Net: {entry}\n  other: {entry}\n  net: {entry}\n"))
     line = len(least.splitlines()) + 2
-    for error, (number, name, other) in zip(found, ((line, "Net", "net"), (line + 2, "net", "Net")), strict=True):
+    conflicts = ((line, "Net", "net"), (line + 2, "net", "Net"))
+    for error, (number, name, conflict) in zip(errors, conflicts, strict=True):
         assert error.where.endswith(f"tvmake.yaml:{number}")
-        assert error.problem.startswith(f"{axis}.{name}: differs from '{other}' in upper and lower case only")
+        assert error.problem.startswith(f"{axis}.{name}: differs from '{conflict}' in upper and lower case only")
 
 
-def test_a_name_of_the_results_own_is_refused_in_capitals_too(write):
+def test_a_reserved_name_is_refused_in_any_case(write):
     (mistake,) = mistakes(write("models: {Best: {source: n.onnx}}\n"))
     assert mistake.problem == "models.Best: the name is used by results/best"
 

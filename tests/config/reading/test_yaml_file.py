@@ -1,4 +1,4 @@
-"""What is no config: refused with its file and line."""
+"""Refuse files that are not configs, with file and line."""
 
 import os
 from pathlib import Path
@@ -20,10 +20,10 @@ from tvmake.errors import InputError
         ("models: {net: {source: a.onnx, source: b.onnx}}\n", 1, "models.net.source"),
     ],
 )
-def test_a_key_given_twice_is_refused(write, text, line, key):
+def test_a_duplicate_key_is_refused(write, text, line, key):
     (mistake,) = mistakes(write(text))
     assert mistake.where.endswith(f"tvmake.yaml:{line}")
-    assert mistake.problem == f"the key '{key}' is given twice"
+    assert mistake.problem == f"the key '{key}' is set twice"
 
 
 @pytest.mark.parametrize(
@@ -37,21 +37,21 @@ def test_a_key_given_twice_is_refused(write, text, line, key):
         ("models: !!python/object:os.system {}", "not valid YAML"),
     ],
 )
-def test_what_is_no_config_is_refused_in_one_line(write, text, problem):
+def test_an_invalid_config_is_refused_in_one_line(write, text, problem):
     (mistake,) = mistakes(write(text))
     assert problem in mistake.problem
     assert "\n" not in mistake.problem
 
 
-def test_a_misspelt_file_that_is_there_is_named(write):
+def test_an_existing_file_with_a_similar_name_is_suggested(write):
     path = write(MINIMAL)
     (mistake,) = mistakes(path.with_suffix(".yml"))
     assert mistake.remedy == f"did you mean '{path}'?"
 
 
-def test_configs_of_other_programs_are_told_by_their_names(write):
+def test_configs_of_other_programs_are_recognised_by_their_suffix(write):
     (mistake,) = mistakes(write("[models.net]\n", "config.toml"))
-    assert mistake.problem == "is TOML, where YAML is expected"
+    assert mistake.problem == "is TOML, not YAML"
     load([write('{"models": {"net": {"source": "net.onnx"}}}', "config.json")])
 
 
@@ -61,23 +61,23 @@ def test_a_missing_file_points_to_init(tmp_path):
     assert "tvmake init" in mistake.remedy
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path):
+def test_a_binary_file_is_refused(tmp_path):
     path = tmp_path / "model.bin"
     path.write_bytes(b"\x08\x07\xff\xfe")
     assert mistakes(path)[0].problem == "cannot be read: it is not UTF-8 text"
 
 
-def test_a_model_is_no_config(tmp_path):
+def test_a_model_is_not_a_config(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"\x08\x07")
     (mistake,) = mistakes(tmp_path / "model.onnx")
-    assert mistake.problem == "is a model, where a config is expected"
+    assert mistake.problem == "is a model, not a config"
     assert f"`tvmake compile {tmp_path / 'model.onnx'}`" in mistake.remedy
 
 
-def test_a_package_is_no_config(tmp_path):
+def test_a_package_is_not_a_config(tmp_path):
     (tmp_path / "package.tar").write_bytes(b"mod.json\0\xff")
     (mistake,) = mistakes(tmp_path / "package.tar")
-    assert mistake.problem == "is an archive, where a config is expected"
+    assert mistake.problem == "is an archive, not a config"
 
 
 @given(st.text(max_size=60))
@@ -90,7 +90,7 @@ def test_any_text_is_read_as_a_mapping_or_refused_with_an_input_error(tmp_path_f
         assert error.where.startswith(str(path))
 
 
-def test_a_pipe_is_no_config_and_is_not_waited_for(tmp_path: Path):
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path):
     os.mkfifo(tmp_path / "tvmake.yaml")
     with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"):
         read_yaml(tmp_path / "tvmake.yaml", {})

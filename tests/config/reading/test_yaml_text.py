@@ -1,4 +1,4 @@
-"""Whatever a config file holds: it is read within limits, or refused in one line; nothing hangs, and nothing is a traceback."""
+"""Any content of a config file is read within limits or refused in one line, without hanging and without a traceback."""
 
 import contextlib
 from pathlib import Path
@@ -40,20 +40,20 @@ def refusal(path: Path) -> InputError:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_little_text_that_stands_for_much_is_refused_with_its_line(name: str, tmp_path: Path):
+def test_text_that_expands_to_too_many_values_is_refused_with_its_line(name: str, tmp_path: Path):
     file = tmp_path / "c.yaml"
     file.write_text(BOMBS[name])
     error = refusal(file)
-    assert error.where.startswith(f"{file}:") and ("nested" in error.problem or "stands for" in error.problem)
+    assert error.where.startswith(f"{file}:") and ("nested" in error.problem or "expands to" in error.problem)
 
 
 @pytest.mark.parametrize("content", [b"# " + b"x" * 50_000_000, "é".encode() * LARGEST_BYTES])
-def test_a_file_that_no_config_is_as_large_as_is_not_read(content: bytes, tmp_path: Path):
+def test_a_file_beyond_the_size_limit_is_not_read(content: bytes, tmp_path: Path):
     (tmp_path / "c.yaml").write_bytes(content)
     assert "larger than 4 MiB" in refusal(tmp_path / "c.yaml").problem
 
 
-def test_a_file_without_an_end_is_not_read_to_it():
+def test_an_endless_file_is_refused():
     assert refusal(Path("/dev/zero")).problem == "cannot be read: it is a device, not a file"
 
 
@@ -68,7 +68,7 @@ def test_a_number_of_thousands_of_digits_is_refused_with_its_line(number: str, t
     "text",
     ["2026-99-99", "2026-01-01 25:61:61", "!!int x", "!!float y", "!!binary x", "!!timestamp z", "!!bool x", "!!set 1"],
 )
-def test_what_has_no_value_is_refused(text: str, tmp_path: Path):
+def test_a_text_that_is_invalid_for_its_type_is_refused(text: str, tmp_path: Path):
     (tmp_path / "c.yaml").write_text(f"a: {text}\n")
     assert refusal(tmp_path / "c.yaml").problem.startswith("not valid YAML")
 
@@ -90,7 +90,7 @@ def test_any_text_of_yamls_own_characters_is_read_or_refused(tmp_path: Path, tex
 
 
 @given(documents)
-def test_usual_documents_mean_what_yaml_says(document: object):
+def test_common_documents_are_read_like_pyyaml(document: object):
     text = yaml.safe_dump(document)
     assert parse(text).values() == yaml.safe_load(text)
 
@@ -114,10 +114,10 @@ def test_a_setting_on_the_command_line_has_the_same_limits(setting: str):
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x07", "\x1b", "\x7f", "\x9b", "\ud800"])
-@pytest.mark.parametrize("place", ["key", "value", "list"])
-def test_a_control_character_is_refused_wherever_it_stands(character: str, place: str):
+@pytest.mark.parametrize("position", ["key", "value", "list"])
+def test_a_control_character_is_refused_in_any_position(character: str, position: str):
     model: dict[str, object] = {"source": "n.onnx"}
-    arguments = {"key": {f"a{character}": 1}, "value": {"a": character}, "list": {"a": [1, [character]]}}[place]
+    arguments = {"key": {f"a{character}": 1}, "value": {"a": character}, "list": {"a": [1, [character]]}}[position]
     with pytest.raises(InputError) as caught:
         check({"models": {"n": {**model, "arguments": arguments}}}, {})
     assert str(caught.value).isprintable() and ascii(character) in caught.value.problem

@@ -1,1 +1,1 @@
-"""Config as pydantic models: the one source of keys, defaults, checks and the JSON schema."""
+"""The config as pydantic models: the only source of its keys, defaults, checks and JSON schema."""

@@ -1,4 +1,4 @@
-"""Types of values in a config: names, paths and counts."""
+"""Types of config values: names, paths and counts."""
 
 import re
 from pathlib import PurePosixPath
@@ -10,17 +10,17 @@ from tvmake.config.limits import MOST_REPETITIONS
 from tvmake.config.text.typographic import in_quotation_marks
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
-"""A name that becomes a directory: letters, digits, dot, dash and underscore."""
+"""A name that is used as a directory: letters, digits, dot, dash and underscore."""
 
 
 def pattern_of(text: Any) -> str:
-    """The pattern of a text type such as :data:`Name`."""
+    """Return the regular expression of a string type such as :data:`Name`."""
     (constraints,) = text.__metadata__
     return str(constraints.pattern)
 
 
 LONGEST_NAME = 255
-"""Bytes of a file's name on all usual file systems."""
+"""Longest file name, in bytes, on common file systems."""
 
 
 def _local_path(text: str) -> str:
@@ -29,51 +29,49 @@ def _local_path(text: str) -> str:
     if text.startswith("-"):
         raise ValueError(f"a path that begins with '-' looks like an option to programs; write ./{text}")
     if unprintable := next((character for character in text if not character.isprintable()), None):
-        raise ValueError(f"a path holds no control characters such as {unprintable!a}; take it out")
+        raise ValueError(f"a path cannot contain the control character {unprintable!a}; remove it")
     if in_quotation_marks(text):
-        raise ValueError("a path in typographic quotation marks; write it in plain ones")
+        raise ValueError("the path is in typographic quotation marks; use plain ones")
     if re.match(r"[A-Za-z]:\\", text):
-        raise ValueError("there are no drives of Windows here; below WSL, C:\\ is /mnt/c/")
+        raise ValueError("Windows drives are not supported; in WSL, C:\\ is /mnt/c/")
     if any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
         raise ValueError(f"a name in a path has at most {LONGEST_NAME} bytes; shorten it")
     return text
 
 
 def _directory(text: str) -> str:
-    # What is not there is made: under the name as it stands.
+    # A missing directory is created, with variables as part of its name.
     variables = r"\$\{?\w+\}?" if "://" in text else r"\$\{?\w+\}?|%\w+%"  # %20 is a space in a URL
     if variable := re.search(variables, _local_path(text)):
-        raise ValueError(
-            f"{variable[0]} stays as it is: variables of the environment are not replaced; write the whole path"
-        )
+        raise ValueError(f"{variable[0]} is not replaced: environment variables are not expanded; write the whole path")
     return text
 
 
 def _results_path(text: str) -> str:
     path = PurePosixPath(_directory(text))
     if text != text.strip() or any(character in text for character in "{}"):
-        raise ValueError("the directory of results has no braces, and no space around its name; choose another one")
+        raise ValueError("the results directory cannot have braces, or spaces around its name; choose another one")
     if path.parts[:1] in (("logs",), (".snakemake",)):
         raise ValueError(f"{path.parts[0]} is used by the workflow; choose another directory")
     if text.startswith("~"):
-        raise ValueError("~ is a shell's word for a home directory; write the whole path")
+        raise ValueError("~ is expanded by shells only; write the whole path")
     if ".." in path.parts:
-        raise ValueError("a directory outside the project is given as a whole path; write it from the first slash")
+        raise ValueError("a directory outside the project needs an absolute path; write it from the first slash")
     if path == PurePosixPath():
-        raise ValueError("the project's own directory is no directory of results; name one in it, such as results")
+        raise ValueError("the project directory cannot be the results directory; name one in it, such as results")
     if not text.strip("/"):
-        raise ValueError("the root of the file system is no directory of results; name one below it")
+        raise ValueError("the root of the file system cannot be the results directory; name one below it")
     return str(path)
 
 
 LocalPath = Annotated[str, AfterValidator(_local_path)]
-"""A path, or a URL or name in its place, that every program takes for one."""
+"""A path, URL or name that no program mistakes for an option."""
 
 Directory = Annotated[str, AfterValidator(_directory)]
-"""A directory, or a URL in its place, that is made where it is not there."""
+"""A directory or URL, created if it is missing."""
 
 ResultsPath = Annotated[str, AfterValidator(_results_path)]
-"""A directory that is filled, and cleaned."""
+"""The results directory, which is written and cleaned."""
 
 Repetitions = Annotated[int, Field(ge=1, le=MOST_REPETITIONS)]
-"""How often something is run."""
+"""Number of runs."""

@@ -1,4 +1,4 @@
-"""Which files a dataset consists of."""
+"""List the files of a dataset."""
 
 import csv
 import os
@@ -11,14 +11,14 @@ from tvmake.errors import InputError
 from tvmake.storage.plain_files import read_plain
 
 LIST_SUFFIXES = (".csv", ".tsv")
-"""Of lists of files, in lower case."""
+"""Suffixes of file lists, in lower case."""
 
 MOST_LIST_BYTES = 256 << 20
-"""A list of files is read as a whole."""
+"""Largest file list, in bytes; it is read into memory."""
 
 
 class Line(NamedTuple):
-    """A line of a list of files that is not empty."""
+    """A non-empty line of a file list."""
 
     number: int
     """From 1."""
@@ -26,10 +26,10 @@ class Line(NamedTuple):
 
 
 def dataset_files(dataset: DatasetConfig | None) -> list[str]:
-    """The files a dataset consists of: the array or list itself, and every image it names.
+    """Return the files of a dataset: the array or list, and every image it names.
 
     Raises:
-        InputError: it is a list that cannot be read.
+        InputError: the file list cannot be read.
     """
     if dataset is None:
         return []
@@ -38,19 +38,20 @@ def dataset_files(dataset: DatasetConfig | None) -> list[str]:
     if path.is_dir():
         files = sorted(str(file) for file in path.rglob("*") if file.is_file())
     elif path.suffix.lower() in LIST_SUFFIXES and path.is_file():
-        # The header, if there is one, names no file.
-        named = {path.parent / line.cells[0] for line in listed(path) if line.cells[0]}
-        files += sorted(str(file) for file in named if os.path.isfile(file))  # noqa: PTH113  # also of names that cannot be
+        # A header does not name an existing file.
+        candidates = {path.parent / line.cells[0] for line in listed(path) if line.cells[0]}
+        # isfile() also accepts names that no file can have
+        files += sorted(str(file) for file in candidates if os.path.isfile(file))  # noqa: PTH113
     if isinstance(dataset.label_names, str):
         files.append(dataset.label_names)
     return files
 
 
 def listed(path: Path) -> list[Line]:
-    """The lines of a list of files, its header included.
+    """Return the lines of a file list, its header included.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the list cannot be read.
     """
     try:
         content = read_plain(path, MOST_LIST_BYTES, "list of files")
@@ -66,11 +67,11 @@ def listed(path: Path) -> list[Line]:
         ) from None
     except csv.Error as error:
         raise InputError(
-            str(path), f"is no list of files: {error}", f"write one `file{separator(path)}label` a line"
+            str(path), f"is not a file list: {error}", f"write one `file{separator(path)}label` per line"
         ) from None
     return [line for line in lines if any(line.cells)]
 
 
 def separator(path: Path) -> str:
-    """What stands between the cells of a list."""
+    """Return the cell separator of a file list."""
     return "\t" if path.suffix.lower() == ".tsv" else ","

@@ -29,7 +29,7 @@ def _address(text: str) -> str:
 
 
 def _matching(pattern: str, expected: str) -> AfterValidator:
-    """Text that matches as a whole."""
+    """Return a validator for strings that match the pattern completely."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -39,22 +39,22 @@ def _matching(pattern: str, expected: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _listed(value: Any) -> Any:
-    """A list, also of a single value."""
+def _as_list(value: Any) -> Any:
+    """Turn a single value into a list."""
     return value if value is None or isinstance(value, list | tuple) else [value]
 
 
 def _serial(value: Any) -> Any:
-    """Serial numbers may look like numbers."""
+    """Accept a serial number that YAML reads as an integer."""
     return str(value) if isinstance(value, int) else value
 
 
 def _host(text: str) -> str:
     user, at, host = text.removeprefix("ssh://").rstrip("/").partition("@")
     if text.startswith("ssh://") and not at:
-        raise ValueError(f"a host is named without its protocol (got '{text}'); write host: {user}")
+        raise ValueError(f"a host does not include the protocol (got '{text}'); write host: {user}")
     if at and user and host:
-        raise ValueError(f"a host is named without its user (got '{text}'); write user: {user}, host: {host}")
+        raise ValueError(f"a host does not include the user (got '{text}'); write user: {user}, host: {host}")
     port = re.search(r"(?<=:)\d+$", text)
     if port and not text.startswith("[") and not 0 < int(port[0]) < 65536:
         raise ValueError(f"expected a port from 1 to 65535 (got '{text}')")
@@ -64,11 +64,9 @@ def _host(text: str) -> str:
 
 def _check_name(host: str) -> None:
     try:
-        host.encode("idna")  # as the system's resolver is asked
+        host.encode("idna")  # as for the system's resolver
     except UnicodeError:
-        raise ValueError(
-            f"no host has such a name: its parts between dots have 1 to 63 letters (got '{host}')"
-        ) from None
+        raise ValueError(f"not a host name: the parts between dots must have 1 to 63 letters (got '{host}')") from None
 
 
 Key = Annotated[str, _matching(r"[^\s:]{1,80}", "a name without spaces and colons")]
@@ -91,7 +89,7 @@ Serial = Annotated[
 def _no_home(text: str) -> str:
     if text.startswith("~"):
         raise ValueError(
-            f"only ssh has a home directory, and of its own user: ~/x (got '{text}'); write the whole path"
+            f"~/ works over ssh only, for the ssh user's home directory (got '{text}'); write the whole path"
         )
     return text
 
@@ -108,31 +106,31 @@ SystemFile = Annotated[
 Setting = Annotated[str, _matching(r"[A-Za-z0-9_. -]{1,80}", "a number or a word")]
 
 
-def _differing(names: list[str] | None) -> list[str] | None:
-    """Equal devices, each named once: twice, one of them would be measured on by two jobs at a time."""
+def _check_unique(names: list[str] | None) -> list[str] | None:
+    """Refuse a device that is named twice, because two jobs would measure on it at a time."""
     if twice := sorted({name for name in names or () if (names or []).count(name) > 1}):
         raise ValueError(f"names {', '.join(twice)} twice; name each device once")
     return names
 
 
-OneOrMore = BeforeValidator(_listed, json_schema_input_type=str | list[str] | None)
+OneOrMore = BeforeValidator(_as_list, json_schema_input_type=str | list[str] | None)
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``host:port``, also ``[::1]:9190``, as host and port.
+    """Split ``host:port`` or ``[::1]:9190`` into host and port.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is not an address.
     """
-    found = ADDRESS.fullmatch(text)
-    if found is None or not 0 < int(found["port"]) < 65536:
+    match = ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) < 65536:
         raise ValueError(f"expected host:port, such as 127.0.0.1:9190 (got '{text}')")
-    _check_name(found["host"])
-    return found["host"].strip("[]"), int(found["port"])
+    _check_name(match["host"])
+    return match["host"].strip("[]"), int(match["port"])
 
 
 class Conditioning(Strict):
-    """What is done to a device before each measurement; what was set is put back after it."""
+    """Prepare a device before each measurement; settings are restored after it."""
 
     pause_s: SomeSeconds = 0
     """Rest for this long, in seconds."""
@@ -141,44 +139,43 @@ class Conditioning(Strict):
     wait_s: Seconds = 600
     """How long to wait for ``below_c`` before the measurement fails, in seconds."""
     sensors: list[Text] = Field(default_factory=list)
-    """Thermal zones to look at: those whose type contains one of these; all whose type speaks of a CPU, GPU or SoC when
-    left out."""
+    """Thermal zones to read: those whose type contains one of these. By default all zones of a CPU, GPU or SoC."""
     governor: Setting | None = None
     """CPU frequency governor to measure with, such as ``performance``; needs root on the device. Not over ``rpc``."""
     clocks: dict[SystemFile, Setting] = Field(default_factory=dict)
-    """Files below /sys and what to write there, in this order, such as a GPU's minimum clock; needs root. Not over
+    """Files below /sys with the values to write, in this order, such as a GPU's minimum clock; needs root. Not over
     ``rpc``."""
 
     @property
     def touches_files(self) -> bool:
-        """Whether it reads or writes files on the device."""
+        """Whether conditioning reads or writes files on the device."""
         return bool(self.below_c is not None or self.governor or self.clocks)
 
 
 def via_of(kind: type["_Device"]) -> str:
-    """The value of ``via`` that a kind of device has."""
+    """Return the value of ``via`` of a device class."""
     (via,) = get_args(kind.model_fields["via"].annotation)
     return str(via)
 
 
 class _Device(Strict):
-    """What devices have in common, however they are reached."""
+    """Keys of every device."""
 
     missing: ClassVar[dict[str, str]] = {}
-    """The problem and its remedy, by the key that has to be given."""
+    """Problem and remedy for each required key."""
     elsewhere: ClassVar[dict[str, str]] = {}
-    """What to write for keys that are none."""
+    """Remedy for each key that users expect here but that does not exist."""
 
     via: str
     threads: Positive | None = None
-    """Worker threads for CPU kernels (TVM_NUM_THREADS); all cores when left out. An ``rpc`` server may allow fewer."""
+    """Worker threads for CPU kernels (TVM_NUM_THREADS); all cores by default. An ``rpc`` server may allow fewer."""
     timeout_s: float = Field(default=600, gt=0)
-    """How long one run on the device may take, in seconds."""
+    """Time limit of one run on the device, in seconds."""
     gres: Gres | None = None
-    """On a Slurm cluster: the generic resource that stands for this device, such as ``phone:1``. Jobs that use the device
-    ask for it, so that Slurm sends them to a node that has one, and no more of them at once than there are."""
+    """On a Slurm cluster: the generic resource of this device, such as ``phone:1``. Jobs that use the device request it, so
+    that Slurm sends them to a node that has one, and never more jobs than devices."""
     conditioning: Conditioning | None = None
-    """What is done to the device before each measurement: cooling down, governor, clocks."""
+    """Preparation of the device before each measurement: cooling down, governor, clocks."""
 
     @model_validator(mode="before")
     @classmethod
@@ -190,14 +187,14 @@ class _Device(Strict):
             if key in values:
                 raise ValueError(f"'via: {via}' has no key {key}; {remedy}")
         foreign = {name: ways for name, ways in WAYS_OF_KEYS.items() if name in values and via not in ways}
-        # Configs as earlier versions resolved them hold the keys of all ways, with their defaults.
-        given = [name for name in foreign if values[name] not in (None, default_of(name))]
-        if given:
-            ways = foreign[given[0]]
-            given = [name for name in given if foreign[name] == ways]
-            verb, them = ("belongs", "it") if len(given) == 1 else ("belong", "them")
+        # Resolved configs of earlier versions have the keys of every ``via``, with their defaults.
+        explicit = [name for name in foreign if values[name] not in (None, default_of(name))]
+        if explicit:
+            ways = foreign[explicit[0]]
+            explicit = [name for name in explicit if foreign[name] == ways]
+            verb, them = ("belongs", "it") if len(explicit) == 1 else ("belong", "them")
             raise ValueError(
-                f"{', '.join(given)} {verb} to {_alternatives(ways)}, and this device is 'via: {via}'; "
+                f"{', '.join(explicit)} {verb} to {_alternatives(ways)}, and this device is 'via: {via}'; "
                 f"write {_alternatives(ways)}, or leave {them} out"
             )
         for key, problem in cls.missing.items():
@@ -207,47 +204,46 @@ class _Device(Strict):
 
 
 class LocalDeviceConfig(_Device):
-    """This machine; packages run in a process of their own. ``local`` needs no entry."""
+    """This machine; packages run in a separate process. ``local`` needs no entry."""
 
     via: Literal["local"] = "local"
     """Packages run on this machine."""
     env: Variables = Field(default_factory=dict)
-    """Environment variables for the process that runs packages; null takes the value that tvmake's own environment has. Values
-    stay out of every file that is written, so that a changed one reruns nothing."""
+    """Environment variables for the process that runs packages; null takes the value from tvmake's environment. Values are
+    never written to files, so changing one reruns nothing."""
 
 
 class _RemoteDevice(_Device):
-    """What devices have in common that are reached through servers."""
+    """Keys of devices that are reached through servers."""
 
     session_timeout_s: Seconds = 60
-    """How long a server may be held for tuning before it ends the session by itself, and with it a kernel that hangs, in
-    seconds. Runs of packages may take ``timeout_s``."""
+    """Longest tuning session in seconds. The server then ends the session, and with it a kernel that hangs. Runs of
+    packages may take ``timeout_s``."""
     wait_s: SomeSeconds = 30
-    """How long to wait for a server to be there, and for a lost one to come back, in seconds."""
+    """How long to wait for a server to start, or for a lost one to return, in seconds."""
     soc: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = None
-    """What the device is (``Snapdragon 8 Gen 2``): records are kept by it; when left out, the key, or what the device
-    reports."""
+    """The device's chip (``Snapdragon 8 Gen 2``), by which records are stored. By default the key, or the name that the
+    device reports."""
 
 
 class RpcDeviceConfig(_RemoteDevice):
-    """TVM RPC servers that a tracker knows."""
+    """TVM RPC servers at a tracker."""
 
     missing: ClassVar[dict[str, str]] = {
-        "key": "'via: rpc' needs a key; it is what the servers are started with (rpc_server --key), such as key: android"
+        "key": "'via: rpc' needs a key; write the one the servers are started with (rpc_server --key), such as key: android"
     }
     elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("host", "port"), "write tracker: HOST:PORT")
 
     via: Literal["rpc"]
     """Packages run on TVM RPC servers."""
     tracker: Annotated[str, AfterValidator(_address)] | None = None
-    """The tracker's host:port; when left out, TVM_TRACKER_HOST and TVM_TRACKER_PORT of the machine that runs the
-    stage."""
+    """The tracker's host:port. By default TVM_TRACKER_HOST and TVM_TRACKER_PORT of the machine that runs the stage."""
     key: Key
-    """The key that the servers of this device are started with (``--key``); equal devices share one."""
+    """The key of this device's servers (``--key``); identical devices share one key."""
     priority: Annotated[int, Field(ge=0)] = 1
-    """Among those who wait for a device of the key, higher ones come first."""
+    """Priority among the clients that wait for a device of the key; higher values come first."""
     servers: Positive | None = None
-    """How many of the key's servers one tuning job uses at once; all when left out."""
+    """How many of the key's servers one tuning job uses at once; all by default."""
 
     @model_validator(mode="after")
     def _writes_no_files(self) -> "RpcDeviceConfig":
@@ -260,21 +256,21 @@ class RpcDeviceConfig(_RemoteDevice):
 
 
 class _ShellDevice(_RemoteDevice):
-    """What devices have in common that are reached through a shell."""
+    """Keys of devices that are reached through a shell."""
 
     env: Variables = Field(default_factory=dict)
-    """Environment variables for the process that runs packages; null takes the value that tvmake's own environment has. Values
-    stay out of every file that is written, so that a changed one reruns nothing."""
+    """Environment variables for the process that runs packages; null takes the value from tvmake's environment. Values are
+    never written to files, so changing one reruns nothing."""
     directory: Directory | None = None
-    """Where packages and programs go on the device; ``.cache/tvmake`` in the home directory over ssh,
-    ``/data/local/tmp/tvmake`` over adb, when left out. Over ssh a path without a slash in front, or with ``~/``, is below the home directory."""
+    """Directory of packages and programs on the device. By default ``.cache/tvmake`` in the home directory over ssh and
+    ``/data/local/tmp/tvmake`` over adb. Over ssh a relative path, or one with ``~/``, is below the home directory."""
     programs: Text | None = None
-    """Directory here with ``tvmake-run``, ``tvmake-serve`` and their libraries for the device, for processors and systems
-    that tvmake has none for."""
+    """Local directory with ``tvmake-run``, ``tvmake-serve`` and their libraries for the device; for processors and systems
+    without programs in tvmake."""
 
 
 class SshDeviceConfig(_ShellDevice):
-    """Devices over ssh, with programs that are brought there."""
+    """Devices over ssh; tvmake copies its programs there."""
 
     missing: ClassVar[dict[str, str]] = {
         "host": "'via: ssh' needs a host; a name, address or alias of ~/.ssh/config, such as host: pi5.local"
@@ -283,15 +279,15 @@ class SshDeviceConfig(_ShellDevice):
 
     via: Literal["ssh"]
     """Packages run on devices over ssh."""
-    host: Annotated[Annotated[list[Host], Field(min_length=1), AfterValidator(_differing)], OneOrMore]
-    """The device's name, address or alias in ~/.ssh/config, with ``:port`` if need be; a list for several equal
+    host: Annotated[Annotated[list[Host], Field(min_length=1), AfterValidator(_check_unique)], OneOrMore]
+    """The device's name, address or alias in ~/.ssh/config, optionally with ``:port``; a list for several identical
     devices."""
     user: Text | None = None
-    """The user there; that of ~/.ssh/config, or one's own, when left out."""
+    """The user on the device. By default that of ~/.ssh/config, or your own."""
     identity: Text | None = None
-    """File of the private key; the agent's and the usual ones when left out."""
+    """File of the private key. By default the agent's keys and the usual files."""
     known_hosts: Text | None = None
-    """File of the hosts' public keys; ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts when left out."""
+    """File of the hosts' public keys. By default ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts."""
 
     @field_validator("directory", mode="before")
     @classmethod
@@ -300,29 +296,31 @@ class SshDeviceConfig(_ShellDevice):
 
 
 class AdbDeviceConfig(_ShellDevice):
-    """Android devices over adb, with programs that are brought there."""
+    """Android devices over adb; tvmake copies its programs there."""
 
     via: Literal["adb"]
     """Packages run on Android devices over adb."""
-    serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore, AfterValidator(_differing)] = None
-    """The device's serial number, as in ``adb devices``; a list for several equal ones. When left out, ANDROID_SERIAL, or
-    the only device there is."""
+    serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore, AfterValidator(_check_unique)] = (
+        None
+    )
+    """The device's serial number, as in ``adb devices``; a list for several identical devices. By default ANDROID_SERIAL, or
+    the only connected device."""
 
 
 ShellDeviceConfig = SshDeviceConfig | AdbDeviceConfig
 
 
-def _local_by_default(values: Any) -> Any:
-    """A device without ``via`` is this machine."""
+def _default_to_local(values: Any) -> Any:
+    """Read a device without ``via`` as this machine."""
     return {"via": "local", **values} if isinstance(values, dict) else values
 
 
 DeviceConfig = Annotated[
     LocalDeviceConfig | RpcDeviceConfig | SshDeviceConfig | AdbDeviceConfig,
     Field(discriminator="via"),
-    BeforeValidator(_local_by_default),
+    BeforeValidator(_default_to_local),
 ]
-"""One device, or several equal ones, by how they are reached."""
+"""One device, or several identical ones, by connection."""
 
 
 DEVICES: dict[str, type[_Device]] = {
@@ -334,7 +332,7 @@ WAYS_OF_KEYS = {
     for kind in DEVICES.values()
     for name in kind.model_fields
 }
-"""The ways to reach a device that have a key."""
+"""The values of ``via`` that have a key."""
 
 
 def _alternatives(names: tuple[str, ...]) -> str:
@@ -343,13 +341,13 @@ def _alternatives(names: tuple[str, ...]) -> str:
 
 
 def default_of(key: str) -> Any:
-    """The value of a key that is left out, for one that only some devices have."""
+    """Return the default of a key that only some devices have."""
     field = DEVICES[WAYS_OF_KEYS[key][0]].model_fields[key]
     return None if field.is_required() else field.get_default(call_default_factory=True)
 
 
 class OnDevice(Strict):
-    """A device, in a request to a stage."""
+    """A device in a stage's request."""
 
     device_name: str = "local"
     device: DeviceConfig = LocalDeviceConfig()
@@ -359,5 +357,5 @@ class OnDevice(Strict):
     def _with_values(cls, device: _Device, info: ValidationInfo) -> _Device:
         variables = variables_of(device)
         values = announced(info.data.get("device_name", "local")) if variables else {}
-        known = {name: values.get(name) if value is None else value for name, value in variables.items()}
-        return device.model_copy(update={"env": known}) if values else device
+        env = {name: values.get(name) if value is None else value for name, value in variables.items()}
+        return device.model_copy(update={"env": env}) if values else device

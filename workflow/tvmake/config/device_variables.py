@@ -1,7 +1,8 @@
-"""``devices.<name>.env`` — variables for the processes that run packages, whose values are kept out of all files.
+"""``devices.<name>.env`` — variables for the processes that run packages. Their values are never written to files.
 
-A value may be a password. Requests, locks, bundles and ``config.resolved.yaml`` have the names alone, each with null, which stands for
-the value that tvmake's own environment has. A workflow hands the values that its config holds to its steps in :data:`VARIABLE`.
+A value may be a password. Requests, locks, bundles and ``config.resolved.yaml`` contain only the names, each with null,
+which means the value in tvmake's environment. A workflow passes the values of its config to its steps in
+:data:`VARIABLE`.
 """
 
 import json
@@ -14,17 +15,15 @@ from pydantic import BeforeValidator, PlainSerializer, SecretStr, StringConstrai
 from tvmake.errors import MachineError
 
 VARIABLE = "TVMAKE_DEVICE_VARIABLES"
-"""Holds JSON: for each device, the values that the config gives."""
+"""Environment variable with JSON: for each device, the values in the config."""
 
 
 def _value(value: Any) -> Any:
-    # Here, because errors of the type itself would show the value.
+    # The type's own error messages would show the value.
     if value is None or isinstance(value, SecretStr):
         return value
     if not isinstance(value, str) or "\0" in value:
-        raise ValueError(
-            "expected a text (write numbers in quotes), or null for the value in the environment of tvmake"
-        )
+        raise ValueError("expected a text (write numbers in quotes), or null for the value in tvmake's environment")
     return SecretStr(value)
 
 
@@ -41,25 +40,25 @@ Variables = Annotated[
     ],
     PlainSerializer(lambda variables: dict.fromkeys(variables), when_used="json"),
 ]
-"""Variables by name; None for one whose value the environment has."""
+"""Variables by name; None takes the value from the environment."""
 
 
 def announce(devices: Mapping[str, Any], environment: MutableMapping[str, str] = os.environ) -> None:
-    """Give the steps that this process starts the values of all devices' variables."""
+    """Export the values of all devices' variables to the steps that this process starts."""
     values = {name: _known(variables) for name, device in devices.items() if (variables := variables_of(device))}
-    values = {name: known for name, known in values.items() if known}
+    values = {name: texts for name, texts in values.items() if texts}
     environment.pop(VARIABLE, None)
     if values:
         environment[VARIABLE] = json.dumps(values)
 
 
 def variables_of(device: Any) -> dict[str, SecretStr | None]:
-    """A device's variables; none for a device that takes none."""
+    """Return a device's variables; empty if it has no ``env``."""
     return dict(getattr(device, "env", {}))
 
 
 def announced(device: str, environment: Mapping[str, str] = os.environ) -> dict[str, SecretStr]:
-    """The values that the workflow gives for the variables of a device."""
+    """Return the values of a device's variables that the workflow exports."""
     try:
         values = json.loads(environment.get(VARIABLE, "{}")).get(device, {})
         return {str(name): SecretStr(str(value)) for name, value in values.items()}
@@ -68,23 +67,23 @@ def announced(device: str, environment: Mapping[str, str] = os.environ) -> dict[
 
 
 def plain(variables: Mapping[str, SecretStr | None], where: str) -> dict[str, str]:
-    """The values themselves, for the process that gets them.
+    """Return the plain values, for the process that receives them.
 
     Args:
-        where: whose they are, for errors.
+        where: the owner of the variables, for errors.
 
     Raises:
-        MachineError: one has no value here.
+        MachineError: a variable has no value on this machine.
     """
-    found = {**{name: value for name in variables if (value := os.environ.get(name)) is not None}, **_known(variables)}
+    values = {**{name: value for name in variables if (value := os.environ.get(name)) is not None}, **_known(variables)}
     for name in variables:
-        if name not in found:
+        if name not in values:
             raise MachineError(
                 f"{where}: env.{name}",
-                "has no value: files that tvmake writes have the names of variables only",
+                "has no value: files that tvmake writes contain only the names of variables",
                 f"set it in the config, or export {name}",
             )
-    return found
+    return values
 
 
 def _known(variables: Mapping[str, SecretStr | None]) -> dict[str, str]:

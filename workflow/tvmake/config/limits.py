@@ -1,4 +1,4 @@
-"""Limits of what a config and the command line may ask for, without pydantic, which ``tvmake --help`` does not wait for."""
+"""Limits of config and command line; without pydantic, to keep ``tvmake --help`` fast."""
 
 MOST_REPETITIONS = 1_000_000
-"""Runs or samples that are more than any device does in a day are a slip of the pen."""
+"""Largest number of runs or samples. More take longer than a day and are likely a typing error."""

@@ -1,4 +1,4 @@
-"""The whole config: the axes, the stages' options, and what ties them together."""
+"""The complete config: axes, stage options, and checks across them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar, get_args
@@ -45,7 +45,7 @@ def _named_precisions(value: Any) -> Any:
 
 
 def _named_targets(value: Any) -> Any:
-    """``targets: [llvm, adreno-730-texture]`` names targets by their kind, or by a name of the catalogue."""
+    """Expand ``targets: [llvm, adreno-730-texture]``, a list of kinds and catalogue names."""
     if isinstance(value, dict) and isinstance(value.get("kind"), str):
         kind = value["kind"]
         raise ValueError(f"kind is a key of a target, not its name; write targets: {{NAME: {{kind: {kind}}}}}")
@@ -55,30 +55,31 @@ def _named_targets(value: Any) -> Any:
 def _names(values: list[Any]) -> list[str]:
     for value in values:
         if isinstance(value, dict | list):
-            raise ValueError("a list holds names only; write a mapping of names to details instead")
+            raise ValueError("a list can only have names; write a mapping of names to details instead")
         if not isinstance(value, str):
-            raise ValueError(f"a list holds names only, and {value} is no text; put names in quotation marks")
+            raise ValueError(f"a list can only have names, and {value} is not a string; put names in quotation marks")
     return values
 
 
 class ModelConfig(ImportOptions):
-    """One model: its source, its inputs, what it must achieve, and where it departs from the general options."""
+    """One model: its source, inputs and goals, and its overrides of the general options."""
 
     source: LocalPath
     """A path (.onnx, .pt2, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
     ``format: relax``, a Relax module), or ``zoo:<name>``."""
     files: list[LocalPath] = Field(default_factory=list)
-    """Further files the source reads (ONNX external data that does not lie beside it as <source>.data)."""
+    """Further files that the source reads (ONNX external data other than <source>.data)."""
     dims: Dims = Field(default_factory=dict)
-    """Sizes of dynamic dimensions, by name, which make the package static; or bounds of those that stay dynamic: ``{min: 1, max: 512}``."""
+    """Sizes of dynamic dimensions, by name, for a static package; or bounds of dimensions that remain dynamic:
+    ``{min: 1, max: 512}``."""
     dataset: DatasetConfig | None = None
-    """Real inputs to validate with; seeded random ones when left out."""
+    """Real inputs for validation; seeded random inputs by default."""
     goals: PrecisionGoals | None = None
-    """What every package of this model must achieve, over ``validation.goals``."""
+    """Goals of every package of this model; they override ``validation.goals``."""
     precisions: Names | None = None
-    """The precisions to make; all when left out."""
+    """The precisions to make; all by default."""
     targets: Names | None = None
-    """The targets to make; all when left out."""
+    """The targets to make; all by default."""
     transform: TransformOptions | None = None
     """Overrides of the general ``transform``, key by key."""
     tuning: ModelTuning | None = None
@@ -93,47 +94,47 @@ class ModelConfig(ImportOptions):
     """Overrides of the general ``benchmark``, key by key."""
 
     def import_options(self) -> ImportOptions:
-        """Only what the import stage reads."""
+        """Return only the options that the import stage reads."""
         return ImportOptions.model_construct(
             **{name: getattr(self, name) for name in ImportOptions.model_fields if name in self.model_fields_set}
         )
 
 
 class Config(Strict):
-    """A tvmake config: models × precisions × targets, and how to treat them."""
+    """A tvmake config: models × precisions × targets, and the options of all stages."""
 
     title: str | None = Field(default=None, max_length=200)
-    """Heading of the results page; the project directory's name when left out."""
+    """Heading of the results page; the project directory's name by default."""
     models: dict[Name, ModelConfig]
-    """The models, by the name their results go under."""
+    """The models, by the name of their results."""
     targets: Annotated[dict[Name, TargetConfig], BeforeValidator(_named_targets)] = Field(
         default={"cpu": TargetConfig(kind="llvm", mcpu="native")}, validate_default=False
     )
-    """The targets, by the name their results go under; this machine's CPU by default."""
+    """The targets, by the name of their results; this machine's CPU by default."""
     precisions: Annotated[dict[Name, PrecisionConfig], BeforeValidator(_named_precisions)] = Field(
         default={"float32": PrecisionConfig()}, validate_default=False
     )
     """A list of ``float32``, ``tf32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights``, ``auto``, or a mapping of names to details."""
     devices: dict[Name, DeviceConfig] = Field(default_factory=dict)
-    """The devices that targets name."""
+    """Devices that targets refer to."""
     variants: VariantFilter = VariantFilter()
-    """Which combinations to make."""
+    """The combinations to make."""
     transform: TransformOptions = TransformOptions()
     """Graph rewrites for every model."""
     tuning: TuningOptions = TuningOptions()
-    """How kernels are tuned; not at all unless ``trials`` is set."""
+    """Tuning of kernels; off unless ``trials`` is set."""
     build: BuildOptions = BuildOptions()
     """Build options for every variant."""
     export: ExportOptions = ExportOptions()
-    """What goes into packages besides what runs."""
+    """Optional contents of packages."""
     validation: ValidationOptions = ValidationOptions()
-    """How numerics are checked."""
+    """Numerical checks."""
     benchmark: BenchmarkOptions = BenchmarkOptions()
-    """How latency is measured."""
+    """Measurement of latency."""
     cache: Cache = None
-    """Where finished results are kept for other checkouts and people; nowhere when left out. Changing it reruns nothing."""
+    """Store that shares results between checkouts and people; none by default. Changing it reruns nothing."""
     results: ResultsPath = "results"
-    """Directory of all results: in the project, or a whole path that begins with a slash."""
+    """Directory of all results: relative to the project, or absolute."""
 
     @model_validator(mode="before")
     @classmethod
@@ -142,18 +143,18 @@ class Config(Strict):
             return value
         problems = []
         if value.get("models") in ({}, None) and "models" in value:
-            problems.append("models: there is none; name at least one (`tvmake init MODEL` writes a starter config)")
+            problems.append("models: none is given; name at least one (`tvmake init MODEL` writes a starter config)")
         for axis in ("targets", "precisions"):
             if axis in value and value[axis] in ({}, []):
-                problems.append(f"{axis}: there is none; name at least one, or leave the key out for the default")
+                problems.append(f"{axis}: none is given; name at least one, or leave the key out for the default")
         if problems:
             raise ValueError("\n".join(problems))
         return value
 
     @model_validator(mode="after")
-    def _names_refer(self) -> "Config":
-        problems = [*_same_but_for_case("models", self.models), *_same_but_for_case("precisions", self.precisions)]
-        problems += _same_but_for_case("targets", self.targets)
+    def _check_references(self) -> "Config":
+        problems = [*_case_conflicts("models", self.models), *_case_conflicts("precisions", self.precisions)]
+        problems += _case_conflicts("targets", self.targets)
         for axis in ("models", "precisions", "targets"):
             problems += _repeating(axis, getattr(self, axis))
         for name, model in self.models.items():
@@ -166,17 +167,17 @@ class Config(Strict):
                 problem = f"are for functions and networks of the zoo, and the source is {kind}; leave them out"
                 problems.append(f"models.{name}.arguments: {problem}")
             test = overridden(self.export, model.export).test
-            is_for_this = model.export is not None or not any(one.dataset for one in self.models.values())
-            if test is not None and test.inputs == "dataset" and model.dataset is None and is_for_this:
+            has_no_dataset = model.export is not None or not any(entry.dataset for entry in self.models.values())
+            if test is not None and test.inputs == "dataset" and model.dataset is None and has_no_dataset:
                 key = "export" if model.export is None else f"models.{name}.export"
                 remedy = "give the model one (`dataset`), or write inputs: random"
-                problems.append(f"{key}.self_test: takes inputs of a dataset, and there is none; {remedy}")
+                problems.append(f"{key}.self_test: takes inputs from a dataset, and no dataset is set; {remedy}")
             goals = (overridden(self.validation, model.validation).goals, model.goals)
             has_baseline = overridden(self.benchmark, model.benchmark).baseline
-            if not has_baseline and any(goals_for(one.base, *goals).speedup for one in self.precisions.values()):
+            if not has_baseline and any(goals_for(entry.base, *goals).speedup for entry in self.precisions.values()):
                 key = "benchmark" if model.benchmark is None else f"models.{name}.benchmark"
-                remedy = f"take out the goal `speedup` of models.{name}, or measure the baseline"
-                problems.append(f"{key}.baseline: the goal `speedup` compares with what is not measured; {remedy}")
+                remedy = f"remove the goal `speedup` of models.{name}, or measure the baseline"
+                problems.append(f"{key}.baseline: the goal `speedup` needs the baseline, which is off; {remedy}")
             for axis in ("precisions", "targets"):
                 for chosen in getattr(model, axis) or ():
                     problems += _unknown(f"models.{name}.{axis}", chosen, getattr(self, axis))
@@ -195,29 +196,29 @@ class Config(Strict):
         if not problems:
             problems += self._impossible()
         if not problems and not self.variants.include and not any(self._combinations()):
-            problems.append("variants.exclude: leaves nothing to make; exclude less")
+            problems.append("variants.exclude: excludes all combinations; exclude fewer")
         if problems:
             raise ValueError("\n".join(dict.fromkeys(problems)))
         return self
 
     def _impossible(self) -> list[str]:
-        """What cannot be made: float16 on a processor that does not have it, a choice by measuring where nothing runs."""
-        found: dict[str, None] = {}
+        """Report impossible combinations: unsupported arithmetic, or a choice by measuring without a device."""
+        problems: dict[str, None] = {}
         for _, precision, target in self.combinations():
-            chosen = self.precisions[precision]
-            for one in (chosen.among or ()) if chosen.is_chosen else (chosen.arithmetic,):
-                if reason := obstacle(self.targets[target], one):
-                    remedy = f"take {one} out of precisions.{precision}.among, or " if chosen.is_chosen else ""
-                    found[f"targets.{target}: precision '{precision}': {reason}; {remedy}{LEAVE_OUT}"] = None
-            if chosen.is_chosen and self.targets[target].runs_on is None:
-                found[
+            config = self.precisions[precision]
+            for arithmetic in (config.among or ()) if config.is_chosen else (config.arithmetic,):
+                if reason := obstacle(self.targets[target], arithmetic):
+                    remedy = f"remove {arithmetic} from precisions.{precision}.among, or " if config.is_chosen else ""
+                    problems[f"targets.{target}: precision '{precision}': {reason}; {remedy}{LEAVE_OUT}"] = None
+            if config.is_chosen and self.targets[target].runs_on is None:
+                problems[
                     f"targets.{target}: precision '{precision}' is chosen by measuring, and the target has no device; "
                     f"give it one (`device:`), or {LEAVE_OUT}"
                 ] = None
-        return list(found)
+        return list(problems)
 
     def _combinations(self) -> Iterator[tuple[str, str, str]]:
-        """Model, precision and target of what the axes give, less ``exclude``."""
+        """Yield model, precision and target of all combinations of the axes except ``exclude``."""
         for name, model in self.models.items():
             for precision in model.precisions or self.precisions:
                 for target in model.targets or self.targets:
@@ -225,43 +226,43 @@ class Config(Strict):
                         yield name, precision, target
 
     def combinations(self) -> tuple[tuple[str, str, str], ...]:
-        """Model, precision and target of every variant, in config order."""
+        """Return model, precision and target of every variant, in config order."""
         included = [(str(part.model), str(part.precision), str(part.target)) for part in self.variants.include]
         return tuple(dict.fromkeys([*self._combinations(), *included]))
 
     def device(self, name: str) -> DeviceConfig:
-        """A device by name; ``local`` exists without an entry."""
+        """Return a device by name; ``local`` needs no entry."""
         return self.devices.get(name, LocalDeviceConfig())
 
 
 def overridden(general: Options, specific: Options | None) -> Options:
-    """``general`` with the keys that ``specific`` sets explicitly."""
+    """Return ``general`` with the keys that ``specific`` sets explicitly."""
     if specific is None:
         return general
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
 
 
 def _repeating(axis: str, names: Iterable[str]) -> list[str]:
-    """Names that Snakemake takes for an endless recursion, as it says of a value that ends in one part twenty times."""
+    """Report names that end in one part twenty times, which Snakemake refuses as an endless recursion."""
     return [
-        f"{axis}.{name}: ends with '{found[1]}' {len(found[0]) // len(found[1])} times, which Snakemake takes for an endless "
+        f"{axis}.{name}: ends with '{match[1]}' {len(match[0]) // len(match[1])} times, which Snakemake takes for an endless "
         "recursion; choose another name"
         for name in names
-        if (found := REPEATING.search(name))
+        if (match := REPEATING.search(name))
     ]
 
 
-def _same_but_for_case(axis: str, names: Iterable[str]) -> list[str]:
-    """Names that give one directory of results where file systems do not tell upper from lower case, as on macOS and Windows."""
-    alike: dict[str, list[str]] = {}
+def _case_conflicts(axis: str, names: Iterable[str]) -> list[str]:
+    """Report names that share a results directory on case-insensitive file systems (macOS, Windows)."""
+    groups: dict[str, list[str]] = {}
     for name in names:
-        alike.setdefault(name.lower(), []).append(name)
+        groups.setdefault(name.lower(), []).append(name)
     return [
-        f"{axis}.{name}: differs from '{other}' in upper and lower case only, and on macOS and Windows both have one "
-        "directory of results; rename one of them"
-        for same in alike.values()
-        for name, other in zip(same, (*same[1:], same[0]), strict=True)
-        if len(same) > 1
+        f"{axis}.{name}: differs from '{conflict}' in upper and lower case only, and on macOS and Windows both have one "
+        "results directory; rename one of them"
+        for group in groups.values()
+        for name, conflict in zip(group, (*group[1:], group[0]), strict=True)
+        if len(group) > 1
     ]
 
 

@@ -1,4 +1,4 @@
-"""``targets:`` — what kernels are compiled for, on which device they run, and how they are tuned."""
+"""``targets:`` — compilation targets, with their devices and tuning options."""
 
 import re
 from typing import Any, get_args
@@ -15,14 +15,14 @@ from tvmake.targets.options import FIRST_TF32, TargetKind, TargetOptions
 class TargetConfig(TargetOptions):
     """A TVM target: a ``tag`` or a ``kind``, refined by the attributes below.
 
-    A text instead of a mapping names a processor of the catalogue, a tag, a kind, or a target as older TVM spelt it
+    A string instead of a mapping is a processor of the catalogue, a tag, a kind, or a target in the syntax of older TVM
     (``adreno-730-texture``, ``opencl -device=adreno``).
     """
 
     host: "TargetConfig | None" = None
-    """The CPU side of a GPU target; this machine's CPU when left out. A text may be a triple (``aarch64-linux-android``)."""
+    """The host CPU of a GPU target; this machine's CPU by default. A string may be a triple (``aarch64-linux-android``)."""
     device: Name | None = None
-    """The device packages of this target run on; a CPU target for this machine runs here (``local``)."""
+    """The device that runs packages of this target; ``local`` by default for a CPU target of this machine."""
     tuning: TuningOptions | None = None
     """Overrides of the general ``tuning`` for this target, key by key."""
 
@@ -48,19 +48,19 @@ class TargetConfig(TargetOptions):
     @model_validator(mode="after")
     def _host_without_device(self) -> "TargetConfig":
         if self.host is not None and self.host.device is not None:
-            raise ValueError("a host has no host or device of its own")
+            raise ValueError("a host cannot have a host or a device")
         return self
 
     @property
     def runs_on(self) -> str | None:
-        """The device's name; None for a target that is only compiled for."""
+        """The device's name; None if packages of this target are compiled only."""
         if self.device:
             return self.device
         is_known = self.tag is None or self.entry is not None
         return "local" if self.runs_on_cpu and is_known and self.triple is None else None
 
     def options(self) -> TargetOptions:
-        """Only what decides on the code."""
+        """Return only the options that affect the code."""
         values = {name: getattr(self, name) for name in TargetOptions.model_fields if name in self.model_fields_set}
         if self.host is not None:
             values["host"] = self.host.options()
@@ -68,24 +68,26 @@ class TargetConfig(TargetOptions):
 
 
 def written_target(text: str) -> dict[str, Any]:
-    """The keys of a target that a text stands for.
+    """Parse a target's text into its keys.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: the text is not a target.
     """
     return parse_target(text, get_args(TargetKind), known_tags())
 
 
 def obstacle(target: TargetConfig, arithmetic: str) -> str | None:
-    """The reason why a network that computes in a precision cannot be compiled for a target; None where it can."""
+    """Return the reason why a target does not support an arithmetic; None if it does."""
     if arithmetic == "tf32" and not target.has_tf32:
-        return f"what multiplies in TF32 are NVIDIA's GPUs from {FIRST_TF32} on, with targets of kind cuda that say so (`arch:`)"
+        return (
+            f"TF32 needs an NVIDIA GPU from {FIRST_TF32} on, and a target of kind cuda with its architecture (`arch:`)"
+        )
     if arithmetic.startswith("float16") and not target.has_float16:
         return f"'{target.tag}' does not compute in float16"
     return None
 
 
 def _refined(parsed: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """What a text stands for, with the keys written beside it over it."""
+    """Override the keys of a parsed text with explicit ones."""
     attributes = {**parsed.get("attributes", {}), **written.get("attributes", {})}
     return {**parsed, **written, **({"attributes": attributes} if attributes else {})}

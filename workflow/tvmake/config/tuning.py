@@ -1,4 +1,4 @@
-"""``tuning:`` — how much to search for fast schedules, and how candidates are measured."""
+"""``tuning:`` — budget of the search for fast schedules, and measurement of candidates."""
 
 from typing import Annotated, Literal
 
@@ -15,90 +15,90 @@ CostModel = Literal["xgb", "random"]
 
 
 class TrialMeasurement(Strict):
-    """How one candidate kernel is timed, in the terms of TVM's ``time_evaluator``."""
+    """Measurement of one candidate kernel, in the terms of TVM's ``time_evaluator``."""
 
     number: Repetitions = 1
-    """Runs averaged into one sample, at least."""
+    """Minimum number of runs averaged into one sample."""
     repeat: Repetitions = 3
     """Samples per candidate."""
     min_repeat_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
-    """Raise ``number`` until one sample takes this long, in ms."""
+    """Increase ``number`` until one sample takes this long, in ms."""
     cooldown_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Pause between samples, for devices that throttle, in ms."""
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    """How long loading and timing one candidate may take, in seconds."""
+    """Time limit for loading and timing one candidate, in seconds."""
     build_timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """How long building one candidate may take, in seconds."""
+    """Time limit for building one candidate, in seconds."""
     builders: Positive | None = None
-    """Candidates built at once; by default as many as the job has cores."""
+    """Number of parallel builds of candidates; by default the number of the job's cores."""
 
 
 class ModelTuning(Strict):
-    """One model's own budget, over the general one."""
+    """One model's overrides of the general budget."""
 
     trials: Count | None = None
     """Candidates to measure for each of its variants; 0 leaves its kernels unscheduled."""
     trials_per_kernel: Positive | None = None
-    """Candidates to measure for each kernel, instead of spreading ``trials``."""
+    """Candidates to measure for each kernel, instead of distributing ``trials``."""
     floor: Positive | None = None
-    """Candidates that even the cheapest kernel gets."""
+    """Minimum number of candidates of each kernel."""
     kernels: list[Text] | None = None
-    """Tune these kernels only."""
+    """Tune only these kernels."""
     require_coverage: Share | None = None
-    """Fail a build when records cover less than this share of the kernels' estimated time."""
+    """Fail a build if records cover less than this fraction of the kernels' estimated time."""
 
 
 class TuningOptions(Strict):
-    """A budget, how to spend it, and what to do with the result."""
+    """The trial budget, its distribution, and the use of the records."""
 
     trials: Count = 0
-    """Candidates to measure per variant, spread over its kernels by the work in them; 0 leaves kernels to the rules of their target."""
+    """Candidates to measure per variant, distributed over its kernels by their work; 0 uses only the target's schedule rules."""
     trials_per_kernel: Positive | None = None
-    """Candidates to measure for each kernel, instead of spreading ``trials``."""
+    """Candidates to measure for each kernel, instead of distributing ``trials``."""
     floor: Positive = 16
-    """Candidates that even the cheapest kernel gets when ``trials`` are spread."""
+    """Minimum number of candidates of each kernel when ``trials`` are distributed."""
     kernels: list[Text] = Field(default_factory=list)
-    """Tune these kernels only, by the names that `tvmake records list` and the report show; ``*`` stands for anything (``fused_conv2d*``).
-    All are tuned when left out. The others keep the records that they have, and what they cost counts for nobody."""
+    """Tune only these kernels, by the names in `tvmake records list` and in the report; ``*`` matches anything (``fused_conv2d*``).
+    All by default. Other kernels keep their records and get no trials."""
     layout_trials: Positive = 32
-    """Candidates to measure for each kernel that ``transform.layout: auto`` compares layouts by. They count as trials of
-    the layout that is chosen."""
+    """Candidates to measure for each kernel with which ``transform.layout: auto`` compares layouts. They count as trials of
+    the chosen layout."""
     rounds: Annotated[int, Field(ge=1, le=8)] = 2
-    """Portions in which the budget is spent; each later one goes where the earlier ones showed that it pays most."""
+    """Number of portions of the budget; each portion goes to the kernels that gained most in the earlier ones."""
     strategy: Strategy = "evolutionary"
-    """How candidates are chosen. ``grid`` tries every candidate of small spaces."""
+    """Selection of candidates. ``grid`` tries every candidate of small spaces."""
     cost_model: CostModel = "xgb"
-    """What predicts which candidates are worth measuring."""
+    """The model that predicts which candidates are worth measuring."""
     batch: Positive = 16
-    """Candidates measured together; the search goes on from what they show."""
+    """Candidates measured together; the search continues from their results."""
     population: Positive = 64
-    """Candidates kept in mind by the evolutionary strategy; more cost search time."""
+    """Population of the evolutionary strategy; more candidates take more search time."""
     finalists: Count = 4
-    """The best candidates of a kernel are timed once more, in turns, when all are measured: this many, the schedule of the target's rules
-    among them; of fewer than 24 candidates two. 0 leaves that out."""
+    """Number of a kernel's best candidates, including the schedule of the target's rules, that are timed again, interleaved,
+    at the end; two for fewer than 24 candidates. 0 turns this off."""
     early_stopping: Positive | None = None
-    """Stop a kernel after this many candidates without a better one."""
+    """Stop a kernel after this many candidates without improvement."""
     seed: Annotated[int, Field(ge=0, lt=2**31 - 1)] = 0
-    """Seed of the search; the same one repeats it as far as measured times allow, interrupted or not."""
+    """Seed of the search; the same seed repeats it, except for differences in measured times."""
     deadline_s: Annotated[float, Field(gt=0)] | None = None
     """Stop a kernel after this many seconds."""
     warm_start: bool = True
-    """Begin with what is known: measure the schedule of the target's rules and those of similar kernels in the store first, and
-    teach the cost model the records of the target's other kernels."""
+    """First measure the schedule of the target's rules and those of similar kernels in the store, and train the cost model
+    with the records of the target's other kernels."""
     require_coverage: Share | None = None
-    """Fail a build when records cover less than this share of the kernels' estimated time."""
+    """Fail a build if records cover less than this fraction of the kernels' estimated time."""
     measure: TrialMeasurement = TrialMeasurement()
-    """How candidates are built and timed."""
+    """Building and timing of candidates."""
     untuned: list[Text] = Field(default_factory=list)
-    """Kernels to build without a record, by name (``fused_conv2d_add``): for one that a device's driver refuses."""
+    """Kernels to build without a record, by name (``fused_conv2d_add``), such as one that a device's driver refuses."""
     store: Directory | None = None
     """Directory of the records; by default the user's data directory (``$TVMAKE_HOME/records``)."""
     shared: Directory | None = None
-    """A further store to read from and to add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""
+    """A second store to read from and add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""
     frozen: LocalPath | None = None
-    """A lock (``run.lock``): build with exactly the records it names, and measure nothing. No device is needed."""
+    """A lock (``run.lock``): build with exactly its records, without measuring or a device."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anything is to be tuned."""
+        """Whether tuning is on."""
         return self.trials > 0 or self.trials_per_kernel is not None

@@ -1,4 +1,4 @@
-"""``variants:`` — which model × precision × target combinations are made."""
+"""``variants:`` — the model × precision × target combinations to make."""
 
 from pydantic import Field
 
@@ -6,11 +6,11 @@ from tvmake.config.base import Name
 from tvmake.options import Strict
 
 LEAVE_OUT = "leave it out with variants.exclude"
-"""The remedy for combinations that cannot be made, in a config."""
+"""Remedy for a combination that cannot be made."""
 
 
 class Combination(Strict):
-    """A full or partial combination; what is left out matches everything."""
+    """A full or partial combination; a missing key matches everything."""
 
     model: Name | None = None
     """A name under ``models``."""
@@ -20,14 +20,14 @@ class Combination(Strict):
     """A name under ``targets``."""
 
     def matches(self, model: str, precision: str, target: str) -> bool:
-        """Whether every given part equals the variant's."""
+        """Whether every set key equals the variant's."""
         return self.model in (None, model) and self.precision in (None, precision) and self.target in (None, target)
 
 
 class VariantFilter(Strict):
-    """As in CI matrices: all combinations, less ``exclude``, plus ``include``."""
+    """All combinations except ``exclude``, plus ``include``, as in CI matrices."""
 
     include: list[Combination] = Field(default_factory=list)
-    """Full combinations to add back or beyond a model's own lists."""
+    """Full combinations to add, also excluded ones and those beyond a model's own lists."""
     exclude: list[Combination] = Field(default_factory=list)
     """Partial combinations to leave out."""

@@ -1,1 +1,1 @@
-"""What is written from the config models: the schema, the reference, a first config."""
+"""Documents generated from the config models: the schema, the reference and a starter config."""

@@ -1,4 +1,7 @@
-"""The reference of every config key as Markdown: ``python -m tvmake.config.documents.reference > docs/reference/config-reference.md``."""
+"""Reference of all config keys in Markdown.
+
+``python -m tvmake.config.documents.reference > docs/reference/config-reference.md``
+"""
 
 import json
 import sys
@@ -16,13 +19,13 @@ the config models: `python -m tvmake.config.documents.reference > docs/reference
 """
 
 BAR = "\\|"
-"""A bar inside a table's cell."""
+"""An escaped bar in a table cell."""
 
 Schema = dict[str, Any]
 
 
 def reference() -> str:
-    """The page's text."""
+    """Return the text of the page."""
     schema = config_schema()
     definitions: Schema = schema["$defs"]
     complete = Config.model_json_schema()
@@ -30,7 +33,7 @@ def reference() -> str:
     parts = [HEAD, "## Top level\n\n" + _table(schema, complete["required"], paths)]
     for name, path in paths.items():
         if name == "Goals":
-            continue  # those of PrecisionGoals, less per_precision
+            continue  # the keys of PrecisionGoals without per_precision
         required = complete["$defs"][name].get("required", [])
         text = definitions[name].get("description", "")
         parts.append(f"## `{path}`\n\n{_prose(text)}\n\n{_table(definitions[name], required, paths)}")
@@ -38,7 +41,7 @@ def reference() -> str:
 
 
 def _paths(schema: Schema) -> dict[str, str]:
-    """The first place of every model, by the model's name, in the order of the page."""
+    """Return each model's first key path, by the model's name, in the order of the page."""
     general = {name for entry in schema["properties"].values() for name in _models_in(entry)}
     paths: dict[str, str] = {}
 
@@ -76,7 +79,7 @@ def _default(entry: Schema) -> str:
 
 
 def _type(entry: Schema, paths: dict[str, str]) -> str:
-    """A type in words: ``int``, ``a, b or c``, ``list of text``, ``mapping``."""
+    """Describe a type: ``int``, ``a, b or c``, ``list of text``, ``mapping``."""
     if "$ref" in entry:
         path = paths[entry["$ref"].rpartition("/")[2]]
         return f"[{'mapping' if '(' not in path else path.partition(' ')[2]}](#{_anchor(path)})"
@@ -84,8 +87,8 @@ def _type(entry: Schema, paths: dict[str, str]) -> str:
         kinds = [_type(branch, paths) for branch in entry["anyOf"] if branch != {"type": "null"}]
         return " or ".join(dict.fromkeys(kinds))
     if "enum" in entry:
-        known = [value for value in entry["enum"] if value is not None]
-        return "a target tag" if len(known) > 20 else ", ".join(f"`{value}`" for value in known)
+        choices = [value for value in entry["enum"] if value is not None]
+        return "a target tag" if len(choices) > 20 else ", ".join(f"`{value}`" for value in choices)
     if "const" in entry:
         return f"`{entry['const']}`"
     types = [entry["type"]] if isinstance(entry.get("type"), str) else entry.get("type", [])
@@ -104,7 +107,7 @@ def _type(entry: Schema, paths: dict[str, str]) -> str:
 
 
 def _models_in(entry: Any) -> list[str]:
-    """The models a key's value may be or hold."""
+    """Return the models that a key's value may be or contain."""
     if isinstance(entry, dict):
         models = [entry["$ref"].rpartition("/")[2]] if "$ref" in entry else []
         return list(
@@ -124,12 +127,12 @@ def _heading(key: str, entry: Schema) -> str:
 
 
 def _anchor(path: str) -> str:
-    """The heading's anchor, as GitHub and MkDocs make it."""
+    """Return a heading's anchor in the form of GitHub and MkDocs."""
     return "".join(letter for letter in path.lower().replace(" ", "-") if letter.isalnum() or letter in "_-")
 
 
 def _prose(text: str) -> str:
-    """A description as Markdown: angle brackets outside code are no HTML."""
+    """Format a description as Markdown; angle brackets outside code are escaped."""
     parts = text.split("`")
     return "`".join(part if index % 2 else part.replace("<", "\\<") for index, part in enumerate(parts))
 

@@ -1,7 +1,7 @@
 """The JSON Schema of a config file, for editors: ``python -m tvmake.config.documents.schema > config/schema.json``.
 
-The schema describes one file. A file may be an overlay, so no key is required, and any key may be null; what only
-shows in the merged config (references between keys, a missing source) is left to ``tvmake check``.
+The schema describes one file. A file may be an overlay, so no key is required, and any key may be null. ``tvmake check``
+checks the merged config (references between keys, a missing source).
 """
 
 import json
@@ -26,14 +26,14 @@ Schema = dict[str, Any]
 
 
 class _Generator(GenerateJsonSchema):
-    """Writes models in defaults with the keys they set, not with all they have."""
+    """Write only the explicitly set keys of models in defaults."""
 
     def encode_default(self, dft: Any) -> Any:
         return super().encode_default(_compact(dft))
 
 
 def config_schema() -> Schema:
-    """The schema as a mapping; keys, defaults and descriptions come from the config models."""
+    """Return the schema as a mapping; keys, defaults and descriptions come from the config models."""
     schema = Config.model_json_schema(schema_generator=_Generator)
     definitions: Schema = schema["$defs"]
     in_lists = _referred_in_lists(schema)
@@ -42,7 +42,7 @@ def config_schema() -> Schema:
         properties = model.get("properties", {})
         for key, entry in properties.items():
             properties[key] = _property(entry)
-        if name not in in_lists:  # lists replace as a whole, so their entries are complete
+        if name not in in_lists:  # overlays replace whole lists, so list entries are complete
             model.pop("required", None)
         model.pop("title", None)
         _tidy_description(model)
@@ -60,24 +60,24 @@ def _compact(value: Any) -> Any:
 
 
 def _property(entry: Schema) -> Schema:
-    """One key's schema: no generated title, names checked, null accepted."""
+    """Tidy one key's schema: no generated title, names checked, null accepted."""
     entry = _named(entry)
     entry.pop("title", None)
     if entry.get("default", ...) in (None, {}, []):
-        entry.pop("default", None)  # says nothing that the description does not
+        entry.pop("default", None)  # the description mentions it
     _tidy_description(entry)
     return _nullable(entry)
 
 
 def _named(entry: Any) -> Any:
-    """Mappings with constrained keys in the plain form: ``propertyNames`` and ``additionalProperties``."""
+    """Rewrite mappings with constrained keys as ``propertyNames`` and ``additionalProperties``."""
     if isinstance(entry, list):
         return [_named(part) for part in entry]
     if not isinstance(entry, dict):
         return entry
     entry = {key: value if key == "default" else _named(value) for key, value in entry.items()}
     if entry.pop("discriminator", None):
-        # The key that decides between the branches may stand in another file.
+        # The discriminator may be in another file.
         entry["anyOf"] = entry.pop("oneOf")
     patterns = entry.pop("patternProperties", None)
     if patterns:
@@ -90,18 +90,18 @@ def _named(entry: Any) -> Any:
 
 
 def _nullable(entry: Schema) -> Schema:
-    """The same schema with null accepted, which is how an overlay removes a key."""
+    """Accept null as well, with which an overlay removes a key."""
     if "type" not in entry and not {"$ref", "anyOf", "enum", "const"} & entry.keys():
-        return entry  # anything goes already
+        return entry  # accepts any value
     if "anyOf" in entry:
         branches = entry["anyOf"]
         return entry if {"type": "null"} in branches else {**entry, "anyOf": [*branches, {"type": "null"}]}
-    kept: Schema = {key: entry[key] for key in ("description", "default", "deprecated") if key in entry}
-    return {**kept, "anyOf": [{key: value for key, value in entry.items() if key not in kept}, {"type": "null"}]}
+    notes: Schema = {key: entry[key] for key in ("description", "default", "deprecated") if key in entry}
+    return {**notes, "anyOf": [{key: value for key, value in entry.items() if key not in notes}, {"type": "null"}]}
 
 
 def _accept_shorthands(schema: Schema) -> None:
-    """What validators accept beyond the models' own shape, and the values they know."""
+    """Add the short forms and the values that validators accept beyond the models' fields."""
     properties, definitions = schema["properties"], schema["$defs"]
     _prepend(
         properties["precisions"], {"type": "array", "items": {"enum": list(get_args(BasePrecision))}, "minItems": 1}
@@ -125,7 +125,7 @@ def _prepend(entry: Schema, branch: Schema) -> None:
 
 
 def _collapsed(schema: Any) -> Any:
-    """``anyOf`` of one type and null as a list of types, which editors show better."""
+    """Rewrite ``anyOf`` of one type and null as a list of types, which editors show better."""
     if isinstance(schema, list):
         return [_collapsed(part) for part in schema]
     if not isinstance(schema, dict):
@@ -144,18 +144,18 @@ def _collapsed(schema: Any) -> Any:
 
 
 def _referred_in_lists(schema: Any) -> set[str]:
-    """Names of the definitions that list entries refer to."""
-    found: set[str] = set()
+    """Return the names of the definitions that list entries refer to."""
+    names: set[str] = set()
     if isinstance(schema, dict):
         items = schema.get("items")
         if isinstance(items, dict) and "$ref" in items:
-            found.add(items["$ref"].rpartition("/")[2])
+            names.add(items["$ref"].rpartition("/")[2])
         for value in schema.values():
-            found |= _referred_in_lists(value)
+            names |= _referred_in_lists(value)
     elif isinstance(schema, list):
         for value in schema:
-            found |= _referred_in_lists(value)
-    return found
+            names |= _referred_in_lists(value)
+    return names
 
 
 def _tidy_description(entry: Schema) -> None:
@@ -164,7 +164,7 @@ def _tidy_description(entry: Schema) -> None:
 
 
 def as_text() -> str:
-    """The schema as ``config/schema.json`` holds it."""
+    """Return the text of ``config/schema.json``."""
     return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -15,7 +15,7 @@ SEQUENCE = 128
 
 @dataclass(frozen=True)
 class StarterInput:
-    """One input as the model declares it; ``shape`` holds ints, and names for dynamic dimensions."""
+    """One input as the model declares it; ``shape`` has integers, and names for dynamic dimensions."""
 
     name: str
     shape: Sequence[int | str]
@@ -24,7 +24,7 @@ class StarterInput:
 
 
 Bounds = Mapping[str, tuple[int, int | None]]
-"""Smallest and largest sizes of dynamic dimensions, by name, as far as the model states them."""
+"""Smallest and largest sizes of dynamic dimensions, by name, if the model declares them."""
 
 
 def starter(
@@ -34,20 +34,20 @@ def starter(
     arguments: dict[str, object] | None = None,
     bounds: Bounds | None = None,
 ) -> str:
-    """A config for ``source`` with every useful key set or shown, as YAML text.
+    """Return a config for ``source`` as YAML text, with every useful key set or in a comment.
 
     Args:
-        inputs: the model's inputs, as far as they are known.
+        inputs: the model's inputs, if they are known.
         kind: the source's format, as in ``models.*.format``.
         arguments: a zoo network's arguments with their defaults, for the comment.
-        bounds: of dynamic dimensions.
+        bounds: bounds of dynamic dimensions.
     """
     parts = [_head(source), _model(source, inputs, kind, arguments or {}, bounds or {}), _AXES, _STAGES]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
 def model_name(source: str) -> str:
-    """A name for a model's results, from its source."""
+    """Derive a name for a model's results from its source."""
     stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
     stem = re.sub(r"\.(onnx|pt2|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
@@ -55,20 +55,20 @@ def model_name(source: str) -> str:
 
 
 def dynamic_sizes(inputs: Sequence[StarterInput], bounds: Bounds | None = None) -> dict[str, int]:
-    """The dynamic dimensions, each with a size to start from: 1 for a batch, a guess within its bounds for the others."""
-    found: dict[str, int] = {}
+    """Return an initial size of each dynamic dimension: 1 for a batch, a guess within its bounds for others."""
+    sizes: dict[str, int] = {}
     for entry in inputs:
         for axis, extent in enumerate(entry.shape):
             if isinstance(extent, str):
                 for name in re.findall(r"[A-Za-z_]\w*", extent):
                     least, most = (bounds or {}).get(name, (1, None))
                     size = max(least, _guess(name, axis, len(entry.shape)))
-                    found.setdefault(name, size if most is None else min(size, most))
-    return found
+                    sizes.setdefault(name, size if most is None else min(size, most))
+    return sizes
 
 
 def larger_size(size: int) -> int:
-    """An example of an upper bound, for a dimension of this usual size."""
+    """Return an example of an upper bound for a dimension of this typical size."""
     return max(8, 4 * size)
 
 
@@ -84,35 +84,33 @@ def _head(source: str) -> str:
     return f"""
 # tvmake config for {_text(source)}.
 #
-#   tvmake check      is this file right, and what would it make?
-#   tvmake make       import, build, validate and time everything below; what is up to date stays
+#   tvmake check      check this file and list the results it would make
+#   tvmake make       import, build, validate and time everything below that is not up to date
 #
-# Only `models` is needed: a key that is commented out shows its default or an example.
+# Only `models` is required: commented keys show their default or an example.
 """
 
 
 def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object], bounds: Bounds) -> str:
     lines = [
         "models:",
-        f"  {_text(model_name(source))}:  # the name its results go under",
+        f"  {_text(model_name(source))}:  # name of its results",
         f"    source: {_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
     ]
     if kind == "factory":
         lines += [
-            "    trusted: true  # a factory is Python code, which the import calls; without this line it does not",
+            "    trusted: true  # a factory is Python code; the import calls it only with this line",
             "    # arguments: {width: 32}  # its keyword arguments",
             "    # seed: 0  # seeds PyTorch before the call",
         ]
     if kind == "keras":
-        lines.append(
-            "    trusted: true  # loading a Keras model can run code that it brings along; without this line it fails"
-        )
+        lines.append("    trusted: true  # loading a Keras model can run code in the file; it fails without this line")
     if kind == "pt2":
-        lines.append("    # trusted: false  # true lets a file with custom objects run the code it brings along")
+        lines.append("    # trusted: false  # true lets a file with custom objects run its code")
     if kind == "zoo":
         listed = yaml.safe_dump(arguments, default_flow_style=True, sort_keys=False, width=2**30).strip()
         lines.append(
-            "    # Weights of the zoo are drawn and calibrated, not trained: good for timing, not for accuracy."
+            "    # The zoo's weights are random and calibrated, not trained: good for timing, not for accuracy."
         )
         lines.append("    # seed: 0  # of the weights")
         lines.append(f"    # arguments: {listed}  # these are the defaults")
@@ -124,20 +122,20 @@ def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: di
 def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
     if not inputs and kind == "keras":
         return [
-            "    # What the model leaves open beside the batch, which is 1 by default.",
+            "    # Sizes of the model's dynamic dimensions. The batch is 1 by default.",
             "    # inputs:",
             "    #   image: {shape: [1, 224, 224, 3]}",
         ]
     if not inputs:
         return [
-            "    # What forward() takes, by the names of its arguments. Needed unless the factory returns example inputs",
-            "    # as well; a name in place of an extent makes it dynamic.",
+            "    # Arguments of forward(), by name. Required unless the factory also returns example inputs. A name",
+            "    # instead of a size makes a dimension dynamic.",
             "    # inputs:",
             "    #   x: {shape: [1, 3, 224, 224], dtype: float32}",
         ]
     lines = [
-        "    # What the model takes. tvmake reads this from the model; set a key to fix an extent that is open, or to keep",
-        "    # random inputs within a range (inclusive).",
+        "    # Inputs, which tvmake reads from the model. Set a key to fix a dynamic dimension, or to restrict random",
+        "    # inputs to a range (inclusive).",
         "    # inputs:",
     ]
     for entry in inputs:
@@ -152,14 +150,16 @@ def _dims(inputs: Sequence[StarterInput], bounds: Bounds) -> list[str]:
     if not sizes:
         return []
     lines = [
-        "    # Dynamic dimensions of the model, by name. Here they are fixed; without its line, one takes any size that the",
-        "    # model does. Bounds keep it dynamic, with memory planned once: {min: 1, max: 512}.",
+        "    # Dynamic dimensions of the model, by name, with fixed sizes. Without its line, a dimension takes any size that",
+        "    # the model does. Bounds keep it dynamic, with memory planned once: {min: 1, max: 512}.",
         "    dims:",
     ]
     batches = {extent for entry in inputs for extent in entry.shape[:1] if isinstance(extent, str)}
     for name, size in sizes.items():
         is_guess = name not in batches
-        comment = f"{'a guess: put in the size you will use, or ' if is_guess else 'or '}{_written_bounds(name, size, bounds)}"
+        comment = (
+            f"{'a guess: write the size you will use, or ' if is_guess else 'or '}{_written_bounds(name, size, bounds)}"
+        )
         lines.append(f"      {_text(name)}: {size}  # {comment}")
     return lines
 
@@ -173,26 +173,26 @@ def _written_bounds(name: str, size: int, bounds: Bounds) -> str:
 
 
 def _text(value: str) -> str:
-    """A text as a YAML scalar on one line, quoted only where it has to be."""
+    """Write a string as a YAML scalar on one line, quoted only if necessary."""
     if re.fullmatch(r"[A-Za-z./][A-Za-z0-9_./:-]*", value) and yaml.safe_load(f"[{value}]") == [value]:
         return value
     return yaml.safe_dump(value, default_style='"', allow_unicode=True, width=2**30).strip()
 
 
 _DATASET = """
-    # Real inputs to compare with the original model on; without them, seeded random ones are drawn.
+    # Real inputs for the comparison with the original model. The default is seeded random inputs.
     # dataset:
-    #   path: pictures  # a directory of images (one sub-directory a class), a .csv of file,label lines, or an .npz
+    #   path: images  # a directory of images (one sub-directory a class), a .csv of file,label lines, or an .npz
     #   limit: 1000  # use at most this many samples; null uses all
-    #   label_names: classes.txt  # one name a line
+    #   label_names: classes.txt  # one name per line
     #   preprocess:  # for images, in this order
     #     resize: 256  # the shorter side
     #     crop: 224
     #     scale: 0.00392156862745098  # 1/255
     #     mean: [0.485, 0.456, 0.406]
     #     std: [0.229, 0.224, 0.225]
-    # What every package of this model must achieve; one that does not is reported as failed. There are defaults for
-    # each precision (docs/guides/config.md#goals).
+    # Goals of every package of this model; a package that misses one is reported as failed. Each precision has
+    # defaults (docs/guides/config.md#goals).
     # goals:
     #   top1_drop: 0.005  # at most half a percentage point of accuracy lost; needs labels
     #   max_abs: 0.01  # largest absolute error of any element
@@ -201,16 +201,16 @@ _DATASET = """
 """
 
 _AXES = """
-# How numbers are held and multiplied. Every model is made at every precision.
+# Data types of values and arithmetic. Every model is compiled at every precision.
 precisions:
   - float32
   # - float16_acc32  # float16 values, sums in float32
   # - float16        # float16 throughout: fastest on mobile GPUs, least exact
-  # - int8           # products in 8-bit integers; give the model a dataset, which their ranges are taken from
-  # - int8_weights   # weights of matrices in 8 bits, all else as it is; needs no dataset
+  # - int8           # matmuls in 8-bit integers; give the model a dataset to calibrate their ranges
+  # - int8_weights   # weights of matmuls in 8 bits, the rest unchanged; needs no dataset
   # - int4_weights   # the same in 4 bits
 
-# What to compile for. Every model and precision is made for every target; `tvmake targets` lists what this TVM knows.
+# Targets. Every model and precision is compiled for every target; `tvmake targets` lists those of this TVM.
 targets:
   cpu: {kind: llvm, mcpu: native}  # this machine: built, validated and timed here
   # Targets without a device are built and exported, not run:
@@ -226,7 +226,7 @@ targets:
   #   kind: cuda
   #   arch: sm_87
 
-# Combinations to leave out, or to add back with `include`.
+# Combinations to leave out, or to add with `include`.
 # variants:
 #   exclude:
 #     - {precision: float16, target: cpu}
@@ -242,15 +242,15 @@ _STAGES = """
 #   opt_level: 3
 #   dump: []  # generated sources to keep: relax, tir, ll, asm, kernels, passes
 
-# How much to compare where there is no dataset.
+# Random inputs of models without a dataset.
 # validation: {samples: 16, seed: 0}
 
-# How latency is measured. quick: 20 samples, their median, about a second for a small model.
-# mlperf-like: at least 1,024 samples and 60 s, the 90th percentile, and every kernel's own time.
+# How latency is measured. quick: median of 20 samples, about a second for a small model.
+# mlperf-like: 90th percentile of at least 1,024 samples and 60 s, and the time of every kernel.
 benchmark:
   profile: quick
-  # repeat: 100  # anything that should differ from the profile
+  # repeat: 100  # overrides the profile
 
-# Where everything goes.
+# Directory of all results.
 # results: results
 """

@@ -1,1 +1,1 @@
-"""From the text of config files to the models, with every error at once."""
+"""Read config files into the models and report all errors together."""

@@ -1,4 +1,4 @@
-"""Keys that had another name in earlier versions. They are still read."""
+"""Keys renamed since earlier versions, which are still read."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,18 +9,21 @@ FORMER_KEYS: dict[KeyPath, str] = {
     ("tuning", "passes"): "rounds",
     ("targets", "*", "tuning", "passes"): "rounds",
 }
-"""Former keys, ``*`` for any name, and what their last part is called now."""
+"""Former keys (``*`` matches any name) and the present name of their last part."""
 
 
 def former_keys(values: Mapping[str, Any]) -> dict[KeyPath, KeyPath]:
-    """The former keys that ``values`` has, each with its present path."""
+    """Return the former keys in ``values``, each with its present path."""
     return {
         path: (*path[:-1], present) for pattern, present in FORMER_KEYS.items() for path in _matching(values, pattern)
     }
 
 
 def renamed(values: Mapping[str, Any], former: KeyPath, present: str) -> dict[str, Any]:
-    """A copy of ``values`` in which the last part of the path ``former`` is called ``present``, unless it is null."""
+    """Return a copy of ``values`` with the last part of the path ``former`` renamed to ``present``.
+
+    A null value is dropped if ``present`` exists.
+    """
     key, *below = former
     if below:
         return {**values, key: renamed(values[key], former[1:], present)}
@@ -29,7 +32,7 @@ def renamed(values: Mapping[str, Any], former: KeyPath, present: str) -> dict[st
 
 
 def value_at(values: Any, path: KeyPath) -> Any:
-    """The value at a path; None where there is none."""
+    """Return the value at a path; None if there is none."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values

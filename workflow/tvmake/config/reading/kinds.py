@@ -1,4 +1,4 @@
-"""The types that a config's keys take."""
+"""The types of config keys."""
 
 import types
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from tvmake.config.root import Config
 
 
 def fields_at(path: KeyPath) -> list[str]:
-    """The keys the model at ``path`` knows, in their documented order."""
+    """Return the keys of the model at ``path`` in their documented order."""
     return list(dict.fromkeys(name for kind in kinds_at(path) if is_model(kind) for name in kind.model_fields))
 
 
 def kinds_at(path: KeyPath) -> Sequence[Any]:
-    """The types that the value at ``path`` may have."""
+    """Return the types of the value at ``path``."""
     kinds: Sequence[Any] = (Config,)
     for part in path:
         kinds = kinds_below(kinds, part)
@@ -24,7 +24,7 @@ def kinds_at(path: KeyPath) -> Sequence[Any]:
 
 
 def kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:
-    """The types that the value at ``part`` of a value of one of ``kinds`` may have."""
+    """Return the types of the value at ``part`` in a value of one of ``kinds``."""
     below: list[Any] = []
     for kind in kinds:
         if is_model(kind):
@@ -38,12 +38,12 @@ def kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:
 
 
 def is_model(kind: Any) -> bool:
-    """Whether a type has keys of its own."""
+    """Whether a type is a model with keys."""
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def branches(annotation: Any) -> list[Any]:
-    """The types that an annotation allows."""
+    """Return the types that an annotation allows."""
     if get_origin(annotation) is Annotated:
         return branches(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

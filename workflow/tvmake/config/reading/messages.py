@@ -1,4 +1,4 @@
-"""What a config's mistakes are called, and what to write instead."""
+"""Messages and remedies for mistakes in a config."""
 
 import datetime
 import difflib
@@ -43,10 +43,10 @@ EXPECTED = {
     "finite_number": "a finite number",
     "too_short": "at least one entry",
 }
-"""The value that is expected, by pydantic's type of error, in a config file's words."""
+"""The expected value, by pydantic's error type."""
 
-MOST_PLACES = 3
-"""Of a key, that an error lists."""
+MOST_PATHS = 3
+"""Maximum number of paths of a key that an error lists."""
 
 PATTERNS = {
     pattern_of(kind): description
@@ -55,7 +55,7 @@ PATTERNS = {
         (PythonName, "package.module:function"),
         (PercentileName, "a percentile such as p50, p90 or p99.9"),
         (OpName, "an operator's name as in Relax, such as nn.conv2d"),
-        (VariableName, "the name of a variable: letters, digits and underscores, the first no digit"),
+        (VariableName, "the name of a variable: letters, digits and underscores, not a digit first"),
         (Gres, "a resource as Slurm names it, such as phone or phone:1"),
     )
 }
@@ -67,7 +67,7 @@ NAMED = {
     "targets": "write targets: [llvm], or targets: {cpu: {kind: llvm}}",
     "devices": "write devices: {NAME: {via: local}}",
 }
-"""How keys with names below them are written."""
+"""Syntax of the keys whose values are mappings of names."""
 
 THOUSANDS = {"k": 1e3, "K": 1e3, "M": 1e6}
 
@@ -77,7 +77,7 @@ UNITS = {
     "kb": ("size", 1e3), "mb": ("size", 1e6), "gb": ("size", 1e9),
     "kib": ("size", 2.0**10), "mib": ("size", 2.0**20), "gib": ("size", 2.0**30),
 }  # fmt: skip
-"""What units measure, and how much one is, by their lower-case names, with which keys end."""
+"""Quantity and factor of each unit, by its lower-case name; keys end with such names."""
 
 BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
@@ -85,34 +85,34 @@ BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "less_than": ("less than", "lt"),
 }
-"""Pydantic's errors for numbers beyond a bound, in words, and what they call it."""
+"""Wording of pydantic's bound errors, and the name of the bound in their context."""
 
 LENGTHS = {"string_too_long": "letters", "too_long": "entries"}
-"""What there are too many of, by pydantic's type of error."""
+"""Unit of a maximum length, by pydantic's error type."""
 
 
 def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = "") -> tuple[str, str | None]:
-    """What is wrong with a value, and what to write instead.
+    """Return the problem of a value and its remedy.
 
     Args:
-        details: an error as pydantic tells it; where a value may be of several kinds, one for each.
-        path: its place, as it is written.
-        written: the value as it stands in a file.
+        details: pydantic's errors of the value; one for each branch of a union.
+        path: the path of the value as written.
+        written: the value's text in the file.
     """
     problem, remedy = _message(details, path, written)
     given = details[0].get("input")
     if not isinstance(given, str) or details[0]["type"] == "extra_forbidden":
         return problem, remedy
     if "\n" in given:
-        remedy = f"write it in one line, without | or >: {shown(' '.join(given.split()))}"
+        remedy = f"write it on one line, without | or >: {shown(' '.join(given.split()))}"
     if (typed := as_typed(given)) != given.strip(" \t\r\n"):
-        other = next(character for character in given if as_typed(f"x{character}x") != f"x{character}x")
-        remedy = f"it holds {other!a}, which is no character of a keyboard; write {typed}"
+        symbol = next(character for character in given if as_typed(f"x{character}x") != f"x{character}x")
+        remedy = f"it contains the typographic character {symbol!a}; write {typed}"
     return problem, remedy
 
 
 def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) -> tuple[str, str | None]:
-    detail = next((one for one in details if one["type"] not in EXPECTED), details[0])
+    detail = next((detail for detail in details if detail["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if kind == "invalid_key" and path[-1].isdigit() and not written:
         return "unknown key", NUMBER_KEY
@@ -123,7 +123,7 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
     if kind == "missing":
         return "this key is required", "`tvmake init MODEL` writes a config with it" if path == ("models",) else None
     if kind in EXPECTED:
-        expected = " or ".join(dict.fromkeys(EXPECTED[one["type"]] for one in details))
+        expected = " or ".join(dict.fromkeys(EXPECTED[detail["type"]] for detail in details))
         return f"expected {expected} (got {shown(given)})", _rewritten(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
@@ -148,36 +148,36 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
 
 
 def _other_key(path: KeyPath, given: Any) -> str:
-    """What may be meant by a key that is none."""
+    """Return the remedy for an unknown key."""
     known = fields_at(path[:-1])
     if len(path) == 1 and path[0] in INCLUDING:
-        return "a config takes in no others; -c FILE -c FILE lays several files over each other"
+        return "a config cannot include others; -c FILE -c FILE merges several files"
     if remedy := of_key(path, given):
         return remedy
     name, colon, value = path[-1].partition(":")
     if colon and name in known:
         return f"write a space after the colon: {name}: {value}"
     snake_case = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", path[-1].strip()).lower().replace("-", "_").replace(" ", "_")
-    if others := [other for other in OTHER_KEYS.get(snake_case, ()) if other in known]:
-        takes_it = (other for other in others if not _refusals((*path[:-1], other), given))
-        return f"did you mean '{next(takes_it, others[0])}'?"
+    if synonyms := [key for key in OTHER_KEYS.get(snake_case, ()) if key in known]:
+        accepting = (key for key in synonyms if not _refusals((*path[:-1], key), given))
+        return f"did you mean '{next(accepting, synonyms[0])}'?"
     close = difflib.get_close_matches(snake_case, known, n=1, cutoff=0.8)
-    of_model = [other for other in (snake_case, *OTHER_KEYS.get(snake_case, ())) if other in ModelConfig.model_fields]
-    if len(path) == 1 and of_model and not (close and isinstance(given, Mapping)):
-        return _below_a_name(of_model[0], given)
+    model_keys = [key for key in (snake_case, *OTHER_KEYS.get(snake_case, ())) if key in ModelConfig.model_fields]
+    if len(path) == 1 and model_keys and not (close and isinstance(given, Mapping)):
+        return _move_to_model(model_keys[0], given)
     if close:
         return f"did you mean '{close[0]}'?"
-    if places := _places_of(snake_case):
-        return f"it belongs to {' or '.join(map('.'.join, places[:MOST_PLACES]))}"
+    if paths := _paths_of(snake_case):
+        return f"it belongs to {' or '.join(map('.'.join, paths[:MOST_PATHS]))}"
     if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.55):
         return f"did you mean '{close[0]}'?"
     return f"known keys here: {', '.join(known)}"
 
 
 @cache
-def _places_of(key: str) -> Sequence[KeyPath]:
-    """Where a config has a key of this name: those with fewer keys above it first."""
-    found: list[KeyPath] = []
+def _paths_of(key: str) -> Sequence[KeyPath]:
+    """Return the paths of mappings with a key of this name, shortest first."""
+    paths: list[KeyPath] = []
     pending: list[tuple[KeyPath, Any]] = [((), Config)]
     seen = []
     for path, kind in pending:  # grows
@@ -186,44 +186,44 @@ def _places_of(key: str) -> Sequence[KeyPath]:
                 continue
             seen.append(kind)
             if key in kind.model_fields and path:
-                found.append(path)
+                paths.append(path)
             for name, field in kind.model_fields.items():
                 pending += [((*path, name), below) for below in branches(field.annotation)]
         elif get_origin(kind) in (dict, Mapping):
             pending += [((*path, "NAME"), below) for below in branches(get_args(kind)[1])]
         elif get_origin(kind) in (list, tuple):
             pending += [(path, below) for below in branches(get_args(kind)[0])]
-    return found
+    return paths
 
 
-def _below_a_name(key: str, given: Any) -> str:
+def _move_to_model(key: str, given: Any) -> str:
     return f"it belongs to a model: write models: {{NAME: {{{key}: {_flow(given)}}}}}"
 
 
 def _flow(value: Any) -> str:
-    """A value as it is written between brackets; what has keys is left out."""
+    """Write a value in YAML's flow style; the contents of mappings are left out."""
     if isinstance(value, list):
         return f"[{', '.join(map(_flow, value))}]"
     return "{…}" if isinstance(value, Mapping) else str(value)
 
 
 def _plain(number: float) -> str:
-    """A number without an exponent that YAML reads as text."""
+    """Write a number without an exponent, which YAML may read as text."""
     return f"{number:.15g}"
 
 
 def _choices(details: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a value may be, where errors say that it is none of some."""
-    expected = " ".join(one["ctx"]["expected"] for one in details if one["type"] == "literal_error")
+    """Return the values that literal errors list."""
+    expected = " ".join(detail["ctx"]["expected"] for detail in details if detail["type"] == "literal_error")
     return [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", expected)]
 
 
 def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
-    """What is wrong with a value of a key, its model's own checks aside."""
+    """Return pydantic's errors for a value of a key, without the checks of its model."""
     for kind in kinds_at(path[:-1]):
         if is_model(kind) and path[-1] in kind.model_fields:
             field = kind.model_fields[path[-1]]
-            # Not the field, which holds what only a model takes.
+            # The field also has settings that only a model accepts.
             annotated: Any = Annotated[(field.annotation, None, *field.metadata)]
             try:
                 TypeAdapter(annotated).validate_python(value)
@@ -233,11 +233,11 @@ def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
-    """Problem and remedy of a value that is none of some names."""
+    """Return problem and remedy of a value that is not one of the choices."""
     if str(given) in ALL_WORDS:
-        return f"expected one of {', '.join(choices)} (got {shown(given)})", "there is no word for all; name each"
-    if "float16" in choices and (instead := ABSENT.get(str(given).lower())):
-        return f"expected one of {', '.join(choices)} (got {shown(given)})", instead
+        return f"expected one of {', '.join(choices)} (got {shown(given)})", "there is no keyword for all; name each"
+    if "float16" in choices and (remedy := ABSENT.get(str(given).lower())):
+        return f"expected one of {', '.join(choices)} (got {shown(given)})", remedy
     other_name = OTHER_NAMES.get(str(given).lower())
     close = (
         [other_name]
@@ -250,7 +250,7 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None:
-    """What was meant by a value of another kind, where that can be told."""
+    """Return the remedy for a value of the wrong type, if the intention is clear."""
     if isinstance(given, str) and (remedy := of_null(given, path, takes_null=not _refusals(path, None))):
         return remedy
     if kind in ("model_type", "model_attributes_type"):
@@ -272,10 +272,10 @@ def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None
 
 
 def _as_mapping(given: Any, path: KeyPath) -> str | None:
-    """How a value is written whose details have keys."""
+    """Write a single value as the mapping that its key takes."""
     known = fields_at(path)
     if path[:-1] == ("models",) and path[-1] in known:
-        return _below_a_name(path[-1], given)
+        return _move_to_model(path[-1], given)
     if (main := _main_key(given, path)) and main in known:
         return f"write {path[-1]}: {{{main}: {given}}}"
     if path[:-1] == ("devices",) and isinstance(given, str) and (keys := parse_device(given)):
@@ -286,13 +286,13 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
 
 
 def _extents(given: Any) -> list[str]:
-    """The numbers of a shape that is written as text, such as ``1,3,224,224`` or ``1x3x224x224``."""
+    """Return the sizes of a shape in text form, such as ``1,3,224,224`` or ``1x3x224x224``."""
     numbers = re.findall(r"\d+", str(given))
     return numbers if re.fullmatch(r"[\[( ]*\d+(\s*[x,;\s]\s*\d+)+[\]) ]*", str(given)) else []
 
 
 def _main_key(given: Any, path: KeyPath) -> str:
-    """The key that a lone value stands for: the one that is required, or that it is a choice of."""
+    """Return the key that a single value is meant for: the only required key, or the key whose choices include it."""
     required: list[set[str]] = [
         {name for name, field in kind.model_fields.items() if field.is_required()}
         for kind in kinds_at(path)
@@ -306,46 +306,46 @@ def _main_key(given: Any, path: KeyPath) -> str:
 
 
 def _number(given: str, path: KeyPath) -> str | None:
-    """A number that is written otherwise than a config has it."""
+    """Rewrite a number in the format of a config."""
     if (fraction := re.fullmatch(r"\s*(\d+\.?\d*)\s*/\s*(\d+\.?\d*)\s*", given)) and float(fraction[2]):
         return f"write it out: {path[-1]}: {_plain(float(fraction[1]) / float(fraction[2]))}"
     if (grouped := re.fullmatch(r"\s*(\d{1,3}(?:,\d{3})+)\s*", given)) and _refusals(path, 0.5):
         return f"write it out: {path[-1]}: {grouped[1].replace(',', '')}"
     if decimal := re.fullmatch(r"\s*([-+]?\d+),(\d+)\s*", given):
         return f"write a point: {path[-1]}: {decimal[1]}.{decimal[2]}"
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"\s*(?:[<>]=?|[~≤≥=])?\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given
     )
-    if found is None:
+    if match is None:
         return None
-    number, unit = float(found[1]), found[2]
+    number, unit = float(match[1]), match[2]
     if not unit:
         return f"write it out: {path[-1]}: {_plain(number)}"
     if unit == "%":
         share = number / 100
         return (
-            f"it is a share of 1: write {share:g}"
+            f"it is a fraction of 1: write {share:g}"
             if not _refusals(path, share)
             else f"it is in percent: write {number:g}"
         )
-    kind, many = UNITS.get(unit.lower(), ("", 0.0))
-    for name in path[:-3:-1]:  # that of a percentile has no unit
-        key_kind, one = UNITS.get(name.rpartition("_")[2], ("", 1.0))
-        if kind and kind == key_kind:
-            return f"write it in the unit of the key: {path[-1]}: {_plain(number * many / one)}"
+    quantity, factor = UNITS.get(unit.lower(), ("", 0.0))
+    for name in path[:-3:-1]:  # a percentile's key has no unit, but the key above has
+        key_quantity, key_factor = UNITS.get(name.rpartition("_")[2], ("", 1.0))
+        if quantity and quantity == key_quantity:
+            return f"write it in the unit of the key: {path[-1]}: {_plain(number * factor / key_factor)}"
     if unit in THOUSANDS:
         return f"write it out: {path[-1]}: {_plain(number * THOUSANDS[unit])}"
-    return f"write the number alone, in the unit of the key: {path[-1]}: {found[1]}"
+    return f"write only the number, in the unit of the key: {path[-1]}: {match[1]}"
 
 
 def _share(given: Any, bound: Any, path: KeyPath) -> str | None:
-    """What to write for a percentage where a share is expected, which a cosine is not."""
+    """Rewrite a percentage as a fraction; a cosine is not a fraction."""
     is_percentage = bound == 1 and isinstance(given, int | float) and 1 < given <= 100 and path[-1:] != ("cosine",)
-    return f"it is a share of 1: write {given / 100:g}" if is_percentage else None
+    return f"it is a fraction of 1: write {given / 100:g}" if is_percentage else None
 
 
 def name_remedy(name: str, above: KeyPath) -> str:
-    """What to write for a name that YAML reads as something else than text."""
+    """Return the remedy for a name that YAML does not read as a string."""
     for kind in kinds_at(above):
         if get_origin(kind) in (dict, Mapping) and hasattr(get_args(kind)[0], "__metadata__"):
             pattern = pattern_of(get_args(kind)[0])
@@ -355,22 +355,22 @@ def name_remedy(name: str, above: KeyPath) -> str:
 
 
 def _as_name(text: str) -> str | None:
-    """A name that has most of a text."""
+    """Suggest a valid name that keeps most of a text."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")
     return f"write {name}" if 2 * len(name) > len(text) else None
 
 
 def _with_colon(text: str) -> str | None:
-    """``package.module:function`` for a function as it is called in Python, or by its file."""
+    """Suggest ``package.module:function`` for a dotted Python name, or for a file and a function."""
     file, _, function = text.strip().rpartition(":")
     module = re.sub(r"\.py$", "", file).removeprefix("./").replace("/", ".")
     module, function = (module, function) if module else tuple(function.rpartition(".")[::2])
-    meant = f"{module}:{function.removesuffix('()')}"
-    return f"write {meant}" if re.fullmatch(pattern_of(PythonName), meant) else None
+    name = f"{module}:{function.removesuffix('()')}"
+    return f"write {name}" if re.fullmatch(pattern_of(PythonName), name) else None
 
 
 def shown(given: Any, limit: int = 80) -> str:
-    """A value in a message."""
+    """Format a value for a message."""
     text = str(given) if isinstance(given, datetime.date) else repr(given)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a config as errors that name file, line and key as they are written."""
+"""Turn pydantic's errors into errors with file, line and key."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,55 +12,55 @@ from tvmake.config.reading.places import SET, Position, dotted, key_path, where_
 from tvmake.errors import InputError
 
 LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
-"""The least that is said of an entry."""
+"""The shortest valid entry of each axis."""
 
 
 def mistakes(
     error: ValidationError, values: Any, positions: Mapping[KeyPath, Position], default_file: str
 ) -> Iterable[InputError]:
-    """An error for each mistake.
+    """Yield an error for each mistake.
 
     Args:
-        values: what was checked, as it was written.
-        positions: where each of its keys stands.
-        default_file: named for what stands nowhere.
+        values: the checked values as written.
+        positions: the position of each key.
+        default_file: the file to report for keys without a position.
     """
-    found: dict[KeyPath, list[Mapping[str, Any]]] = {}  # a union reports once per branch
+    details_by_path: dict[KeyPath, list[Mapping[str, Any]]] = {}  # a union reports once per branch
     for detail in error.errors(include_url=False):
         path = _written_path(detail, values)
         if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
             above = _written_path({**detail, "loc": detail["loc"][:-2]}, values)
             name = _key_as_written(detail["input"], above, positions)
-            problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is no text"
+            problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is not a string"
             yield InputError(where_is((*above, name), positions, default_file), problem, name_remedy(name, above))
             continue
-        if detail["type"] == "invalid_key":  # one that YAML makes no text of
+        if detail["type"] == "invalid_key":  # YAML does not read it as a string
             above = path[: len(detail["loc"]) - 1]
             path = (*above, _key_as_written(detail["input"], above, positions))
         if detail["type"] == "union_tag_invalid":
             path = (*path, detail["ctx"]["discriminator"].strip("'"))
         if not path and detail["type"] == "value_error":
-            # Cross-checks of the whole config name their own key, one a line.
+            # Cross-checks of the whole config name their own key, one per line.
             for line in detail["msg"].removeprefix("Value error, ").splitlines():
                 key, _, problem = line.partition(": ")
                 problem, _, hint = problem.partition("; ")
-                place = key_path(key)
+                path = key_path(key)
                 if names := _without_values(values, key):
-                    place = (*place, names[0])
-                    hint = f"nothing is said of {', '.join(names)}; write {key}: {{{names[0]}: {LEAST[key]}}}"
-                yield InputError(where_is(place, positions, default_file), f"{key}: {problem}", hint or None)
+                    path = (*path, names[0])
+                    hint = f"{', '.join(names)} without a value; write {key}: {{{names[0]}: {LEAST[key]}}}"
+                yield InputError(where_is(path, positions, default_file), f"{key}: {problem}", hint or None)
             continue
-        found.setdefault(path, []).append(detail)
-    above_others = {path[:length] for path in found for length in range(len(path))}
-    for path, details in found.items():
-        if path in above_others and details[0]["type"] in EXPECTED:
-            continue  # a branch that the value was not meant for
+        details_by_path.setdefault(path, []).append(detail)
+    parents = {path[:length] for path in details_by_path for length in range(len(path))}
+    for path, details in details_by_path.items():
+        if path in parents and details[0]["type"] in EXPECTED:
+            continue  # another branch of the union fits better
         position = positions.get(path)
         problem, remedy = message(details, path, position.written if position else "")
         where = where_is(path, positions, default_file)
         given = details[0].get("input")
         if where.startswith(SET) and isinstance(given, Mapping) and len(given) == 1:
-            # A name with a dot was taken for two.
+            # A name with a dot was read as two keys.
             ((below, value),) = given.items()
             remedy = (
                 remedy
@@ -69,36 +69,38 @@ def mistakes(
                     if path[1:]
                     else None
                 )
-                or f"a text with a colon and a space is put in quotation marks: --set '{path[0]}=\"{below}: {value}\"'"
+                or f"put a text with a colon and a space in quotation marks: --set '{path[0]}=\"{below}: {value}\"'"
             )
         yield InputError(where, f"{dotted(path)}: {problem}", remedy)
 
 
 def _without_values(values: Any, axis: str) -> list[str]:
-    """The names of an axis, where it has names only, with nothing after their colons."""
+    """Return the names of an axis if none of them has a value."""
     entries = values.get(axis) if axis in LEAST else None
     return list(map(str, entries)) if isinstance(entries, Mapping) and not any(map(bool, entries.values())) else []
 
 
-def names_alone(values: Any, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:
-    """An error for each entry of a config's first file that has nothing after its colon, beside others that have: it would be
-    missing silently. In a later file, and where ``null`` is written, it removes an entry."""
+def empty_entries(values: Any, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:
+    """Yield an error for each entry of a config's first file without a value, if other entries have one.
+
+    Such an entry would be ignored silently. In a later file, or with ``null``, it removes an entry.
+    """
     for axis, least in LEAST.items():
         entries = values.get(axis)
         if not isinstance(entries, Mapping):
             continue
-        without = [str(name) for name, entry in entries.items() if entry is None]
-        if len(without) == len(entries):
-            continue  # that there is none is said already
-        names = [name for name in without if (place := positions.get((axis, name))) and not place.written]
+        empty = [str(name) for name, entry in entries.items() if entry is None]
+        if len(empty) == len(entries):
+            continue  # the model's check reports an empty axis
+        names = [name for name in empty if (position := positions.get((axis, name))) and not position.written]
         for name in names:
             where = where_is((axis, name), positions, default_file)
             remedy = f"write {axis}: {{{name}: {least}}}, or leave it out"
-            yield InputError(where, f"{axis}.{name}: nothing is said of it", remedy)
+            yield InputError(where, f"{axis}.{name}: has no value", remedy)
 
 
 def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
-    """The text of a key that YAML made something else of (``on``, ``18``)."""
+    """Return the text of a key that YAML does not read as a string (``on``, ``18``)."""
     for path in positions:
         if path[:-1] == above and path and yaml.safe_load(path[-1]) == key:
             return path[-1]
@@ -106,7 +108,7 @@ def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Positi
 
 
 def _written_path(detail: Mapping[str, Any], values: Any) -> KeyPath:
-    """An error's location without the parts that pydantic adds for branches of unions and for wrappers."""
+    """Return an error's location without the parts that pydantic adds for branches of unions and for wrappers."""
     path: list[str] = []
     current = values
     parts = detail["loc"]
@@ -115,7 +117,7 @@ def _written_path(detail: Mapping[str, Any], values: Any) -> KeyPath:
         if in_list or (isinstance(current, Mapping) and part in current):
             current = current[part]
         elif isinstance(current, list) and part in current:
-            current = None  # an entry of a list that stands for a mapping of names
+            current = None  # an entry of a list that was expanded to a mapping of names
         elif not (detail["type"] == "missing" and index == len(parts) - 1):
             continue
         path.append(str(part))

@@ -1,4 +1,4 @@
-"""Where a key of the config stands: in which line of which file, or in which option."""
+"""Position of a config key: file and line, or the option that set it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,40 +8,42 @@ from tvmake.process.output import printable
 
 
 class Position(NamedTuple):
-    """Where a key stands."""
+    """Position of a key."""
 
     file: str
     line: int
-    """From 1; 0 for what is in no file."""
+    """From 1; 0 outside files."""
     written: str = ""
-    """Its value as it is written, where it is a single one."""
+    """The value's text if it is a scalar."""
 
 
 NO_FILE = "config"
-"""Where a mistake is said to be that is in no file."""
+"""Reported instead of a file for mistakes outside files."""
 
 SET = "--set"
 """The option that overrides keys."""
 
 
 def where_is(path: KeyPath, positions: Mapping[KeyPath, Position], default_file: str) -> str:
-    """File and line of a key, or the option that gave it; where it stands nowhere, those of the nearest key above."""
-    # A key above those of --set is in no file.
-    given_below = (one for below, one in positions.items() if not one.line and path and below[: len(path)] == path)
+    """Return file and line of a key, or the option that set it; without a position, those of the nearest key above."""
+    # A key above those of --set has no position.
+    options_below = (
+        position for key, position in positions.items() if not position.line and path and key[: len(path)] == path
+    )
     above = (positions.get(path[:length]) for length in range(len(path) - 1, 0, -1))
-    for position in (positions.get(path), next(given_below, None), *above):
+    for position in (positions.get(path), next(options_below, None), *above):
         if position:
             return f"{position.file}:{position.line}" if position.line else position.file
     return default_file
 
 
 def key_path(key: str) -> KeyPath:
-    """The parts of a key as :func:`dotted` writes it."""
+    """Split a key in the format of :func:`dotted`."""
     return tuple(key.replace("[", ".").replace("]", "").split("."))
 
 
 def dotted(path: KeyPath) -> str:
-    """``targets.adreno.tag``, ``variants.exclude[0]``."""
+    """Format a path as ``targets.adreno.tag`` or ``variants.exclude[0]``."""
     text = ""
     for part in path:
         name = printable(part)
@@ -50,11 +52,11 @@ def dotted(path: KeyPath) -> str:
 
 
 def given_by(key: str, options: Mapping[str, str]) -> str | None:
-    """The option that gave a key or one above it; None where no option did.
+    """Return the option that set a key or one above it; None if no option did.
 
     Args:
-        key: as :func:`dotted` writes it.
-        options: by such keys.
+        key: in the format of :func:`dotted`.
+        options: the options, by keys in this format.
     """
     above = [name for name in options if f"{key}.".startswith((f"{name}.", f"{name}["))]
     return options[max(above, key=len)] if above else None

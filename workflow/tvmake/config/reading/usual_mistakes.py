@@ -1,4 +1,4 @@
-"""What to write instead of keys, names and values that are right in other programs, or in another place of a config."""
+"""Remedies for keys, names and values that are valid in other programs or elsewhere in a config."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from tvmake.config.text.target import OTHER_OPTIONS
 
 
 def of_key(path: KeyPath, given: Any) -> str | None:
-    """What to do about an unknown key, where that follows from its name and place."""
+    """Return the remedy for an unknown key, if its name and path determine it."""
     name = path[-1]
     if len(path) == 3 and path[0] == "targets" and name in (*OTHER_OPTIONS, "keys"):
         return f"write attributes: {{{name}: {json.dumps(given)}}}"
@@ -17,7 +17,7 @@ def of_key(path: KeyPath, given: Any) -> str | None:
 
 
 def of_name(path: KeyPath) -> str | None:
-    """What to write for a target that stands where its name is expected."""
+    """Return the remedy for a target that is written instead of its name."""
     text = path[-1].strip()
     if path[:-1] == ("targets",) and re.search(r"\s-|^\{", text):
         quotation = "'" if '"' in text else '"'
@@ -26,17 +26,17 @@ def of_name(path: KeyPath) -> str | None:
 
 
 def of_number(path: KeyPath, given: Any) -> str | None:
-    """What to write for a number that stands for none."""
+    """Return the remedy for a number that marks an unknown size."""
     if path[-2:-1] == ("shape",) and given == -1:
-        return "write a name, such as batch, for an extent that varies"
+        return "write a name, such as batch, for a dynamic dimension"
     return None
 
 
 def of_null(given: str, path: KeyPath, *, takes_null: bool) -> str | None:
-    """What to write for a word that stands for no value, or for all there are.
+    """Return the remedy for a word that means no value, or all values.
 
     Args:
-        takes_null: the key may be ``null``.
+        takes_null: whether the key accepts ``null``.
     """
     is_all = path[-1:] == ("limit",) and given.strip().lower() == "all"
     return f"write {path[-1]}: null" if takes_null and (is_all or given.strip().lower() == "none") else None

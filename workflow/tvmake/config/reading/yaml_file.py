@@ -1,4 +1,4 @@
-"""Read one YAML file of a config, and note in which line each key stands."""
+"""Read one YAML file of a config and record the line of each key."""
 
 import difflib
 from pathlib import Path
@@ -18,35 +18,35 @@ from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
 KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-"""What a config may be instead of a mapping."""
+"""Names of values other than mappings, for messages."""
 
 OTHER_CONFIGS = {".toml": "TOML", ".ini": "an INI file", ".cfg": "an INI file", ".py": "Python"}
-"""What configs of other programs are written in, by their suffixes."""
+"""Config formats of other programs, by suffix."""
 
 
 def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
-    """Read one YAML mapping and note where each key stands.
+    """Read one YAML mapping and record the position of each key.
 
     Raises:
-        InputError: missing, unreadable, not YAML, not a mapping, or a key given twice.
+        InputError: the file is missing, unreadable, not YAML or not a mapping, or has a key twice.
     """
     try:
         with open_plain(path) as file:
             content = file.read(LARGEST_BYTES + 1)
         if path.suffix.lower() in FORMATS:
-            given = argument(path)
-            remedy = f"`tvmake compile {given}` compiles it, `tvmake init {given}` writes a config for it"
-            raise InputError(str(path), "is a model, where a config is expected", remedy)
+            model = argument(path)
+            remedy = f"`tvmake compile {model}` compiles it, `tvmake init {model}` writes a config for it"
+            raise InputError(str(path), "is a model, not a config", remedy)
         if path.suffix.lower() == ".tar":
             remedy = f"`tvmake run {argument(path)}` runs a package"
-            raise InputError(str(path), "is an archive, where a config is expected", remedy)
+            raise InputError(str(path), "is an archive, not a config", remedy)
         if path.suffix.lower() in OTHER_CONFIGS:
-            problem = f"is {OTHER_CONFIGS[path.suffix.lower()]}, where YAML is expected"
+            problem = f"is {OTHER_CONFIGS[path.suffix.lower()]}, not YAML"
             raise InputError(str(path), problem, "`tvmake init MODEL` writes a config; JSON is read as well")
         text = "" if len(content) > LARGEST_BYTES else content.decode()
     except FileNotFoundError:
-        near = [str(one) for one in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        close = difflib.get_close_matches(str(path), near, n=1)
+        configs = [str(config) for config in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(str(path), configs, n=1)
         remedy = f"did you mean '{close[0]}'?" if close else "`tvmake init MODEL` writes one from a model file"
         raise InputError(str(path), "no such config file", remedy) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -57,8 +57,8 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
             f"{path}:{number}", f"cannot be read: it is {described(content)}", as_utf8(path, content)
         ) from None
     if len(content) > LARGEST_BYTES:
-        problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
-        raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
+        problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, the limit for a config"
+        raise InputError(str(path), problem, "move long lists into files, or split the run")
     try:
         document = parse(text)
         _note_positions(document.root, (), str(path), positions)
@@ -71,7 +71,7 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         number = content.count(b"\n", 0, error.position) + 1
         if encoding_of(content):
             raise InputError(str(path), f"cannot be read: it is {described(content)}", as_utf8(path, content)) from None
-        raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "take it out") from None
+        raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "remove the character") from None
     except yaml.YAMLError as error:
         raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
     if values is None:
@@ -91,14 +91,16 @@ def _note_positions(
 ) -> None:
     if node in above:
         problem = f"'{dotted(path)}' contains itself"
-        raise InputError(f"{file}:{node.start_mark.line + 1}", problem, "an alias stands for what ends before it")
+        raise InputError(
+            f"{file}:{node.start_mark.line + 1}", problem, "an alias can only refer to a value that ends before it"
+        )
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, value in node.value:
             name = str(key.value)
             line = key.start_mark.line + 1
             if name in seen and name != "<<":
-                problem = f"the key '{dotted((*path, name))}' is given twice"
+                problem = f"the key '{dotted((*path, name))}' is set twice"
                 remedy = (
                     NUMBER_KEY
                     if name.isdigit() and not value.value
@@ -110,10 +112,10 @@ def _note_positions(
             _note_positions(value, (*path, name), file, positions, (*above, node))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            place = Position(file, value.start_mark.line + 1, _written(value))
-            positions[(*path, str(index))] = place
-            if len(path) == 1 and place.written:  # a list of names, as of targets
-                positions.setdefault((*path, place.written), place)
+            position = Position(file, value.start_mark.line + 1, _written(value))
+            positions[(*path, str(index))] = position
+            if len(path) == 1 and position.written:  # a list of names, as of targets
+                positions.setdefault((*path, position.written), position)
             _note_positions(value, (*path, str(index)), file, positions, (*above, node))
 
 

@@ -1,6 +1,6 @@
-"""YAML of bounded size: what it stands for is counted before anything is made of it.
+"""Parse YAML of bounded size: values are counted before they are constructed.
 
-A few lines of aliases can stand for more values than fit into memory, and nesting can exhaust the stack.
+A few lines of aliases can expand to more values than fit into memory, and deep nesting can exhaust the stack.
 """
 
 import re
@@ -13,20 +13,23 @@ LARGEST_BYTES = 4 * 2**20
 LARGEST_COUNT = 1_000_000
 DEEPEST = 64
 LARGEST_BITS = 64
-"""Of a whole number."""
+"""Largest integer, in bits."""
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-"""How YAML calls them."""
+"""YAML's tags of numbers."""
 
 _OCTAL = re.compile("[-+]?0[0_]*[1-7][0-7_]*")
-"""How YAML 1.1 writes numbers in base 8; zeros alone are 0 in any base."""
+"""Octal numbers of YAML 1.1; zero is the same in every base and does not match."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads plain data. What Python cannot make a value of (a date that is none, a very long number) is an error with its place,
-    and so are 10:22 and 010, which YAML 1.1 reads as 622 and 8."""
+    """Load plain data and report the line of invalid values.
+
+    Invalid are values that Python cannot construct (an impossible date, a very long number), and 10:22 and 010, which
+    YAML 1.1 reads as 622 and 8.
+    """
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The value of a node."""
+        """Construct the value of a node."""
         if node.tag in NUMBERS and (base := 60 if ":" in node.value else 8 if _OCTAL.fullmatch(node.value) else None):
             raise yaml.constructor.ConstructorError(
                 None,
@@ -34,16 +37,16 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
                 f"YAML reads {node.value[:20]} as a number in base {base}",
                 node.start_mark,
                 "put it in quotation marks if it is text, or write the number in digits"
-                + (" that do not begin with 0" if base == 8 else ""),
+                + (" without a leading 0" if base == 8 else ""),
             )
         try:
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            reason = f"this text has no value of its kind ({str(error).partition(';')[0][:100]})"
+            reason = f"not a valid value of its type ({str(error).partition(';')[0][:100]})"
             raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark) from None
         if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
             raise yaml.constructor.ConstructorError(
-                None, None, "a whole number this large is not used", node.start_mark
+                None, None, f"an integer of more than {LARGEST_BITS} bits", node.start_mark
             )
         return value
 
@@ -52,10 +55,10 @@ def parse(text: str) -> "Document":
     """Read one YAML document.
 
     Raises:
-        yaml.YAMLError: it is not YAML, too large, or nested too deep; mostly with its line.
+        yaml.YAMLError: the text is not YAML, too large, or nested too deep; usually with the line.
     """
     if len(text.encode(errors="surrogatepass")) > LARGEST_BYTES:
-        raise yaml.YAMLError(f"larger than {LARGEST_BYTES // 2**20} MiB, which no config is")
+        raise yaml.YAMLError(f"larger than {LARGEST_BYTES // 2**20} MiB, the limit for a config")
     _check_extent(text)
     loader = _Loader(text)
     try:
@@ -66,17 +69,17 @@ def parse(text: str) -> "Document":
 
 
 class Document:
-    """A document that was read, and not yet made values of."""
+    """A parsed document whose values are not constructed yet."""
 
     def __init__(self, loader: Any, root: yaml.Node | None):
         self._loader = loader
         self.root = root
 
     def values(self) -> Any:
-        """What it says, as Python's own values.
+        """Construct the values as Python objects.
 
         Raises:
-            yaml.YAMLError: something in it has no value.
+            yaml.YAMLError: a value is invalid.
         """
         try:
             return None if self.root is None else self._loader.construct_document(self.root)
@@ -85,7 +88,7 @@ class Document:
 
 
 def _check_extent(text: str) -> None:
-    """Count values and depth, with what aliases stand for; only the parser's events are looked at, one after the other."""
+    """Check the number of values and the depth, with aliases expanded, from the parser's event stream."""
     anchored: dict[Hashable, tuple[int, int]] = {}
     open_nodes: list[tuple[str | None, int, int]] = [(None, 0, 0)]
     for event in yaml.parse(text, Loader=_Loader):
@@ -114,6 +117,6 @@ def _check(event: yaml.Event, depth: int, count: int) -> None:
     if depth > DEEPEST:
         problem = f"nested more than {DEEPEST} levels deep"
     elif count > LARGEST_COUNT:
-        problem = f"stands for more than {LARGEST_COUNT:,} values"
+        problem = f"expands to more than {LARGEST_COUNT:,} values"
     if problem:
         raise yaml.composer.ComposerError(None, None, problem, event.start_mark)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The request of each stage: exactly the options it reads, as they travel on its command line.
+"""The request of each stage: the options that it reads, passed on its command line.
 
-One module per stage, so that a change to one stage's options leaves the others' results alone.
+One module per group of stages, so that a change to one stage's options does not invalidate the results of others.
 """

@@ -10,18 +10,18 @@ from tvmake.transform.options import TransformOptions
 
 
 class CalibrateRequest(Strict):
-    """Which network is run, on which inputs."""
+    """The network to run, and its inputs."""
 
     model: str
     precision: PrecisionConfig
     transform: TransformOptions = TransformOptions()
-    """Only the passes that come before quantisation; the layout, which comes later, is ``keep``."""
+    """Only the passes before quantisation; the layout is chosen later and is ``keep`` here."""
     dims: Dims = Field(default_factory=dict)
     """Sizes of dynamic dimensions, or their bounds."""
     sample_dims: dict[str, int] = Field(default_factory=dict)
-    """Extents of the dimensions that stay dynamic."""
+    """Sizes, in the samples, of dimensions that remain dynamic."""
     dataset: DatasetConfig | None = None
     samples: int = 16
-    """Random inputs to draw when there is no dataset."""
+    """Number of random inputs if there is no dataset."""
     seed: int = 0
     """Seed of the random inputs."""

@@ -11,18 +11,18 @@ from tvmake.transform.options import TransformOptions
 
 
 class ChoosePrecisionRequest(OnDevice):
-    """What the layers of one variant are chosen among, and what the result must reach."""
+    """Candidate precisions of one variant's layers, and the goals of the result."""
 
     model: str
     precision: PrecisionConfig
     among: list[LayerPrecision]
-    """What the target can do of the precision's; the most accurate first."""
+    """The precision's candidates that the target supports; the most accurate first."""
     transform: TransformOptions = TransformOptions()
     """Only the passes of the transform stage."""
     dims: Dims = Field(default_factory=dict)
     """Sizes of dynamic dimensions, or their bounds."""
     build: BuildRequest
     goals: Goals = Goals()
-    """Those of numerics, and of the package's size."""
+    """Goals on numerics and on the package's size."""
     cooldown_s: float = 0.0
-    """Pause between samples of a latency."""
+    """Pause between latency samples."""

@@ -9,24 +9,24 @@ from tvmake.options import Strict
 
 
 class ReferenceRequest(Strict):
-    """Which inputs the original model is run on."""
+    """Inputs of the original model."""
 
     model: ImportOptions
     dims: dict[str, int] = Field(default_factory=dict)
     """Values for dynamic dimensions."""
     dataset: DatasetConfig | None = None
     samples: int = 16
-    """Random inputs to draw when there is no dataset."""
+    """Number of random inputs if there is no dataset."""
     seed: int = 0
     """Seed of the random inputs."""
 
 
 class SelfTestRequest(Strict):
-    """Which samples the packages of a model test themselves by."""
+    """Samples of the self-test in a model's packages."""
 
     model: ImportOptions
     dims: dict[str, int] = Field(default_factory=dict)
     """Values for dynamic dimensions."""
     dataset: DatasetConfig | None = None
-    """Where the samples are the dataset's."""
+    """Set if the samples come from the dataset."""
     self_test: SelfTest = SelfTest()

@@ -8,7 +8,7 @@ from tvmake.transform.options import Layout
 
 
 class VariantRow(Strict):
-    """One variant and where its results lie; None for stages that were not asked for."""
+    """One variant; ``device`` is None if its packages do not run."""
 
     model: str
     precision: str
@@ -16,19 +16,19 @@ class VariantRow(Strict):
     device: str | None = None
     is_tuned: bool = False
     is_calibrated: bool = False
-    """Whether its activations are held in 8 bits, by ranges that calibration found."""
+    """Whether its activations are stored in 8 bits, with ranges from calibration."""
     is_precision_chosen: bool = False
-    """Whether the precision of each of its layers was chosen by measuring."""
+    """Whether the precision of each layer was chosen by measuring."""
     layout: Layout | Literal["auto"] = "keep"
-    """``auto`` for one that has chosen its data layout by measuring."""
+    """``auto`` if the data layout was chosen by measuring."""
     goals: Goals = Goals()
-    """Those of latency, memory and size; numerics are judged where they are measured."""
+    """Goals on latency, memory and size; the validate stage checks those on numerics."""
 
 
 class ReportRequest(Strict):
-    """What the report covers."""
+    """Variants of the report."""
 
     results: str
     variants: list[VariantRow]
     title: str | None = None
-    """Heading of the page; the directory's name when left out."""
+    """Heading of the page; the directory's name by default."""

@@ -7,26 +7,25 @@ from tvmake.frontend.options import ImportOptions
 
 
 class DeployRequest(OnDevice):
-    """Where a package goes."""
+    """Device of a package."""
 
 
 class ValidateRequest(DeployRequest):
-    """Which numerics a package must reach."""
+    """Numerical goals of a package."""
 
     goals: Goals = Goals()
-    """The goals of this model at this precision, defaults applied."""
+    """The goals of this model at this precision, with defaults."""
     quantized_goals: Goals | None = None
-    """The same for a source that is quantised, which the package tells; None where they are no others."""
+    """Goals for a quantised source, as recorded in the package; None if they are the same."""
 
     def goals_of(self, is_quantized: bool) -> Goals:
-        """Those that hold for a package, by whether its source is quantised."""
+        """Return the goals of a package with a quantised or a floating-point source."""
         return self.quantized_goals if is_quantized and self.quantized_goals is not None else self.goals
 
 
 class BenchmarkRequest(DeployRequest):
-    """How a package is timed."""
+    """Measurement of a package."""
 
     measurement: Measurement = Measurement()
     baseline: ImportOptions | None = None
-    """The source model, to be measured beside the package in the framework it came from; None where that is not wanted, or not
-    possible."""
+    """The source model, which is measured with the package in its own framework; None if that is off or impossible."""

@@ -11,39 +11,39 @@ from tvmake.transform.options import Layout, UserPass
 
 
 class ExtractRequest(PassOptions):
-    """Which kernels a variant consists of."""
+    """Kernels of a variant."""
 
     target_name: str
     target: TargetOptions = TargetOptions()
     passes: list[UserPass] = Field(default_factory=list)
-    """The build's passes that run before kernels are fused, or on the fused module."""
+    """User passes of the build that run before fusion, or on the fused module."""
     cpu: str | None = None
     """Identity of the compiling machine's CPU, for targets that depend on it."""
 
 
 class ModelBudget(Strict):
-    """What one variant may spend."""
+    """Trial budget of one variant."""
 
     trials: int
     trials_per_kernel: int | None = None
     floor: int = 16
     kernels: list[str] = Field(default_factory=list)
-    """Patterns of the kernels to tune; all where there is none."""
+    """Patterns of the kernels to tune; all if empty."""
 
 
 class BudgetRequest(Strict):
-    """How the trials of all variants of a target are spread over their kernels."""
+    """Distribution of the trials of all variants of a target over their kernels."""
 
     target_name: str
     number: Positive
-    """Which round this is, from 1."""
+    """Number of the round, from 1."""
     rounds: Positive
     variants: dict[str, ModelBudget]
     """By ``model/precision``."""
 
 
 class SearchOptions(Strict):
-    """How candidates are chosen; see :class:`tvmake.config.tuning.TuningOptions`."""
+    """Selection of candidates; see :class:`tvmake.config.tuning.TuningOptions`."""
 
     strategy: Strategy = "evolutionary"
     cost_model: CostModel = "xgb"
@@ -56,13 +56,13 @@ class SearchOptions(Strict):
 
 
 class TuneRequest(OnDevice):
-    """One kernel's search on one target."""
+    """Search for one kernel on one target."""
 
     target_name: str
     target: TargetOptions = TargetOptions()
     search: SearchOptions = SearchOptions()
     finalists: int = 0
-    """Candidates to compare at the end; 0 in all rounds but the last."""
+    """Candidates to compare at the end; 0 except in the last round."""
     measure: TrialMeasurement = TrialMeasurement()
     store: str | None = None
     shared: str | None = None
@@ -71,22 +71,22 @@ class TuneRequest(OnDevice):
 
 
 class ChooseLayoutRequest(Strict):
-    """Which layouts of a variant are compared, and how."""
+    """Comparison of a variant's layouts."""
 
     layouts: list[Layout]
-    """In the order of the candidates' files."""
+    """The layouts, in the order of the candidates' files."""
     trials: Positive
-    """Candidates to measure for each kernel that is looked at."""
+    """Candidates to measure for each compared kernel."""
     extract: ExtractRequest
     tune: TuneRequest
 
 
 class PickBestRequest(OnDevice):
-    """Which records a build may use."""
+    """Records that a build may use."""
 
     target_name: str
     target: TargetOptions = TargetOptions()
     store: str | None = None
     untuned: list[str] = Field(default_factory=list)
-    """Names of kernels that get no record."""
+    """Names of kernels without a record."""
     cpu: str | None = None

@@ -1,1 +1,1 @@
-"""Targets and devices written as one line of text."""
+"""Parse targets and devices in one-line text form."""

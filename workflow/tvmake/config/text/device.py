@@ -1,4 +1,4 @@
-"""Devices given as one line of text, for commands that need no config: ``ssh:pi@board.local``, ``adb:R58M``, ``rpc:farm:9190/android``."""
+"""Device addresses for commands without a config: ``ssh:pi@board.local``, ``adb:R58M``, ``rpc:farm:9190/android``."""
 
 import re
 from typing import Any
@@ -10,14 +10,14 @@ _FORM = re.compile(r"(?P<via>ssh|adb|rpc)(?::(?://)?(?P<rest>.*))?")
 
 
 def parse_device(text: str) -> dict[str, Any] | None:
-    """The keys of a device's config that an address stands for; None for a text that is none.
+    """Parse an address into the keys of a device's config; None if the text is not an address.
 
-    Whether host, serial number and tracker can be what they are written as, the config's own checks say.
+    The config's own checks validate host, serial number and tracker.
     """
-    found = _FORM.fullmatch(text)
-    if found is None:
+    match = _FORM.fullmatch(text)
+    if match is None:
         return None
-    via, rest = found["via"], (found["rest"] or "").rstrip("/")
+    via, rest = match["via"], (match["rest"] or "").rstrip("/")
     if via == "adb":
         return {"via": via, **({"serial": rest} if rest else {})}
     if via == "ssh":

@@ -1,6 +1,6 @@
-"""Names that Snakemake cannot have in a file's path."""
+"""Names that Snakemake does not accept in a path."""
 
 import re
 
 REPEATING = re.compile(r"(.+?)\1{19,}$")
-"""The end of a name that Snakemake takes for an endless recursion: one part, twenty times or more."""
+"""Names that end in one part twenty times or more, which Snakemake takes for an endless recursion."""

@@ -1,8 +1,9 @@
-"""Targets given as one line of text: a name, a triple, or TVM's older spellings.
+"""Parse a target in one line of text: a name, a triple, or an older syntax of TVM.
 
-Understood: names of the catalogue (``adreno-730-texture``), TVM's tags (``qcom/adreno-opencl``), kinds (``llvm``), kinds
-with options as TVM took them before 0.18 (``opencl -device=adreno -max_num_threads=256``), and lists of them as ``tvmc``
-takes them, the device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``), and TVM's JSON (``{"kind": "llvm", "mcpu": …}``).
+Supported are names of the catalogue (``adreno-730-texture``), TVM's tags (``qcom/adreno-opencl``), kinds (``llvm``), kinds
+with options in the syntax before TVM 0.18 (``opencl -device=adreno -max_num_threads=256``), lists of them in the syntax
+of ``tvmc``, device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``), and TVM's JSON
+(``{"kind": "llvm", "mcpu": …}``).
 """
 
 import json
@@ -17,7 +18,7 @@ from tvmake.targets.catalogue.names import suggestion
 Values = dict[str, Any]
 
 OWN_OPTIONS = ("mcpu", "mtriple", "mattr", "arch")
-"""Options that are keys of a target; others are attributes of it."""
+"""Options that are keys of a target; all others are attributes."""
 
 OTHER_OPTIONS = (
     "max_num_threads", "max_threads_per_block", "max_shared_memory_per_block", "thread_warp_size",
@@ -33,9 +34,9 @@ DEVICES = {
     ("opencl", "intel_graphics"): "opencl-intel",
     ("opencl", "nvidia"): "opencl-nvidia",
 }
-"""What ``-device`` of older TVM means now."""
+"""Catalogue names for ``-device`` of older TVM."""
 
-_THIS_CPU = "write llvm, or {kind: llvm, mcpu: native} for all that this machine's CPU has"
+_THIS_CPU = "write llvm, or {kind: llvm, mcpu: native} for all features of this machine's CPU"
 _OTHER_CPU = "write its triple, such as {example}"
 
 WORDS = {
@@ -46,54 +47,54 @@ WORDS = {
     **dict.fromkeys(("x86", "x86_64", "x86-64", "amd64", "x64"), _OTHER_CPU.format(example="x86_64-linux-gnu")),
     "gpu": "name its kind: cuda, opencl, vulkan, rocm or metal",
 }
-"""What to write for words that mean something, and name no target."""
+"""Remedies for words that are not targets but have a clear meaning."""
 
 SPELLINGS = {"target": "mtriple"}
 
 CLML = "clml"
-"""Not a kind: a library that a target in a list may come with."""
+"""A library in a list of targets, not a kind."""
 
 TRIPLE = re.compile(r"(?P<arch>aarch64|arm64|armv\w+|arm|x86_64|i[36]86|riscv(32|64))-[\w.]+(-[\w.]+){0,2}")
 
 
 def parse_target(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
-    """The keys of a target (``TargetConfig``) that a line of text stands for.
+    """Parse a line of text into the keys of a target (``TargetConfig``).
 
     Raises:
-        ValueError: it is none; the text says what may be meant, after a semicolon.
+        ValueError: the text is not a target; the message has a remedy after a semicolon.
     """
-    if text in tags:  # some of TVM's have a comma
+    if text in tags:  # some of TVM's tags have a comma
         return {"tag": text}
     if text.lstrip().startswith("{"):
         return _from_json(text, kinds, tags)
     parts = [part.strip() for part in text.split(",")]
-    # A list of features has commas of its own.
-    parts = _joined(parts)
+    # A list of features also has commas.
+    parts = _join_features(parts)
     if any(not part for part in parts):
         raise ValueError(f"a target is missing in '{text}'; name one, such as adreno-730-texture or llvm")
     first, *rest = parts
     wants_clml = CLML in rest
-    others = [part for part in rest if part != CLML]
-    if len(others) > 1:
+    hosts = [part for part in rest if part != CLML]
+    if len(hosts) > 1:
         raise ValueError(f"'{text}' names more than a device and its host; write two targets instead")
     if first == CLML:
         raise ValueError(f"'{text}': clml comes with a device; write 'opencl, clml' or adreno-clml")
     values = _parse_one(first, kinds, tags)
     if wants_clml:
         values = _with_clml(values, text)
-    if others:
-        host = _parse_one(others[0], kinds, tags)
+    if hosts:
+        host = _parse_one(hosts[0], kinds, tags)
         if host.get("kind", "llvm") not in ("llvm", "c"):
-            raise ValueError(f"'{text}': the second target is the device's host, which is a CPU; name llvm there")
+            raise ValueError(f"'{text}': the second target is the device's host and must be a CPU; name llvm there")
         values["host"] = host
     return values
 
 
 def parse_host(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
-    """As :func:`parse_target`, and a triple alone (``aarch64-linux-android``) is one too.
+    """Parse a host: one target, or a triple (``aarch64-linux-android``).
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a target.
     """
     if TRIPLE.fullmatch(text.strip()):
         return {"kind": "llvm", "mtriple": text.strip()}
@@ -102,29 +103,29 @@ def parse_host(text: str, kinds: Collection[str], tags: Collection[str]) -> Valu
 
 def _from_json(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
     try:
-        given = json.loads(text)
+        target = json.loads(text)
     except ValueError as error:
-        raise ValueError(f'\'{text}\': this is no JSON: {error}; write a target as {{"kind": "llvm"}}') from None
-    host = given.pop("host", None)
-    found = _parse_one(_line(given), kinds, tags)
+        raise ValueError(f'\'{text}\': not valid JSON: {error}; write a target as {{"kind": "llvm"}}') from None
+    host = target.pop("host", None)
+    values = _parse_one(_line(target), kinds, tags)
     if host is not None:
-        found["host"] = _parse_one(_line(host) if isinstance(host, dict) else str(host), kinds, tags)
-    return found
+        values["host"] = _parse_one(_line(host) if isinstance(host, dict) else str(host), kinds, tags)
+    return values
 
 
-def _line(given: Mapping[str, Any]) -> str:
-    """A target's JSON as kind and options."""
-    name = str(given.get("kind") or given.get("tag") or "")
+def _line(target: Mapping[str, Any]) -> str:
+    """Write a target's JSON as kind and options."""
+    name = str(target.get("kind") or target.get("tag") or "")
     if not name:
-        raise ValueError(f'\'{json.dumps(given)}\': names no kind; write {{"kind": "llvm", …}}')
-    options = {key: value for key, value in given.items() if key not in ("kind", "tag")}
+        raise ValueError(f'\'{json.dumps(target)}\': names no kind; write {{"kind": "llvm", …}}')
+    options = {key: value for key, value in target.items() if key not in ("kind", "tag")}
     texts = {
         key: ",".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in options.items()
     }
     return shlex.join([name, *(f"-{key}={value}" for key, value in texts.items())])
 
 
-def _joined(parts: list[str]) -> list[str]:
+def _join_features(parts: list[str]) -> list[str]:
     joined: list[str] = []
     for part in parts:
         if joined and re.match(r"[+-][\w.]+$", part) and "-mattr=" in joined[-1]:
@@ -152,17 +153,17 @@ def _parse_one(text: str, kinds: Collection[str], tags: Collection[str]) -> Valu
 
 
 def _with_options(values: Values, options: list[str], text: str) -> Values:
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for option in options:
         option = option if "=" in option else f"{option}="
         name, _, value = option.lstrip("-").partition("=")
         if not option.startswith("-"):
-            raise ValueError(f"'{text}': '{option.rstrip('=')}' is no option; options are written -name=value")
-        found[SPELLINGS.get(name, name)] = value
+            raise ValueError(f"'{text}': '{option.rstrip('=')}' is not an option; options are written -name=value")
+        settings[SPELLINGS.get(name, name)] = value
     readers: Mapping[str, Callable[[Values, str], None]] = {
-        "device": _device, "keys": _keys, "libs": _ignored, "host": _host, "mattr": _mattr,
+        "device": _device, "keys": _keys, "libs": _refuse_libraries, "host": _host, "mattr": _mattr,
     }  # fmt: skip
-    for name, value in found.items():
+    for name, value in settings.items():
         if name in readers:
             readers[name](values, value)
         elif name in OWN_OPTIONS:
@@ -184,8 +185,8 @@ def _device(values: Values, device: str) -> None:
     elif kind == "llvm" and device == "arm_cpu":
         pass  # a hint for schedules that TVM no longer has
     else:
-        devices = [known for of, known in DEVICES if of == kind]
-        raise ValueError(f"'{kind} -device={device}' is not known{suggestion(device, devices or list(catalogue()))}")
+        devices = [known for owner, known in DEVICES if owner == kind]
+        raise ValueError(f"'{kind} -device={device}' is unknown{suggestion(device, devices or list(catalogue()))}")
 
 
 def _keys(values: Values, keys: str) -> None:
@@ -200,12 +201,12 @@ def _host(values: Values, host: str) -> None:
     values["host"] = host
 
 
-def _ignored(_values: Values, libraries: str) -> None:
-    raise ValueError(f"-libs={libraries} has no meaning any more; leave it out")
+def _refuse_libraries(_values: Values, libraries: str) -> None:
+    raise ValueError(f"-libs={libraries} is no longer supported; leave it out")
 
 
 def _with_clml(values: Values, text: str) -> Values:
-    """The CLML form of an Adreno target."""
+    """Return the CLML variant of an Adreno target."""
     tag = values.get("tag", "")
     if values.get("kind") == "opencl" and "attributes" not in values:
         return {"tag": "adreno-clml"}

@@ -1,4 +1,4 @@
-"""Characters that web pages and word processors put in the place of those that a keyboard has."""
+"""Typographic characters that web pages and word processors use instead of ASCII ones."""
 
 QUOTATION_MARKS = "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u2018\u2019\u201a\u201b"
 
@@ -14,18 +14,18 @@ _TYPED = str.maketrans(
         **dict.fromkeys(DASHES, "-"),
         **dict.fromkeys(SPACES, " "),
         **dict.fromkeys(INVISIBLE, ""),
-        **{chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)},  # letters as wide as Chinese ones
+        **{chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)},  # full-width letters
     }
 )
 
 
 def as_typed(text: str) -> str:
-    """A text as a keyboard has it: plain spaces, dashes and quotation marks, without those around it."""
+    """Replace typographic spaces, dashes and quotation marks by ASCII ones, and strip them at both ends."""
     typed = text.translate(_TYPED).strip()
     return typed.strip("'") if in_quotation_marks(text) else typed
 
 
 def in_quotation_marks(text: str) -> bool:
-    """Whether a text is put in quotation marks that YAML and shells take for letters."""
+    """Whether a text is in quotation marks that YAML and shells treat as letters."""
     inner = text.strip()
     return len(inner) > 1 and inner[0] in QUOTATION_MARKS and inner[-1] in QUOTATION_MARKS
