@@ -46,7 +46,7 @@ def test_the_order_of_among_does_not_matter():
         ("{mixed: {base: auto, follow: [add]}}", "base auto has no follow"),
         (
             "{mixed: {base: float16, always: [add], never: [relax.add]}}",
-            "add stands in two of always, never and follow",
+            "add is in two of always, never and follow",
         ),
         ("{mixed: {base: int8, calibration: {percentile: 99.9}}}", "percentile is for method percentile"),
         ("{mixed: {base: auto, group: 32}}", "group is for base int8_weights or int4_weights"),

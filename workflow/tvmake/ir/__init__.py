@@ -1,1 +1,1 @@
-"""Reading and rewriting TVM's graphs: what every room that looks into one needs."""
+"""Helpers to read and rewrite TVM's graphs."""

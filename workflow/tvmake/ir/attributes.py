@@ -1,10 +1,10 @@
-"""Attributes of modules by which one stage tells a later one of a network."""
+"""Module attributes with which one stage passes facts about a network to later ones."""
 
 TF32 = "tvmake.tf32"
-"""That float32 may be multiplied in TF32 by GPUs that do."""
+"""Allows GPUs to multiply float32 in TF32."""
 
 SIZE_CHECKS = "tvmake.size_checks"
-"""Of ``main``: what the checks report with which it begins, texts in which ``{0}`` and ``{1}`` are the two sizes."""
+"""Attribute of ``main``: the messages of its size checks, in which ``{0}`` and ``{1}`` are the two sizes."""
 
 SIZE_CHECK_MARK = "|size check|"
-"""What such a report begins and ends with in the error that TVM's virtual machine raises; native/package/virtual_machine.cc has it, too."""
+"""Delimiter of such a message in the error of TVM's virtual machine; also defined in native/package/virtual_machine.cc."""

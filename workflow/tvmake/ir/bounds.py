@@ -1,4 +1,4 @@
-"""Bounds of dynamic dimensions, which TVM plans memory and proves guards with: attributes of ``main``."""
+"""Bounds of dynamic dimensions: attributes of ``main`` with which TVM plans memory and proves guards."""
 
 from collections.abc import Mapping
 
@@ -8,11 +8,11 @@ from tvmake.ir.rewriting import with_functions
 
 LOWER = "tir_var_lower_bound"
 UPPER = "tir_var_upper_bound"
-"""By the name of a dimension."""
+"""Mappings from the name of a dimension to its bound."""
 
 
 def bounds_of(module: "tvm.IRModule") -> dict[str, tuple[int, int | None]]:
-    """The smallest and largest sizes of ``main``'s dynamic dimensions, by name, as far as they are known."""
+    """Return the smallest and largest sizes of ``main``'s bounded dynamic dimensions, by name."""
     main = module["main"]
     attributes = main.attrs or {}
     lower, upper = (
@@ -23,7 +23,7 @@ def bounds_of(module: "tvm.IRModule") -> dict[str, tuple[int, int | None]]:
 
 
 def with_bounds(module: "tvm.IRModule", bounds: Mapping[str, tuple[int, int | None]]) -> "tvm.IRModule":
-    """The module with these bounds in place of all that ``main`` has."""
+    """Return the module with ``main``'s bounds replaced."""
     lower = {name: least for name, (least, _) in bounds.items()}
     upper = {name: most for name, (_, most) in bounds.items() if most is not None}
     main = module["main"]

@@ -1,4 +1,4 @@
-"""Dimensions of tensors and loops: numbers, or expressions of what is known when a network runs."""
+"""Dimensions of tensors and loops: constants, or expressions of dynamic dimensions."""
 
 from typing import Any
 
@@ -6,26 +6,26 @@ import tvm
 import tvm_ffi
 
 TYPICAL_EXTENT = 256
-"""What estimates take a dynamic dimension to be: long enough that tiles are chosen for their speed and threads are used."""
+"""Assumed size of a dynamic dimension: large enough that schedules use fast tiles and threads."""
 
 LARGEST_TYPICAL = 1024
-"""What estimates take products of dynamic dimensions to be at most."""
+"""Largest assumed product of dynamic dimensions."""
 
 
 MAX_FACTOR = 64
-"""The largest factor that is looked for."""
+"""Largest factor that ``whole_factor`` tries."""
 
 Extent = Any
 """An int, or an expression of dynamic dimensions."""
 
 
 def is_known(value: Any) -> bool:
-    """Whether an extent is a number, not a dynamic dimension."""
+    """Whether an extent is a constant."""
     return isinstance(value, int | tvm.tirx.IntImm)
 
 
 def estimate_extent(value: Any) -> int:
-    """An extent; where it is dynamic, its value for dimensions of :data:`TYPICAL_EXTENT`."""
+    """Return an extent; a dynamic one for dimensions of :data:`TYPICAL_EXTENT`."""
     if is_known(value):
         return int(value)
     typical = tvm_ffi.structural_map(
@@ -36,7 +36,7 @@ def estimate_extent(value: Any) -> int:
 
 
 def whole_factor(extent: Extent, size: Extent) -> int | None:
-    """How many times a length is in another, whatever its value; None if that is not the same whole number for all."""
+    """Return the integer ``size / extent`` if it is the same for all values of dynamic dimensions; None otherwise."""
     if is_known(extent) and is_known(size):
         return int(size) // int(extent) if int(extent) and int(size) % int(extent) == 0 else None
     analyzer = tvm.sym.Analyzer()

@@ -1,4 +1,4 @@
-"""What an expression of a graph or a kernel is: its operator, its value, its shape, its element type."""
+"""Properties of an expression of a graph or kernel: its operator, value, shape and dtype."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,25 +11,25 @@ from tvm import relax  # isort: skip
 
 
 def operator_name(value: Any) -> str:
-    """The operator that an expression calls: Relax's without their prefix (``nn.conv2d``), others with it (``tirx.exp``); else ``""``."""
+    """Return the operator of a call, without Relax's prefix (``nn.conv2d``, ``tirx.exp``); ``""`` for other expressions."""
     is_operator = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
     return str(value.op.name).removeprefix("relax.") if is_operator else ""
 
 
 def is_call(value: Any, *names: str) -> bool:
-    """Whether an expression calls one of these operators, named as by ``operator_name``."""
+    """Whether an expression calls one of these operators, in the form of ``operator_name``."""
     return operator_name(value) in names
 
 
 def bindings(function: Any) -> Iterator[Any]:
-    """The bindings of a Relax function, one after the other; none where its body is a single expression."""
+    """Yield the bindings of a Relax function; none if its body is a single expression."""
     if isinstance(function.body, relax.SeqExpr):
         for block in function.body.blocks:
             yield from block.bindings
 
 
 def variables(value: Any) -> list[Any]:
-    """The variables that an expression reads, those in tuples included, in order."""
+    """Return the variables that an expression reads, also in tuples, in order."""
     match value:
         case relax.Var():
             return [value]
@@ -44,7 +44,7 @@ def variables(value: Any) -> list[Any]:
 
 
 def with_values(value: Any, values: Mapping[Any, Any]) -> Any:
-    """An expression with others in place of some variables; those in tuples and calls included."""
+    """Substitute variables of an expression, also in tuples and calls."""
     match value:
         case relax.Var():
             return values.get(value, value)
@@ -60,14 +60,14 @@ def with_values(value: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def constant(value: Any) -> np.ndarray | None:
-    """The array that a constant holds; None for what is computed."""
+    """Return the array of a constant; None for other expressions."""
     if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
         return np.asarray(value.value.numpy())
     return None
 
 
 def fixed_shape(value: Any) -> list[int] | None:
-    """The extents of a tensor, all of them numbers; None otherwise."""
+    """Return the extents of a tensor if all of them are constant; None otherwise."""
     shape = getattr(value.ty, "shape", None)
     if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
         return None
@@ -75,18 +75,18 @@ def fixed_shape(value: Any) -> list[int] | None:
 
 
 def extents(value: Any) -> list[Any]:
-    """The extents of a tensor, some of them symbolic; none where they are not known."""
+    """Return the extents of a tensor, constant or symbolic; empty if its shape is unknown."""
     shape = getattr(value.ty, "shape", None)
     return [] if shape is None else list(shape)
 
 
 def same_extents(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    """Whether extents are the same for certain, symbolic ones included."""
+    """Whether constant and symbolic extents are provably equal."""
     return len(left) == len(right) and all(map(tvm_ffi.structural_equal, left, right))
 
 
 def spreads_over(shape: Sequence[int], extents: Sequence[Any]) -> bool:
-    """Whether an array of a shape can be added to a tensor, some of whose extents are symbolic, without changing the tensor's shape."""
+    """Whether an array of a shape broadcasts to a tensor's extents, constant or symbolic, without changing them."""
     last = zip(reversed(shape), reversed(extents), strict=False)
     return len(shape) <= len(extents) and all(
         length == 1 or (isinstance(extent, tvm.tirx.IntImm) and int(extent) == length) for length, extent in last
@@ -94,5 +94,5 @@ def spreads_over(shape: Sequence[int], extents: Sequence[Any]) -> bool:
 
 
 def dtype_name(value: Any) -> str:
-    """The element type of a buffer, a tensor or a tensor's type, such as ``float32``: TVM holds it as text or as a type."""
+    """Return the dtype of a buffer, a tensor or a tensor type, such as ``float32``; TVM has it as text or as a type."""
     return str(getattr(value.dtype, "dtype", value.dtype))

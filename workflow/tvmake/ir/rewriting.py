@@ -1,4 +1,4 @@
-"""One way to rewrite the graph functions of a module."""
+"""Rewrite the graph functions of a module."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,17 +9,17 @@ from tvm import relax  # isort: skip
 
 
 def rewritten(module: "tvm.IRModule", mutator: Any) -> "tvm.IRModule":
-    """A module with every Relax function as a mutator (``PyExprMutator`` of this module) writes it; kernels stay, and it may add some."""
+    """Apply a ``PyExprMutator`` of the module to all its Relax functions. Kernels stay, and the mutator may add some."""
     builder = mutator.builder_
     for variable, function in module.functions_items():
         if isinstance(function, relax.Function):
             builder.update_func(variable, mutator.visit_expr(function))
-    # A builder's module has lost the attributes.
+    # The builder drops the module's attributes.
     return tvm.IRModule(dict(builder.get().functions_items()), attrs=module.attrs, global_infos=module.global_infos)
 
 
 def with_functions(module: "tvm.IRModule", functions: Mapping[Any, Any]) -> "tvm.IRModule":
-    """A module with some functions, by name or ``GlobalVar``, replaced; the given one is not changed."""
+    """Return a copy of the module with functions replaced, by name or ``GlobalVar``."""
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     for name, function in functions.items():
         changed[name] = function
@@ -27,7 +27,7 @@ def with_functions(module: "tvm.IRModule", functions: Mapping[Any, Any]) -> "tvm
 
 
 def definition(mutator: Any, value: Any) -> Any:
-    """What a variable is bound to where a mutator is at work; other expressions, and parameters, as they are."""
+    """Return the expression that a variable is bound to in a running mutator; others and parameters unchanged."""
     while isinstance(value, relax.Var) and (bound := mutator.lookup_binding(value)) is not None:
         value = bound
     return value

@@ -1,7 +1,7 @@
-"""Checks of the inputs' sizes that a network makes when it begins to run: each a ``match_cast`` of a shape, before all else in ``main``.
+"""Checks of input sizes at the start of ``main``, each a ``match_cast`` of a shape.
 
-What a check reports is stored in an attribute of ``main``. The shape ends with the report's index, by which code generation finds
-the report for the error that TVM's virtual machine raises (``tvmake.codegen.size_check_messages``).
+An attribute of ``main`` has the messages. The last element of the shape is the index of the message, with which code
+generation selects the message for the error of TVM's virtual machine (``tvmake.codegen.size_check_messages``).
 """
 
 from collections.abc import Sequence
@@ -19,54 +19,55 @@ from tvm import relax, tirx  # isort: skip
 def with_size_checks(
     function: "relax.Function", checks: Sequence[tuple[Any, Any, str]], casts: Sequence[Any] = ()
 ) -> "relax.Function":
-    """A function that begins with checks.
+    """Insert checks at the start of a function.
 
     Args:
-        checks: a size, what it has to be (not a dimension itself, which ``match_cast`` would define), and the report.
-        casts: bindings that follow the checks.
+        checks: a size, the required size and the message. ``match_cast`` would define a required size that is a plain
+            dimension, so it cannot be one.
+        casts: bindings after the checks.
     """
     head: list[Any] = []
-    for index, (size, wanted, _) in enumerate(checks):
-        kind = relax.ShapeType([wanted, _int64(index)])
+    for index, (size, required, _) in enumerate(checks):
+        kind = relax.ShapeType([required, _int64(index)])
         value = relax.ShapeExpr([size, _int64(index)])
         if not isinstance(size, tirx.Var):
-            # An expression that a cast reads is bound by itself. Repair: `shape-lowering-of-casts`.
+            # Bind the expression that a cast reads. Repair: `shape-lowering-of-casts`.
             bound = relax.Var(f"checked_size_{index}", value.ty)
             head.append(relax.VarBinding(bound, value))
             value = bound
         head.append(relax.MatchCast(relax.Var(f"size_check_{index}", kind), value, kind))
     body = relax.SeqExpr([relax.BindingBlock([*head, *casts]), *function.body.blocks], function.body.body)
     changed = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-    return changed.with_attr(SIZE_CHECKS, [report for _, _, report in checks])
+    return changed.with_attr(SIZE_CHECKS, [message for _, _, message in checks])
 
 
 def size_reports(function: "relax.Function") -> list[str]:
-    """What the checks of a function report, in order."""
+    """Return the messages of a function's checks, in order."""
     return [str(report) for report in (function.attrs or {}).get(SIZE_CHECKS, [])]
 
 
 def failed_size_check(function: "relax.Function") -> str | None:
-    """The report of the first check that fails whatever the sizes of dynamic dimensions are; None where there is none."""
+    """Return the message of the first check that fails for all sizes of dynamic dimensions; None if there is none."""
     reports = size_reports(function)
     for binding in bindings(function) if reports else ():
         if (values := _checked_values(binding)) is not None:
-            size, wanted = values[0], binding.ty.values[0]
-            numbers = [int(extent) for extent in (size, wanted) if isinstance(extent, tirx.IntImm)]
+            size, required = values[0], binding.ty.values[0]
+            numbers = [int(extent) for extent in (size, required) if isinstance(extent, tirx.IntImm)]
             if len(set(numbers)) == 2:
                 return reports[int(values[1])].format(*numbers)
     return None
 
 
 def _checked_values(binding: Any) -> Any | None:
-    """The size that a check compares, and the report's index; None for what is not a check."""
+    """Return the compared size and the message's index of a check; None for other bindings."""
     if not isinstance(binding, relax.MatchCast) or not isinstance(binding.value.ty, relax.ShapeType):
         return None
     values = binding.value.ty.values
-    return values if values is not None and len(values) == 2 else None  # importers' own casts of shapes have one size
+    return values if values is not None and len(values) == 2 else None  # casts of shapes by importers have one size
 
 
 def stated_types(function: "relax.Function") -> list[Any]:
-    """The types of a function's results, in which no dimension is written as the multiple that it is checked to be."""
+    """Return the types of a function's results, with checked dimensions instead of the multiples they are equal to."""
     returned = function.ret_ty
     types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
     multiples = [

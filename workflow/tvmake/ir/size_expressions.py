@@ -1,4 +1,4 @@
-"""Sizes that follow from dynamic dimensions, as TVM's expressions: their values, their divisors, their text."""
+"""TVM expressions of dynamic dimensions: their values, divisors and text."""
 
 import operator
 import re
@@ -22,15 +22,15 @@ ARITHMETIC: tuple[tuple[Any, Callable[[int, int], int]], ...] = (
 
 
 def evaluate_size(size: Any, dims: Mapping[str, int]) -> int:
-    """What a size is for given dimensions.
+    """Evaluate a size.
 
     Args:
-        dims: by the dimensions' names.
+        dims: sizes of the dimensions, by name.
 
     Raises:
         KeyError: a dimension has no value.
-        ValueError: it is made in a way that shapes are not.
-        ZeroDivisionError: it is divided by a size of zero.
+        ValueError: the expression has an operator that shapes do not have.
+        ZeroDivisionError: a divisor is zero.
     """
     if isinstance(size, int | tirx.IntImm):
         return int(size)
@@ -45,7 +45,7 @@ def evaluate_size(size: Any, dims: Mapping[str, int]) -> int:
 
 
 def has_choice(size: Any) -> bool:
-    """Whether a minimum or maximum is in a size, so that it may grow in another way from some size of a dimension on."""
+    """Whether a size contains a minimum or maximum, so that it is piecewise linear in its dimensions."""
     parts = (getattr(size, name, None) for name in ("a", "b", "value"))
     return isinstance(size, tirx.Min | tirx.Max) or any(
         has_choice(part) for part in parts if part is not None and not isinstance(part, int)
@@ -53,7 +53,7 @@ def has_choice(size: Any) -> bool:
 
 
 def divisors(size: Any) -> Iterator[int]:
-    """The numbers by which parts of a size are divided, with or without a remainder."""
+    """Yield the constant divisors in a size, of quotients and remainders."""
     if isinstance(size, tirx.FloorDiv | tirx.FloorMod) and isinstance(size.b, tirx.IntImm):
         yield int(size.b)
     for part in (getattr(size, "a", None), getattr(size, "b", None), getattr(size, "value", None)):
@@ -62,19 +62,19 @@ def divisors(size: Any) -> Iterator[int]:
 
 
 def with_sizes(size: Any, dims: Mapping[str, Any]) -> Any:
-    """A size with others for some of its dimensions, by their names; simplified."""
+    """Substitute dimensions of a size, by name, and simplify it."""
 
-    def replaced(dimension: Any) -> Any:
+    def substitute(dimension: Any) -> Any:
         return dims.get(str(dimension.name), dimension)
 
     names = {str(dimension.name) for dimension in tirx.analysis.undefined_vars(size)}
     if not names & dims.keys():
         return size
-    return tvm.sym.Analyzer().simplify(tvm_ffi.structural_map(size, (tirx.Var, replaced)))
+    return tvm.sym.Analyzer().simplify(tvm_ffi.structural_map(size, (tirx.Var, substitute)))
 
 
 def size_text(size: Any) -> str:
-    """A size as people write it: ``height // 8 * 2``."""
+    """Format a size for messages: ``height // 8 * 2``."""
     if isinstance(size, tirx.Var):
         return str(size.name)
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(size)).replace("T.", "")

@@ -1,1 +1,1 @@
-"""Integer arithmetic: quantised networks kept in integers, ranges by which others become so, and weights in few bits."""
+"""Integer arithmetic: quantised sources, calibrated quantisation of float networks, and weights in 4 or 8 bits."""

@@ -1,4 +1,4 @@
-"""Precisions: how values are stored and multiplied."""
+"""Precisions: the dtypes in which values are stored and multiplied."""
 
 from typing import Annotated, Literal, get_args
 
@@ -11,46 +11,46 @@ FloatPrecision = Literal["float32", "float16", "float16_acc32"]
 BasePrecision = Literal["float32", "tf32", "float16", "float16_acc32", "int8", "int8_weights", "int4_weights", "auto"]
 
 LayerPrecision = Literal["float32", "float16_acc32", "float16", "int8"]
-"""What a single layer can be computed in; the most accurate first."""
+"""Precisions of a single layer, the most accurate first."""
 
 USUAL_CHOICE: tuple[LayerPrecision, ...] = ("float32", "float16", "int8")
-"""What ``auto`` chooses among by default, as far as the target can do it."""
+"""Default candidates of ``auto``; those that the target does not support are left out."""
 
 WEIGHTS_ONLY = ("int8_weights", "int4_weights")
 """Bases that compute in float, with weights of 8 or 4 bits."""
 
 DEFAULT_GROUP = 64
-"""Of ``int4_weights``."""
+"""Default group of ``int4_weights``."""
 
 OpName = Annotated[str, StringConstraints(pattern=r"^(relax\.)?[a-z_0-9]+(\.[a-z_0-9]+)*$")]
 
 
 class LayerAssignment(Strict):
-    """Which precision each layer of a network has."""
+    """The precision of each layer of a network."""
 
     uniform: LayerPrecision | None = None
-    """The one that the network has as a whole, as with ``base``; None where layers have theirs."""
+    """The precision of the whole network, as with ``base``; None if layers differ."""
     layers: list[LayerPrecision] = Field(default_factory=list)
-    """One for each layer, in the order in which they are computed; empty where ``uniform`` says it."""
+    """The precision of each layer, in the order of computation; empty if ``uniform`` is set."""
 
 
 class CalibrationOptions(Strict):
-    """How the ranges of activations are found for ``int8``."""
+    """Calibration of activation ranges for ``int8``."""
 
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
-    """``minmax``: from the smallest to the largest value seen; ``percentile``: without the outermost ones; ``entropy``: cut
-    where the 8-bit values keep most of the distribution (Kullback-Leibler divergence)."""
+    """``minmax``: from the smallest to the largest observed value; ``percentile``: without outliers; ``entropy``: the range
+    whose 8-bit values preserve most of the distribution (Kullback-Leibler divergence)."""
     percentile: Annotated[float, Field(gt=50, le=100)] = 99.99
-    """For ``percentile``: the share of values, in percent, that has to be within the range."""
+    """For ``percentile``: the percentage of values within the range."""
     samples: Positive = 128
     """Use at most this many calls of the model."""
     bias_correction: bool = True
-    """Take off each output channel what 8 bits shift it by, on average of the dataset; without a dataset nothing is taken off."""
+    """Subtract from each output channel its mean quantisation error over the dataset; no effect without a dataset."""
 
     @model_validator(mode="after")
     def _uses_its_percentile(self) -> "CalibrationOptions":
-        is_given = self.percentile != type(self).model_fields["percentile"].default
-        if is_given and self.method != "percentile":
+        is_set = self.percentile != type(self).model_fields["percentile"].default
+        if is_set and self.method != "percentile":
             raise ValueError(
                 f"percentile is for method percentile, and this is {self.method}; write method: percentile"
             )
@@ -60,35 +60,36 @@ class CalibrationOptions(Strict):
 class PrecisionConfig(Strict):
     """A precision, with per-operator exceptions.
 
-    The three lists are the categories of TVM's ToMixedPrecision (relax/transform/to_mixed_precision.cc). Operators are
-    named as in Relax: ``nn.conv2d``, ``nn.softmax``, ``add``.
+    The three lists are the categories of TVM's ToMixedPrecision (relax/transform/to_mixed_precision.cc). Operators have
+    their names in Relax: ``nn.conv2d``, ``nn.softmax``, ``add``.
     """
 
     base: BasePrecision = "float32"
-    """``auto`` (each layer in one of ``among``, chosen by measuring for each target: the fastest that meets the model's goals); ``float32``;
-    ``tf32`` (float32, which NVIDIA's tensor cores multiply in TF32, that is in 11 bits of 24, and sum up in single); ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
-    ``int8`` (convolutions and products of matrices in 8-bit integers, summed in 32 bits, the rest in single);
-    ``int8_weights`` and ``int4_weights`` (the weights of products of matrices in 8 or 4 bits, all computed as ``activations`` says)."""
+    """``auto`` (each layer in one of ``among``, chosen by measuring for each target: the fastest that meets the model's
+    goals); ``float32``; ``tf32`` (float32, but NVIDIA's tensor cores multiply in TF32, with 11 of 24 bits, and accumulate in
+    float32); ``float16`` (multiplied and accumulated in float16); ``float16_acc32`` (multiplied in float16, accumulated in
+    float32); ``int8`` (convolutions and matmuls in 8-bit integers, accumulated in 32 bits, the rest in float32);
+    ``int8_weights`` and ``int4_weights`` (weights of matmuls in 8 or 4 bits, computed in the dtype of ``activations``)."""
     always: list[OpName] = Field(default_factory=list)
-    """Operators always computed in float16 (those TVM can: convolutions and matmul by default)."""
+    """Operators that are always computed in float16, if TVM can (convolutions and matmul by default)."""
     never: list[OpName] = Field(default_factory=list)
-    """Operators kept in float32 (softmax and losses by default)."""
+    """Operators that stay in float32 (softmax and losses by default)."""
     follow: list[OpName] = Field(default_factory=list)
-    """Operators that take the type of their inputs (element-wise ones by default)."""
+    """Operators that take the dtype of their inputs (element-wise ones by default)."""
     among: list[LayerPrecision] | None = None
-    """For ``auto``: the precisions that layers may have, two at least; by default float32, float16 and int8, as far as the target
-    can do them. Their order does not matter. Layers that ``never`` names stay in the most accurate one."""
+    """For ``auto``: the candidate precisions of layers, at least two, in any order. By default those of float32, float16 and
+    int8 that the target supports. Layers in ``never`` stay in the most accurate one."""
     calibration: CalibrationOptions = CalibrationOptions()
-    """For ``int8``, and for ``auto``: how the ranges of activations are found."""
+    """For ``int8`` and ``auto``: calibration of activation ranges."""
     group: Literal[32, 64, 128] | None = None
     """For ``int8_weights`` and ``int4_weights``: how many consecutive weights of an output channel share a scale. By default
     64 for ``int4_weights``, and all of a channel for ``int8_weights``."""
     activations: FloatPrecision = "float32"
-    """For ``int8_weights`` and ``int4_weights``: how all that is no weight is held and computed."""
+    """For ``int8_weights`` and ``int4_weights``: the precision of everything except weights."""
 
     @property
     def arithmetic(self) -> BasePrecision:
-        """What it computes in: the base, but for those of weights."""
+        """The precision of the arithmetic: ``activations`` for weight-only bases, else the base."""
         return self.activations if self.base in WEIGHTS_ONLY else self.base
 
     @property
@@ -98,12 +99,12 @@ class PrecisionConfig(Strict):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether it needs the ranges of activations."""
+        """Whether the precision needs activation ranges."""
         return self.base == "int8" or (self.is_chosen and "int8" in (self.among or USUAL_CHOICE))
 
     @property
     def weight_group(self) -> int | None:
-        """How many weights share a scale; None for all of a channel."""
+        """Number of weights that share a scale; None for all of a channel."""
         return DEFAULT_GROUP if self.base == "int4_weights" and self.group is None else self.group
 
     @model_validator(mode="after")
@@ -111,14 +112,16 @@ class PrecisionConfig(Strict):
         lists = ({name.removeprefix("relax.") for name in names} for names in (self.always, self.never, self.follow))
         named = [name for names in lists for name in names]
         if twice := sorted({name for name in named if named.count(name) > 1}):
-            raise ValueError(f"{', '.join(twice)} stands in two of always, never and follow; keep one")
+            raise ValueError(f"{', '.join(twice)} is in two of always, never and follow; keep one")
         return self
 
     @model_validator(mode="after")
     def _groups_weights_only(self) -> "PrecisionConfig":
         if self.base in WEIGHTS_ONLY:
             if self.always or self.follow:
-                raise ValueError(f"base {self.base} has no always and follow: name what keeps its weights under never")
+                raise ValueError(
+                    f"base {self.base} has no always and follow: name operators that keep their weights under never"
+                )
         elif self.group is not None or self.activations != "float32":
             key = "group" if self.group is not None else "activations"
             raise ValueError(f"{key} is for base int8_weights or int4_weights")
@@ -131,7 +134,7 @@ class PrecisionConfig(Strict):
         if self.base in ("float32", "tf32") and (self.always or self.never or self.follow):
             raise ValueError(f"base {self.base} has no always, never and follow: it changes no operator")
         if self.base == "int8" and (self.always or self.follow):
-            raise ValueError("base int8 has no always and follow: name what stays in float32 under never")
+            raise ValueError("base int8 has no always and follow: name operators that stay in float32 under never")
         return self
 
     @field_validator("among")
@@ -143,7 +146,7 @@ class PrecisionConfig(Strict):
         if len(known) < len(value):
             raise ValueError("names a precision twice; name each once")
         if len(known) < 2:
-            raise ValueError("leaves nothing to choose; name two or more, or make the one that is wanted the base")
+            raise ValueError("leaves nothing to choose; name two or more, or use the only one as the base")
         return known
 
     @model_validator(mode="after")
@@ -153,14 +156,13 @@ class PrecisionConfig(Strict):
         if self.is_chosen and (self.always or self.follow):
             key = "always" if self.always else "follow"
             raise ValueError(
-                f"base auto has no {key}: it measures which layers gain; under never are those to be left alone"
+                f"base auto has no {key}: it measures which layers gain; name layers to leave unchanged under never"
             )
         return self
 
 
 def precision_of(assignment: LayerAssignment, chosen_by: PrecisionConfig) -> PrecisionConfig:
-    """The precision that a network with an assignment has: that of the whole network, where there is one, else the ``auto`` that the
-    assignment was chosen for."""
+    """Return the precision of a network with an assignment: the uniform one, or the ``auto`` that chose the layers."""
     if assignment.uniform is None:
         return chosen_by
     never = [] if assignment.uniform == "float32" else chosen_by.never

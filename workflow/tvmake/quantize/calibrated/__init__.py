@@ -1,1 +1,1 @@
-"""Float networks made 8-bit ones: which products can be, the ranges of what they read, and the calls that round it."""
+"""Quantise float networks to 8 bits: eligible matmuls and convolutions, ranges of their inputs, and rounding."""

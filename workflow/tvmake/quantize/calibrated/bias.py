@@ -1,9 +1,10 @@
-"""Bias correction: what rounding weights and activations to 8 bits shifts a product by on average is taken off again.
+"""Bias correction: subtract the mean error of each output channel that rounding to 8 bits causes.
 
-Rounding errors of a layer's weights do not cancel in its sums, so that each output channel is off by a constant. Nagel et al.,
-"Data-Free Quantization Through Weight Equalization and Bias Correction" (ICCV 2019), section 4.2, in its empirical form (appendix D):
-the mean of the quantised product less that of the float one, over the calibration data. Each product is measured by itself, on the float
-network's activations rounded to their grid, so that no product makes up for what another one is corrected for already.
+Rounding errors of a layer's weights do not cancel in its sums, so each output channel has a constant error. Nagel et al.,
+"Data-Free Quantization Through Weight Equalization and Bias Correction" (ICCV 2019), section 4.2, in its empirical form
+(appendix D): the mean of the quantised layer minus that of the float layer, over the calibration data. Each layer is
+measured separately, on the float network's activations rounded to their grid, so that no layer compensates for an error
+that is already corrected.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from tvm import relax  # isort: skip
 
 
 def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange]) -> "tvm.IRModule":
-    """The network with ``main`` returning, for each product, by how much 8 bits shift each of its channels, on average of an input."""
+    """Return the network whose ``main`` returns the mean error of each channel of each product, for one input."""
     builder = relax.BlockBuilder()
     bindings: list[Any] = []
 
@@ -31,8 +32,8 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
         bindings.append(relax.VarBinding(variable, value))
         return variable
 
-    grids = {tensor: grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
-    # Operands that several products read are rounded once.
+    grids = {tensor: grid(covered) for tensor, covered in zip(sites.tensors, ranges, strict=True)}
+    # Round an operand of several products once.
     rounded: dict[Any, Any] = {}
     shifts = []
     for product, result, origin in zip(sites.products, sites.results, sites.origins, strict=True):
@@ -42,13 +43,13 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
         weight = relax.const(rounded_weight(product), "float32")
         sums = emit(relax.Call(product.op, [rounded[operand], weight], product.attrs, product.ty_args))
         axis = channel_axis(product)
-        others = [place for place in range(int(product.ty.ndim)) if place != axis]
-        shifts.append(emit(relax.op.mean(emit(relax.op.subtract(sums, result)), axis=others)))
+        axes = [index for index in range(int(product.ty.ndim)) if index != axis]
+        shifts.append(emit(relax.op.mean(emit(relax.op.subtract(sums, result)), axis=axes)))
     return returning(module, bindings, shifts)
 
 
 def in_8_bits(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.ndarray) -> Any:
-    """What 8 bits make of a tensor, in float32."""
+    """Round a tensor to 8 bits; the result is in float32."""
     op = relax.op
     inverse = np.asarray(1 / scale.astype(np.float64), np.float32)
     low, high = (float(bound(dtype).value) - int(zero) for bound in (tvm.tirx.min_value, tvm.tirx.max_value))
@@ -58,6 +59,6 @@ def in_8_bits(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.n
 
 
 def rounded_weight(product: Any) -> np.ndarray:
-    """What 8 bits make of a product's weight, in float32."""
+    """Round a product's weight to 8 bits; the result is in float32."""
     integers, scale, axis = weight_integers(product)
-    return integers.astype(np.float32) * scale.reshape([-1 if place == axis else 1 for place in range(integers.ndim)])
+    return integers.astype(np.float32) * scale.reshape([-1 if index == axis else 1 for index in range(integers.ndim)])

@@ -1,7 +1,7 @@
-"""Quantise a float network: calls of ``quantize`` and ``dequantize`` around its products, by ranges that calibration found.
+"""Quantise a float network: insert ``quantize`` and ``dequantize`` around its products, with ranges from calibration.
 
-Weights get a scale for each output channel and are symmetric; tables of rows one for each row. Activations have one scale and zero point:
-from the smallest value to the largest, and 0 is one of the steps.
+Weights are symmetric with a scale for each output channel; tables have a scale for each row. Activations have one scale
+and one zero point: they cover the range from the smallest to the largest value, and represent 0 exactly.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,23 +27,23 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 READERS = frozenset(
     {"add", "subtract", "multiply", "concat", "mean", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu"}
 )
-"""Operators that read what is quantised for a convolution rather than the float tensor, which need not be kept then.
+"""Operators that read the quantised input of a convolution instead of the float tensor, which then needs no memory.
 
-Feature maps are what takes a network's memory. What only products of matrices read in 8 bits is small, and often what a
-transformer adds to in every block, where roundings would add up.
+Feature maps take most of a network's memory. Tensors that only matmuls read in 8 bits are small. They are often the
+residual stream of a transformer, where rounding errors would add up from block to block.
 """
 
 
 def insert(
     module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange], shifts: Sequence[Sequence[float]] = ()
 ) -> "tvm.IRModule":
-    """The network with its sites quantised.
+    """Quantise the sites of a network.
 
     Args:
-        shifts: what is taken off each channel of each product; none where biases are not corrected.
+        shifts: mean error of each channel of each product, to be subtracted; empty without bias correction.
 
     Raises:
-        InputError: there are not as many ranges as tensors: they are another network's.
+        InputError: the ranges belong to another network.
     """
     if len(ranges) != len(sites.tensors):
         raise InputError(
@@ -52,16 +52,16 @@ def insert(
     channels = [weight_integers(product)[1].size for product in sites.products] if shifts else []
     if [len(shift) for shift in shifts] != channels:
         raise InputError("calibration.json", "corrects other channels than the network has", "delete it and run again")
-    grids = {tensor: grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
+    grids = {tensor: grid(covered) for tensor, covered in zip(sites.tensors, ranges, strict=True)}
     maps = [
         origin for product, origin in zip(sites.products, sites.origins, strict=True) if is_call(product, *CONVOLUTIONS)
     ]
     return rewritten(module, _QuantizeInserter(module, grids, maps, sites, shifts))
 
 
-def grid(found: TensorRange) -> tuple[str, np.ndarray, np.ndarray]:
-    """Element type, scale and zero point of a tensor."""
-    low, high = min(0.0, found.low), max(0.0, found.high)
+def grid(covered: TensorRange) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return dtype, scale and zero point for a range."""
+    low, high = min(0.0, covered.low), max(0.0, covered.high)
     scale = step((high - low) / 255)
     return "uint8", np.asarray(scale, np.float32), np.asarray(np.clip(round(-low / scale), 0, 255), np.uint8)
 
@@ -85,25 +85,25 @@ class _QuantizeInserter(PyExprMutator):
         self._shifts = list(shifts)
         self._real: dict[Any, Any] = {}
         self._weights: dict[tuple[Any, int], Any] = {}
-        """Integers of each weight and axis of its scales: every step of a recurrent network reads the same."""
+        """Integers by weight and scale axis; all steps of a recurrent network share a weight."""
 
     def visit_call_(self, op: Any) -> Any:
         if any(op.same_as(lookup) for lookup in self._lookups):
             return self._tables.looked_up(op, self.visit_expr(op.args[1]))
-        number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
+        number = next((index for index, product in enumerate(self._products) if op.same_as(product)), None)
         if number is None and not is_call(op, *MOVES, *READERS):
             return self.visit_expr_post_order(op)
         read = self._maps if is_call(op, *READERS) else self._grids
-        arguments = [self._quantized(argument, read) for argument in op.args]
+        arguments = [self._quantize(argument, read) for argument in op.args]
         if number is None:
             return relax.Call(op.op, arguments, op.attrs, op.ty_args)
         arguments[1] = self._weight(op)
-        return self._corrected(number, relax.Call(op.op, arguments, op.attrs, op.ty_args))
+        return self._correct(number, relax.Call(op.op, arguments, op.attrs, op.ty_args))
 
-    def _quantized(self, argument: Any, read: Collection[Any]) -> Any:
-        """An argument from 8 bits, if it is one of those that are read so."""
+    def _quantize(self, argument: Any, read: Collection[Any]) -> Any:
+        """Quantise and dequantise an argument if it is in ``read``."""
         if isinstance(argument, relax.Tuple):
-            return relax.Tuple([self._quantized(field, read) for field in argument.fields])
+            return relax.Tuple([self._quantize(field, read) for field in argument.fields])
         if argument not in read:
             return self.visit_expr(argument)
         if argument not in self._real:
@@ -116,11 +116,11 @@ class _QuantizeInserter(PyExprMutator):
 
     def _weight(self, call: Any) -> Any:
         integers, scale, axis = weight_integers(call)
-        held = self._weights.setdefault((call.args[1], axis), relax.const(integers, "int8"))
-        return self.builder_.emit(dequantize(held, scale, np.zeros(scale.shape, np.int8), axis))
+        weight = self._weights.setdefault((call.args[1], axis), relax.const(integers, "int8"))
+        return self.builder_.emit(dequantize(weight, scale, np.zeros(scale.shape, np.int8), axis))
 
-    def _corrected(self, number: int, product: Any) -> Any:
-        """A product less what 8 bits shift its channels by."""
+    def _correct(self, number: int, product: Any) -> Any:
+        """Subtract the mean error of each channel from a product."""
         if not self._shifts or not any(self._shifts[number]):
             return product
         offsets = -np.asarray(self._shifts[number], np.float32)

@@ -1,4 +1,4 @@
-"""The range that 8 bits should cover of a tensor, from what was seen of it."""
+"""Choose the range of a tensor that 8 bits cover, from observed values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,41 +8,41 @@ import numpy as np
 from tvmake.quantize.precision import CalibrationOptions
 
 BINS = 2048
-"""Of a tensor's histogram."""
+"""Number of bins of a tensor's histogram."""
 
 LEVELS = 256
-"""Steps that a divergence is worked out for: those of 8 bits."""
+"""Number of quantisation levels of 8 bits, for the divergence."""
 
 
 @dataclass
 class Observer:
-    """A tensor's extremes, and, once these are known, its histogram."""
+    """Collects a tensor's extremes and then, in a second pass, its histogram."""
 
     lowest: float = np.inf
     highest: float = -np.inf
     counts: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
     zeros: int = 0
-    """How many of the values counted are exactly 0."""
+    """Number of counted values that are exactly 0."""
 
     def extend(self, values: np.ndarray) -> None:
-        """Take a sample's values into the extremes."""
+        """Update the extremes with a sample's values."""
         if values.size:
             self.lowest = min(self.lowest, float(values.min()))
             self.highest = max(self.highest, float(values.max()))
 
     def count(self, values: np.ndarray) -> None:
-        """Take a sample's values into the histogram."""
+        """Add a sample's values to the histogram."""
         self.counts += self._histogram(values)
         self.zeros += int(np.count_nonzero(values == 0))
 
     def range(self, options: CalibrationOptions) -> tuple[float, float]:
-        """What 8 bits should cover."""
+        """Return the range that 8 bits cover."""
         if options.method == "minmax" or self.highest <= self.lowest:
             return self.lowest, self.highest
         edges = np.linspace(self.lowest, self.highest, BINS + 1)
         if options.method == "percentile":
             return _within(self.counts, edges, options.percentile / 100)
-        # 0 is a step of its own: what is 0 loses nothing, and half of a rectified tensor would outweigh all that does.
+        # 0 is represented exactly and loses nothing; the zeros after a ReLU would outweigh all other values.
         return _least_divergence(self.counts - self.zeros * self._histogram(np.zeros(1)), edges)
 
     def _histogram(self, values: np.ndarray) -> np.ndarray:
@@ -59,23 +59,23 @@ def _within(counts: np.ndarray, edges: np.ndarray, share: float) -> tuple[float,
 
 
 def _least_divergence(counts: np.ndarray, edges: np.ndarray) -> tuple[float, float]:
-    """Cut both ends alike, in proportion, where 8-bit values lose least information.
+    """Clip both ends in proportion, where 8-bit values lose least information.
 
-    S. Migacz, "8-bit inference with TensorRT" (GTC 2017): what is cut off counts for the outermost bins.
+    S. Migacz, "8-bit inference with TensorRT" (GTC 2017): clipped values count in the outermost bins.
     """
-    best, chosen = np.inf, BINS
+    best, best_width = np.inf, BINS
     zero = int(np.clip(np.searchsorted(edges, 0.0), 0, BINS))
     for width in range(LEVELS, BINS + 1, 16):
-        low, high = _window(zero, width)
+        low, high = _bin_range(zero, width)
         divergence = _divergence(counts, low, high)
         if divergence < best:
-            best, chosen = divergence, width
-    low, high = _window(zero, chosen)
+            best, best_width = divergence, width
+    low, high = _bin_range(zero, best_width)
     return float(edges[low]), float(edges[high])
 
 
-def _window(zero: int, width: int) -> tuple[int, int]:
-    """``width`` bins with as large a share of those below zero as of those above."""
+def _bin_range(zero: int, width: int) -> tuple[int, int]:
+    """Select ``width`` bins, with equal fractions of the bins below and above zero."""
     low = round(zero * (1 - width / BINS))
     return low, min(BINS, low + width)
 
@@ -99,5 +99,5 @@ def _divergence(counts: np.ndarray, low: int, high: int) -> float:
 
 
 def constant_tensors(observers: Sequence[Observer]) -> list[int]:
-    """Which of them hold one value always."""
+    """Return the indices of tensors with a single value."""
     return [number for number, observer in enumerate(observers) if observer.highest <= observer.lowest]

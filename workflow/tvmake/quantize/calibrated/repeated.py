@@ -1,6 +1,6 @@
-"""One grid for what meets the same weight again and again: the steps of a recurrent network, levels that share a head.
+"""Share one grid between the operands of a weight: steps of a recurrent network, feature levels with a shared head.
 
-Their kernels are the same ones then, and what goes with a weight, like its sums times a zero point, is held once.
+Their kernels are then identical, and constants of the weight, such as its sums times the zero point, are stored once.
 """
 
 from collections import defaultdict
@@ -13,52 +13,56 @@ from tvmake.artifact.calibration import TensorRange
 from tvmake.quantize.calibrated.sites import Sites
 
 MOST = 2.0
-"""How many times as wide a range may become: a factor of two takes one of the 8 bits."""
+"""Largest factor by which a shared range may be wider than a tensor's own: a factor of two costs one of the 8 bits."""
 
 
-def shared_ranges(sites: Sites, found: Sequence[TensorRange]) -> list[TensorRange]:
-    """The ranges, one for all tensors that a weight is multiplied with, as far as they are about as wide."""
-    number = {tensor: place for place, tensor in enumerate(sites.tensors)}
-    leader = list(range(len(found)))
+def shared_ranges(sites: Sites, ranges: Sequence[TensorRange]) -> list[TensorRange]:
+    """Merge the ranges of all tensors that are multiplied with one weight, if their widths are similar."""
+    number = {tensor: index for index, tensor in enumerate(sites.tensors)}
+    parent = list(range(len(ranges)))
 
-    def first(place: int) -> int:
-        while leader[place] != place:
-            place = leader[place]
-        return place
+    def root(index: int) -> int:
+        while parent[index] != index:
+            index = parent[index]
+        return index
 
-    of_weight: dict[Any, int] = {}
+    tensor_of_weight: dict[Any, int] = {}
     for product, origin in zip(sites.products, sites.origins, strict=True):
-        one, other = sorted((first(number[origin]), first(of_weight.setdefault(product.args[1], number[origin]))))
-        leader[other] = one
-    alike: dict[int, list[int]] = defaultdict(list)
-    for place in range(len(found)):
-        alike[first(place)].append(place)
-    result = list(found)
-    for places in alike.values():
-        rest = sorted(places, key=lambda place: _width(found[place]), reverse=True)
+        earlier = tensor_of_weight.setdefault(product.args[1], number[origin])
+        first, second = sorted((root(number[origin]), root(earlier)))
+        parent[second] = first
+    groups: dict[int, list[int]] = defaultdict(list)
+    for index in range(len(ranges)):
+        groups[root(index)].append(index)
+    result = list(ranges)
+    for group in groups.values():
+        rest = sorted(group, key=lambda index: _width(ranges[index]), reverse=True)
         while rest:
-            least = _width(found[rest[0]]) / MOST
-            near = [place for place in rest if _width(found[place]) >= least]
+            least = _width(ranges[rest[0]]) / MOST
+            near = [index for index in rest if _width(ranges[index]) >= least]
             rest = rest[len(near) :]
-            bounds = {"low": min(found[one].low for one in near), "high": max(found[one].high for one in near)}
-            for place in near:
-                result[place] = found[place].model_copy(update=bounds)
+            bounds = {
+                "low": min(ranges[index].low for index in near),
+                "high": max(ranges[index].high for index in near),
+            }
+            for index in near:
+                result[index] = ranges[index].model_copy(update=bounds)
     return result
 
 
 def shared_shifts(sites: Sites, ranges: Sequence[TensorRange], shifts: Sequence[Sequence[float]]) -> list[list[float]]:
-    """The mean of what is taken off the products of a weight with operands of the same range, for each of them."""
-    number = {tensor: place for place, tensor in enumerate(sites.tensors)}
+    """Replace the shifts of all products of a weight with operands of one range by their mean."""
+    number = {tensor: index for index, tensor in enumerate(sites.tensors)}
     keys = [
         (product.args[1], ranges[number[origin]].low, ranges[number[origin]].high)
         for product, origin in zip(sites.products, sites.origins, strict=True)
     ]
-    together: dict[Any, list[Sequence[float]]] = defaultdict(list)
+    groups: dict[Any, list[Sequence[float]]] = defaultdict(list)
     for key, shift in zip(keys, shifts, strict=True):
-        together[key].append(shift)
-    means = {key: [float(np.float32(value)) for value in np.mean(some, axis=0)] for key, some in together.items()}
+        groups[key].append(shift)
+    means = {key: [float(np.float32(value)) for value in np.mean(group, axis=0)] for key, group in groups.items()}
     return [means[key] for key in keys]
 
 
-def _width(found: TensorRange) -> float:
-    return max(0.0, found.high) - min(0.0, found.low)
+def _width(covered: TensorRange) -> float:
+    return max(0.0, covered.high) - min(0.0, covered.low)

@@ -1,4 +1,4 @@
-"""Which products of a float network can be computed in integers, and which tensors have to be quantised for it."""
+"""Find the matmuls and convolutions of a float network that can use integers, and the tensors to quantise for them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -20,27 +20,27 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 @dataclass
 class Sites:
-    """What is quantised of a network."""
+    """The quantised parts of a network."""
 
     products: list[Any] = field(default_factory=list)
-    """The calls."""
+    """Calls of matmuls and convolutions."""
     results: list[Any] = field(default_factory=list)
-    """Of each product: the variable that it is bound to."""
+    """The variable of each product."""
     origins: list[Any] = field(default_factory=list)
-    """Of each product: which of the tensors its input is, moved or as it is."""
+    """For each product, the element of ``tensors`` that its input is or is moved from."""
     tensors: list[Any] = field(default_factory=list)
-    """Variables, in the order in which they are computed: each is quantised once, for all that use it."""
+    """Variables in the order of computation; each is quantised once for all users."""
     tables: list[Any] = field(default_factory=list)
-    """Calls that look up rows of a table that is held in integers."""
+    """Calls that look up rows of a table that is stored in integers."""
     kept: list[tuple[str, str, str]] = field(default_factory=list)
     """Operator, name and reason of each product that stays in float32."""
 
 
 def find_sites(module: Any, never: Collection[str]) -> Sites:
-    """The products in ``main`` with constant weights, and their inputs.
+    """Find the products in ``main`` with constant weights, and their inputs.
 
-    The module has to be canonical, with its weights as constants. What only moves values is looked through, so that a pooling
-    moves integers, too.
+    The module must be canonical, with its weights as constants. Operators that only move values are skipped, so that a
+    max pooling, for example, also moves integers.
     """
     excluded = {name.removeprefix("relax.") for name in never}
     bindings: dict[Any, Any] = {}
@@ -92,12 +92,12 @@ def _obstacle(call: Any, excluded: Collection[str]) -> str | None:
 
 
 def _largest_sum(call: Any) -> int:
-    """What a result in integers may amount to, its input as large as 8 bits can be."""
+    """Return a bound on an integer result for inputs at the limit of 8 bits."""
     integers, _, axis = weight_integers(call)
     if is_call(call, "matmul"):
         return int(integers.shape[-2]) * 255 * LARGEST_WEIGHT
-    others = tuple(place for place in range(integers.ndim) if place != axis)
-    return int(np.abs(integers.astype(np.int64)).sum(axis=others).max(initial=0)) * 255
+    axes = tuple(index for index in range(integers.ndim) if index != axis)
+    return int(np.abs(integers.astype(np.int64)).sum(axis=axes).max(initial=0)) * 255
 
 
 def _origin(value: Any, bindings: dict[Any, Any]) -> Any:
@@ -110,18 +110,18 @@ def _origin(value: Any, bindings: dict[Any, Any]) -> Any:
 
 
 def observed(module: Any, tensors: list[Any]) -> Any:
-    """The module with ``main`` returning these tensors."""
+    """Return the module whose ``main`` returns these tensors."""
     variables = [relax.Var(f"observed_{number}", tensor.ty) for number, tensor in enumerate(tensors)]
     bindings = [relax.VarBinding(variable, tensor) for variable, tensor in zip(variables, tensors, strict=True)]
     return returning(module, bindings, variables)
 
 
 def returning(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) -> Any:
-    """The module with ``main`` computing these bindings, too, and returning these variables of them."""
+    """Append bindings to ``main`` and return their ``variables``."""
     main = module["main"]
-    kept = [relax.BindingBlock(list(block.bindings)) for block in main.body.blocks]
-    body = relax.SeqExpr([*kept, relax.BindingBlock(list(bindings))], relax.Tuple(list(variables)))
-    # Variables of a dataflow block cannot be seen outside of it.
+    blocks = [relax.BindingBlock(list(block.bindings)) for block in main.body.blocks]
+    body = relax.SeqExpr([*blocks, relax.BindingBlock(list(bindings))], relax.Tuple(list(variables)))
+    # Variables of a dataflow block are not visible outside it.
     result = relax.TupleType([variable.ty for variable in variables])
     function = relax.Function(list(main.params), body, result, is_pure=main.is_pure, attrs=main.attrs)
     changed = with_functions(module, {"main": _plain_variables(function)})
@@ -132,22 +132,22 @@ def returning(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) ->
 
 
 def _plain_variables(function: Any) -> Any:
-    found = {
+    variables = {
         binding.var: relax.Var(str(binding.var.name), binding.var.ty)
         for binding in bindings(function)
         if isinstance(binding.var, relax.DataflowVar)
     }
-    return _DataflowVarReplacer(found).visit_expr(function)
+    return _DataflowVarReplacer(variables).visit_expr(function)
 
 
 @mutator
 class _DataflowVarReplacer(PyExprMutator):
-    def __init__(self, found: dict[Any, Any]):
+    def __init__(self, variables: dict[Any, Any]):
         super().__init__()
-        self._found = found
+        self._variables = variables
 
     def visit_dataflow_var_(self, op: Any) -> Any:
-        return self._found.get(op, op)
+        return self._variables.get(op, op)
 
     def visit_dataflow_var_def_(self, var: Any) -> Any:
-        return self._found.get(var, var)
+        return self._variables.get(var, var)

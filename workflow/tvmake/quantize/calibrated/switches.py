@@ -1,7 +1,7 @@
-"""A float network in which each layer can be had as 8 bits make it, one by one: what a layer alone costs shows in a run, not a build.
+"""A float network in which a switch rounds each layer to 8 bits, so that a layer's error is measured without a build.
 
-A switch is a number that ``main`` takes for each layer, 1 or 0. Rounding is spelled out in float32, as where biases are corrected: sums of
-integers differ from that by float32's own rounding alone.
+``main`` takes a switch of 1 or 0 for each layer. Rounding is computed in float32, as in bias correction; sums of integers
+differ from it only by the rounding of float32.
 """
 
 from collections.abc import Sequence
@@ -28,27 +28,27 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 @dataclass(frozen=True)
 class SwitchedLayer:
-    """What one switch is for: all products with one weight, or all lookups in one table."""
+    """The layer of a switch: all products with one weight, or all lookups in one table."""
 
     operator: str
-    """As in Relax: ``nn.conv2d``, ``take``."""
+    """Relax's name: ``nn.conv2d``, ``take``."""
     names: tuple[str, ...]
-    """Variables that hold its results, in the float network."""
+    """Variables of its results in the float network."""
 
 
 def with_switches(
     module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange], shifts: Sequence[Sequence[float]], inputs: int
 ) -> tuple["tvm.IRModule", list[SwitchedLayer]]:
-    """The network with one argument more for each layer, of shape [1], behind its inputs.
+    """Add a switch of shape [1] for each layer to ``main``'s arguments, after the inputs.
 
     Args:
-        shifts: what is taken off each channel of each product; none where biases are not corrected.
-        inputs: how many arguments of ``main`` are the network's inputs.
+        shifts: mean error of each channel of each product, to be subtracted; empty without bias correction.
+        inputs: number of ``main``'s arguments that are the network's inputs.
     """
     numbers: dict[Any, int] = {}
     layers: list[tuple[str, list[str]]] = []
-    found = [(call, call.args[1]) for call in sites.products] + [(call, call.args[0]) for call in sites.tables]
-    for call, weight in found:
+    calls = [(call, call.args[1]) for call in sites.products] + [(call, call.args[0]) for call in sites.tables]
+    for call, weight in calls:
         if weight not in numbers:
             numbers[weight] = len(layers)
             layers.append((operator_name(call), []))
@@ -63,7 +63,9 @@ def with_switches(
     main = changed["main"]
     parameters = [*main.params[:inputs], *switches, *main.params[inputs:]]
     function = relax.Function(parameters, main.body, main.ret_ty, is_pure=main.is_pure, attrs=main.attrs)
-    return with_functions(changed, {"main": function}), [SwitchedLayer(operator, tuple(of)) for operator, of in layers]
+    return with_functions(changed, {"main": function}), [
+        SwitchedLayer(operator, tuple(names)) for operator, names in layers
+    ]
 
 
 def _name(module: "tvm.IRModule", call: Any) -> str:
@@ -85,9 +87,9 @@ class _SwitchInserter(PyExprMutator):
         self._tables = list(sites.tables)
         self._shifts = list(shifts)
         self._switches = switches
-        grids = {tensor: grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
+        grids = {tensor: grid(covered) for tensor, covered in zip(sites.tensors, ranges, strict=True)}
         self._grids = [grids[origin] for origin in sites.origins]
-        # What else reads the 8 bits of a convolution's input does so where the first such convolution has them.
+        # Other readers of a convolution's 8-bit input follow the switch of the first such convolution.
         self._maps: dict[Any, tuple[Any, Any]] = {}
         for product, origin in zip(sites.products, sites.origins, strict=True):
             if is_call(product, *CONVOLUTIONS):
@@ -96,8 +98,8 @@ class _SwitchInserter(PyExprMutator):
 
     def visit_call_(self, op: Any) -> Any:
         if any(op.same_as(lookup) for lookup in self._tables):
-            return self._looked_up(op)
-        number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
+            return self._lookup(op)
+        number = next((index for index, product in enumerate(self._products) if op.same_as(product)), None)
         if number is not None:
             return self._product(number, op)
         if not is_call(op, *READERS):
@@ -107,7 +109,7 @@ class _SwitchInserter(PyExprMutator):
     def _product(self, number: int, op: Any) -> Any:
         switch = self._switches[op.args[1]]
         operand = self.visit_expr(op.args[0])
-        operand = self._switched(operand, in_8_bits(self.builder_.emit, operand, *self._grids[number]), switch)
+        operand = self._select(operand, in_8_bits(self.builder_.emit, operand, *self._grids[number]), switch)
         rounding = rounded_weight(op) - np.asarray(constant(op.args[1]))
         weight = self._emit("add", op.args[1], self._emit("multiply", relax.const(rounding, "float32"), switch))
         product = self.builder_.emit(relax.Call(op.op, [operand, weight], op.attrs, op.ty_args))
@@ -116,16 +118,16 @@ class _SwitchInserter(PyExprMutator):
         offsets = along(-np.asarray(self._shifts[number], np.float32), channel_axis(op), int(op.ty.ndim))
         return relax.op.add(product, self._emit("multiply", relax.const(offsets, "float32"), switch))
 
-    def _looked_up(self, op: Any) -> Any:
+    def _lookup(self, op: Any) -> Any:
         table = np.asarray(constant(op.args[0]), np.float32)
-        held = rounded_table(table)
-        rounding = held.values.T.astype(np.float32) * np.asarray(held.scales, np.float32).T - table
+        integers = rounded_table(table)
+        rounding = integers.values.T.astype(np.float32) * np.asarray(integers.scales, np.float32).T - table
         rows = [self.visit_expr(op.args[1])]
-        looked_up = [
-            self.builder_.emit(relax.Call(op.op, [values, *rows], op.attrs, op.ty_args))
-            for values in (op.args[0], relax.const(rounding, "float32"))
-        ]
-        return relax.op.add(looked_up[0], self._emit("multiply", looked_up[1], self._switches[op.args[0]]))
+        values, errors = (
+            self.builder_.emit(relax.Call(op.op, [source, *rows], op.attrs, op.ty_args))
+            for source in (op.args[0], relax.const(rounding, "float32"))
+        )
+        return relax.op.add(values, self._emit("multiply", errors, self._switches[op.args[0]]))
 
     def _map(self, argument: Any) -> Any:
         if isinstance(argument, relax.Tuple):
@@ -134,12 +136,12 @@ class _SwitchInserter(PyExprMutator):
         if argument not in self._maps:
             return value
         if argument not in self._read:
-            found, switch = self._maps[argument]
-            self._read[argument] = self._switched(value, in_8_bits(self.builder_.emit, value, *found), switch)
+            parameters, switch = self._maps[argument]
+            self._read[argument] = self._select(value, in_8_bits(self.builder_.emit, value, *parameters), switch)
         return self._read[argument]
 
-    def _switched(self, value: Any, other: Any, switch: Any) -> Any:
-        return self._emit("add", value, self._emit("multiply", self._emit("subtract", other, value), switch))
+    def _select(self, value: Any, alternative: Any, switch: Any) -> Any:
+        return self._emit("add", value, self._emit("multiply", self._emit("subtract", alternative, value), switch))
 
     def _emit(self, operator: str, *arguments: Any) -> Any:
         return self.builder_.emit(getattr(relax.op, operator)(*arguments))

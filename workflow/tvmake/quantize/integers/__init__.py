@@ -1,1 +1,1 @@
-"""What stands between ``quantize`` and ``dequantize`` calls, computed in integers: products, sums, what moves values."""
+"""Integer arithmetic for networks with ``quantize`` and ``dequantize`` calls: matmuls, convolutions, sums and data movement."""

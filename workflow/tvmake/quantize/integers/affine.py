@@ -1,4 +1,4 @@
-"""Tensors of integers that stand for real numbers: value = (integer − zero point) · scale."""
+"""Integer tensors that represent real values: value = (integer − zero point) · scale."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,24 +10,24 @@ from tvmake.ir.expressions import constant, is_call
 from tvm import relax  # isort: skip
 
 SMALL = ("int8", "uint8")
-"""Element types that products are made of."""
+"""Dtypes of the operands of integer products."""
 
 
 @dataclass(frozen=True)
 class Affine:
-    """A call of ``relax.dequantize``, read."""
+    """A parsed call of ``relax.quantize`` or ``relax.dequantize``."""
 
     integers: Any
-    """The tensor of integers."""
+    """The integer tensor."""
     scale: Any
-    """Of every element (a scalar) or of every place along ``axis``: numpy's array, or an expression where it is computed."""
+    """A scalar, or a vector along ``axis``: a NumPy array, or an expression if it is computed."""
     zero: Any
-    """The integer that stands for 0, likewise."""
+    """The integer that represents 0, in the same form."""
     axis: int
 
     @property
     def dtype(self) -> str:
-        """Of the integers."""
+        """The dtype of the integers."""
         return str(self.integers.ty.dtype)
 
     @property
@@ -37,12 +37,12 @@ class Affine:
 
     @property
     def is_per_tensor(self) -> bool:
-        """Whether one known scale and zero point hold for all elements."""
+        """Whether scale and zero point are constant scalars."""
         return all(isinstance(value, np.ndarray) and value.size == 1 for value in (self.scale, self.zero))
 
     @property
     def is_single(self) -> bool:
-        """Whether one scale and one zero point hold for all elements, known ones or such as are computed."""
+        """Whether scale and zero point are scalars, constant or computed."""
         return all(
             value.size == 1 if isinstance(value, np.ndarray) else int(value.ty.ndim) == 0
             for value in (self.scale, self.zero)
@@ -54,7 +54,7 @@ class Affine:
         return isinstance(self.scale, np.ndarray) and isinstance(self.zero, np.ndarray)
 
     def same_grid(self, other: "Affine") -> bool:
-        """Whether equal integers stand for equal numbers, one scale for all."""
+        """Whether both are per tensor and equal integers represent equal values."""
         return (
             self.dtype == other.dtype
             and self.is_per_tensor
@@ -65,7 +65,7 @@ class Affine:
 
 
 def affine(call: Any) -> Affine | None:
-    """A ``quantize`` or ``dequantize`` of float32, read; None for another expression."""
+    """Parse a ``quantize`` or ``dequantize`` of float32; None for other expressions."""
     if not is_call(call, "dequantize", "quantize"):
         return None
     value, scale, zero = call.args
@@ -85,14 +85,14 @@ def _parameter(value: Any) -> Any:
 
 
 def along(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    """A vector in the shape that spreads along ``axis`` of a tensor; a scalar as it is."""
+    """Reshape a vector to broadcast along ``axis`` of a tensor; a single value becomes a scalar."""
     if values.size == 1:
         return values.reshape(())
-    return values.reshape([-1 if place == axis else 1 for place in range(rank)])
+    return values.reshape([-1 if index == axis else 1 for index in range(rank)])
 
 
 def dequantize(integers: Any, scale: np.ndarray, zero: np.ndarray, axis: int) -> Any:
-    """A call that gives the real numbers as float32."""
+    """Create a call of ``relax.dequantize`` to float32."""
     dtype = str(integers.ty.dtype)
     zeros = np.asarray(zero, dtype)
     if scale.ndim and not zeros.ndim:

@@ -1,4 +1,4 @@
-"""What of a network is computed or held in integers, and what is not and why, in one line for people."""
+"""Describe, in one line, how much of a network uses integers, and the reasons for the rest."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,11 +8,11 @@ from tvmake.quantize.integers.affine import SMALL, Affine, affine
 from tvmake.quantize.integers.products import CONVOLUTIONS
 
 COVERAGE = "tvmake.integer_coverage"
-"""Attribute of a module: that line."""
+"""Module attribute with this line."""
 
 
 def kept_in_float(kept: Iterable[tuple[str, str, str]]) -> str:
-    """The end of the line: what stays in float, from operator, name and reason of each; nothing where all are integers."""
+    """Return the end of the line, from operator, name and reason of each call in float; empty if there is none."""
     reasons: dict[str, list[str]] = {}
     for operator, name, reason in kept:
         reasons.setdefault(reason, []).append(f"{operator} '{name}'")
@@ -21,16 +21,16 @@ def kept_in_float(kept: Iterable[tuple[str, str, str]]) -> str:
 
 
 def source_coverage(before: Any, after: Any) -> str:
-    """The line of a network that its source quantised.
+    """Return the line for a network that its source quantised.
 
     Args:
-        before: as it was imported.
-        after: with its products in integers, as far as they can be, and what else is dequantised still called so.
+        before: the imported network.
+        after: the network with integer products; other dequantisations are still calls.
     """
     total = len(_products(before))
-    made = {binding.var: binding.value for binding in bindings(after["main"])}
+    definitions = {binding.var: binding.value for binding in bindings(after["main"])}
     kept = [
-        (operator_name(call), name, _reason(*(_integers(value, made) for value in call.args[:2])))
+        (operator_name(call), name, _reason(*(_integers(value, definitions) for value in call.args[:2])))
         for name, call in _products(after)
         if str(call.ty.dtype) != "int32"
     ]
@@ -39,7 +39,7 @@ def source_coverage(before: Any, after: Any) -> str:
 
 
 def _products(module: Any) -> list[tuple[str, Any]]:
-    """Name and call of each convolution and product."""
+    """Return name and call of each convolution and matmul."""
     return [
         (str(binding.var.name), binding.value)
         for binding in bindings(module["main"])
@@ -47,8 +47,8 @@ def _products(module: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _integers(value: Any, made: dict[Any, Any]) -> Affine | None:
-    call = made.get(value, value)
+def _integers(value: Any, definitions: dict[Any, Any]) -> Affine | None:
+    call = definitions.get(value, value)
     return affine(call) if is_call(call, "dequantize") else None
 
 

@@ -1,7 +1,7 @@
-"""Sums of products of small integers, exactly: convolutions and products of matrices in int32.
+"""Exact convolutions and matmuls of 8-bit integers with int32 sums.
 
-Zero points are taken out of the sum: with x' = x − a and w' = w − b, Σ x'w' = Σ xw − a Σ w − b Σ x + K a b. Weights are constants
-as a rule: theirs is subtracted beforehand, and Σ w is one constant for each channel.
+Zero points are moved out of the sum: with x' = x − a and w' = w − b, Σ x'w' = Σ xw − a Σ w − b Σ x + K a b. Weights are
+usually constants: b is subtracted at compile time, and Σ w is one constant for each channel.
 """
 
 import math
@@ -22,16 +22,16 @@ CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 PRODUCTS = (*CONVOLUTIONS, "matmul")
 
 OTHER_PRODUCTS = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.attention", "einsum")
-"""Products that have no integer form here."""
+"""Products without an integer form."""
 
 
 @dataclass(frozen=True)
 class Centred:
-    """Small integers less a zero point."""
+    """Small integers and the zero point to subtract."""
 
     integers: Any
     zero: Any
-    """Numpy's array, scalar or along ``axis``; or an expression for an int32 scalar."""
+    """A NumPy array, scalar or along ``axis``; or an expression of an int32 scalar."""
     axis: int = 0
 
     @property
@@ -41,12 +41,12 @@ class Centred:
 
     @property
     def is_single(self) -> bool:
-        """Whether one zero point holds for all elements."""
+        """Whether the zero point is a scalar."""
         return int(self.zero.size) == 1 if isinstance(self.zero, np.ndarray) else int(self.zero.ty.ndim) == 0
 
 
 def centred_weight(weight: Centred) -> Centred | None:
-    """A constant less its zero point, in the smallest type that holds it; None for what is no constant."""
+    """Subtract the zero point of a constant, in the smallest sufficient dtype; None for other expressions."""
     values = constant(weight.integers)
     if values is None or not isinstance(weight.zero, np.ndarray):
         return None
@@ -59,7 +59,7 @@ def centred_weight(weight: Centred) -> Centred | None:
 
 
 def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | None:
-    """The sums of a convolution, int32; None where they have to stay as they are."""
+    """Return the int32 sums of a convolution; None if it has no integer form."""
     known = centred_weight(weight)
     if known is None or not x.is_single:
         return None
@@ -69,10 +69,10 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
     if values is None or values.size == 0 or not _fits(values, output_axis):
         return None
     if int(call.attrs.groups) == 1:
-        known = _shifted(known, output_axis)
+        known = _shift_to_8_bits(known, output_axis)
     data, attributes = x.integers, _attributes(call)
     if not x.is_centred and any(attributes["padding"]):
-        data = builder.emit(_bordered(builder, x, data_layout, attributes["padding"]))
+        data = builder.emit(_pad_with_zero_point(builder, x, data_layout, attributes["padding"]))
         attributes["padding"] = [0] * len(attributes["padding"])
     operator = getattr(relax.op.nn, operator_name(call).rpartition(".")[2])
     sums = operator(data, known.integers, **attributes, out_dtype="int32")
@@ -86,7 +86,7 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
         return sums
     others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
     totals = values.astype(np.int64).sum(axis=others)
-    # In grouped kernels with channels innermost ("HWOI"), outputs are O·I in number; only O alone is known to be one axis.
+    # Grouped kernels with channels innermost ("HWOI") have O·I outputs.
     if kernel_layout in ("HWOI",) and int(call.attrs.groups) > 1:
         totals = values.astype(np.int64).sum(axis=(0, 1)).reshape(-1)
     totals = relax.const(along(totals.astype(np.int32), layout.index("C"), rank), "int32")
@@ -94,7 +94,7 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
 
 
 def _window_sums(builder: Any, operator: Any, data: Any, shape: tuple[int, ...], attributes: dict[str, Any]) -> Any:
-    """What a convolution whose weights are all 1 gives, one channel, int32; ``shape`` is that of the weights."""
+    """Return the int32 sum of each kernel window over all channels; ``shape`` is the shape of the weights."""
     emit, op = builder.emit, relax.op
     wide = emit(op.astype(data, "int32"))
     total = emit(op.sum(wide, axis=attributes["data_layout"].index("C"), keepdims=True))
@@ -106,8 +106,7 @@ def _window_sums(builder: Any, operator: Any, data: Any, shape: tuple[int, ...],
     return emit(operator(total, relax.const(np.ones(kernel, np.int32), "int32"), **attributes, out_dtype="int32"))
 
 
-def _bordered(builder: Any, x: Centred, layout: str, padding: list[int]) -> Any:
-    """A feature map with a border of its zero point."""
+def _pad_with_zero_point(builder: Any, x: Centred, layout: str, padding: list[int]) -> Any:
     if isinstance(x.zero, np.ndarray):
         return padded(x.integers, layout, padding, int(x.zero))
     emit, op = builder.emit, relax.op
@@ -116,7 +115,7 @@ def _bordered(builder: Any, x: Centred, layout: str, padding: list[int]) -> Any:
 
 
 def padded(data: Any, layout: str, padding: list[int], value: int) -> Any:
-    """A feature map with a border of ``value``."""
+    """Pad the spatial axes of a feature map with ``value``."""
     spatial = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
     before, after = padding[: len(spatial)], padding[len(spatial) :]
     widths = [0] * (2 * len(layout))
@@ -128,9 +127,9 @@ def padded(data: Any, layout: str, padding: list[int], value: int) -> Any:
 def _attributes(call: Any) -> dict[str, Any]:
     attrs = call.attrs
     return {
-        "strides": [int(step) for step in attrs.strides],
+        "strides": [int(stride) for stride in attrs.strides],
         "padding": [int(width) for width in attrs.padding],
-        "dilation": [int(step) for step in attrs.dilation],
+        "dilation": [int(dilation) for dilation in attrs.dilation],
         "groups": int(attrs.groups),
         "data_layout": str(attrs.data_layout),
         "kernel_layout": str(attrs.kernel_layout),
@@ -139,10 +138,10 @@ def _attributes(call: Any) -> dict[str, Any]:
 
 
 def matmul(builder: Any, x: Centred, weight: Centred) -> Any | None:
-    """The sums of a product of matrices, int32; None where they have to stay as they are."""
+    """Return the int32 sums of a matmul; None if it has no integer form."""
     if min(x.integers.ty.ndim, weight.integers.ty.ndim) < 2 or not x.is_single:
         return None
-    weight = _shifted(centred_weight(weight) or weight, 1)
+    weight = _shift_to_8_bits(centred_weight(weight) or weight, 1)
     shape = fixed_shape(weight.integers)
     if shape is None or not (weight.is_single or constant(weight.integers) is not None):
         return None
@@ -166,13 +165,13 @@ def matmul(builder: Any, x: Centred, weight: Centred) -> Any | None:
     return result
 
 
-def _shifted(weight: Centred, axis: int) -> Centred:
-    """Weights of 16 bits as ones of 8 with a zero point for each place along the axis of outputs, where 8 bits span them."""
+def _shift_to_8_bits(weight: Centred, axis: int) -> Centred:
+    """Store 16-bit weights in 8 bits with a zero point for each output channel, if their range allows it."""
     values = constant(weight.integers)
     if values is None or str(values.dtype) != "int16" or (values.ndim == 2) != (axis == 1):
         return weight
-    others = tuple(place for place in range(values.ndim) if place != axis)
-    low, high = (extreme(values.astype(np.int32), axis=others) for extreme in (np.min, np.max))
+    axes = tuple(index for index in range(values.ndim) if index != axis)
+    low, high = (extreme(values.astype(np.int32), axis=axes) for extreme in (np.min, np.max))
     if (high - low).max() > 255:
         return weight
     zero = -(low + 128)
@@ -200,17 +199,20 @@ def _times(builder: Any, value: Any, factor: Any) -> Any:
 
 
 def centred_integers(lookup: Any, value: Any) -> Centred | None:
-    """Small integers, widened to int32 and less a zero point if any, as ``MatMulInteger`` takes them; None for others."""
-    made = lookup(value)
-    if is_call(made, "subtract") and str(made.ty.dtype) == "int32":
-        inner, zero = lookup(made.args[0]), constant(made.args[1])
+    """Parse an operand of ``MatMulInteger``: small integers, widened to int32, less an optional zero point.
+
+    Returns None for other expressions.
+    """
+    call = lookup(value)
+    if is_call(call, "subtract") and str(call.ty.dtype) == "int32":
+        inner, zero = lookup(call.args[0]), constant(call.args[1])
         if not (is_call(inner, "astype") and str(inner.args[0].ty.dtype) in SMALL):
             return None
         if zero is not None:
             return Centred(inner.args[0], zero.reshape(())) if zero.size == 1 else None
-        return Centred(inner.args[0], made.args[1]) if made.args[1].ty.ndim == 0 else None
-    if is_call(made, "astype") and str(made.ty.dtype) == "int32" and str(made.args[0].ty.dtype) in SMALL:
-        return Centred(made.args[0], np.zeros((), np.int32))
+        return Centred(inner.args[0], call.args[1]) if call.args[1].ty.ndim == 0 else None
+    if is_call(call, "astype") and str(call.ty.dtype) == "int32" and str(call.args[0].ty.dtype) in SMALL:
+        return Centred(call.args[0], np.zeros((), np.int32))
     known = constant(value)
     if known is not None and str(known.dtype) in ("int32", *SMALL) and known.size:
         low, high = int(known.min()), int(known.max())

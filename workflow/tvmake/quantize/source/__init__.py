@@ -1,1 +1,1 @@
-"""What the source of a network rounds already: its activations, and weights that it holds in few bits."""
+"""Quantisation in the source model: rounded activations, and weights in few bits."""

@@ -1,9 +1,11 @@
-"""Large constants that are added, as tables of positions are, or multiplied with what is computed, as a detector's queries are, in integers
-with a scale for each row. Kernels make numbers of them as they add; those that are multiplied have a kernel of their own.
+"""Store large constants that are no weights in integers, with a scale for each row.
 
-In a transformer over sounds or pictures they are most of what stays in float. They have 8 bits, and 16 where only weights are rounded
-and these have 8, because what is added to all that follows would be most of the noise. Tables whose largest numbers leave the others no
-steps, as masks and what is added together with them have, stay as they are.
+Such constants are added, like position embeddings, or multiplied with activations, like a detector's queries. Kernels
+dequantise added constants as they add; multiplied ones have a separate kernel.
+
+In a transformer for audio or images they are most of the remaining float constants. They have 8 bits; with
+``int8_weights`` they have 16, because their rounding would otherwise dominate the noise of all later layers. Tables with a
+few very large values, such as masks, leave too few steps for the others and stay in float.
 """
 
 import numpy as np
@@ -19,17 +21,17 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 HELD = {"add": (0, 1), "subtract": (0, 1), "matmul": (0,), "nn.attention": (0, 1, 2)}
-"""Of each operator: the operands that are no weights, which have rules of their own."""
+"""Operands of each operator that are not weights; weights have separate rules."""
 
 SHORTEST_ROW = 32
-"""Numbers that share a scale, at least."""
+"""Minimum number of elements that share a scale."""
 
 LARGEST_NOISE = 2.0**-5
-"""Of a row's smaller numbers: what rounding may make of them, as a share of their RMS. Drawn from a normal distribution, they have a hundredth."""
+"""Largest rounding error of a row's smaller values, relative to their RMS; about 0.01 for a normal distribution."""
 
 
 def hold_added(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRModule":
-    """The network with such constants in integers, where the precision holds weights so."""
+    """Store such constants in integers, if the precision stores weights in integers."""
     if precision.base not in ("int8", *WEIGHTS_ONLY):
         return module
     module = relax.transform.CanonicalizeBindings()(module)
@@ -37,7 +39,7 @@ def hold_added(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRMod
 
 
 def rounded(values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Integers and scales, of one shape but for the extents that a row spans; None where these do not do."""
+    """Round an array to integers with a scale for each row; None if integers are too inaccurate."""
     if values.size < LEAST or values.dtype not in (np.float32, np.float16) or not np.isfinite(values).all():
         return None
     begin = values.ndim - 1
@@ -61,23 +63,23 @@ class _TableHolder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", precision: PrecisionConfig):
         super().__init__(module)
         never = {name.removeprefix("relax.") for name in precision.never}
-        self._places = {name: places for name, places in HELD.items() if name not in never}
+        self._operands = {name: indices for name, indices in HELD.items() if name not in never}
         self._dtype = "int16" if precision.base == "int8_weights" else "int8"
 
     def visit_call_(self, op: "relax.Call") -> "relax.Expr":
         call = self.visit_expr_post_order(op)
-        if not is_call(call, *self._places):
+        if not is_call(call, *self._operands):
             return call
-        places = self._places[operator_name(call)]
-        operands = [self._held(operand) if place in places else operand for place, operand in enumerate(call.args)]
+        indices = self._operands[operator_name(call)]
+        operands = [self._store(operand) if index in indices else operand for index, operand in enumerate(call.args)]
         return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
 
-    def _held(self, operand: "relax.Expr") -> "relax.Expr":
+    def _store(self, operand: "relax.Expr") -> "relax.Expr":
         values = constant(operand)
-        held = None if values is None else rounded(values, self._dtype)
-        if held is None:
+        parts = None if values is None else rounded(values, self._dtype)
+        if parts is None:
             return operand
-        integers, scales = (relax.const(part) for part in held)
+        integers, scales = (relax.const(part) for part in parts)
         emit, dtype = self.builder_.emit, str(operand.ty.dtype)
         real = emit(relax.op.multiply(emit(relax.op.astype(integers, "float32")), scales))
         return real if dtype == "float32" else emit(relax.op.astype(real, dtype))

@@ -1,7 +1,7 @@
-"""Weights of products in 4 or 8 bits, everything else in float: each kernel makes numbers of them as it multiplies.
+"""Store weights of matmuls in 4 or 8 bits, with float arithmetic: kernels dequantise them as they multiply.
 
-Which numbers, ``narrow`` says. Weights of convolutions, and such as are no matrices, that the source holds in integers are made real by
-a kernel of their own, each time that the network is run: the package is as small as its source.
+``narrow`` defines the format. Other weights that the source stores in integers, such as those of convolutions, are
+dequantised by a separate kernel in each run, so that the package is as small as its source.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,26 +24,26 @@ from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 FUSES_WHAT_FOLLOWS = 4
-"""``OpPatternKind`` kOutEWiseFusable (include/tvm/relax/op_attr_types.h), which a product is."""
+"""``OpPatternKind`` kOutEWiseFusable (include/tvm/relax/op_attr_types.h), the pattern of matmuls."""
 
 
 @dataclass
 class HeldWeights:
-    """What became of a network's weights."""
+    """Summary of a network's weights in integers."""
 
     bits: int | None
-    """Of an integer that weights are rounded to; None where the precision rounds none, and those of the source are held alone."""
+    """Bits of rounded weights; None if the precision rounds none and only the source's integers are stored."""
     products: int = 0
-    """Convolutions and products of matrices whose weights are integers."""
+    """Number of convolutions and matmuls with integer weights."""
     tables: int = 0
-    """Tables whose rows are integers of 8 bits."""
+    """Number of tables with rows in 8-bit integers."""
     as_in_source: int = 0
-    """Of both: how many are the source's own integers."""
+    """Number of products and tables with the source's integers."""
     kept: list[tuple[str, str, str]] = field(default_factory=list)
     """Operator, name and reason of each product whose weights stay in float."""
 
     def coverage(self) -> str:
-        """How many weights are integers, and which are not and why, in one line; empty where none were to be."""
+        """Describe in one line how many weights are integers, with reasons for the others; empty if none was expected."""
         if self.bits is None:
             tables = f" and {counted(self.tables, 'table')}" if self.tables else ""
             products = counted(self.products, "product")
@@ -62,11 +62,11 @@ class HeldWeights:
 def hold_weights(
     module: "tvm.IRModule", precision: PrecisionConfig, known: Mapping[str, Integers | Spread]
 ) -> tuple["tvm.IRModule", HeldWeights]:
-    """The network with the weights of its products in integers; they have to be constants.
+    """Store the weights of matmuls, which must be constants, in integers.
 
     Args:
-        precision: what weights are rounded to; where it computes in float, none are.
-        known: the source's own integers (``quantize.source.weights``), which are held as they are.
+        precision: a weight-only base rounds weights; others only keep the source's integers.
+        known: the source's integers (``quantize.source.weights``), which are stored unchanged.
     """
     if precision.base not in WEIGHTS_ONLY and not known:
         return module, HeldWeights(None)
@@ -86,11 +86,11 @@ class _WeightHolder(PyExprMutator):
         self._tables = Tables(self.builder_)
         self._source = known
         self._known: dict[Any, Integers | Spread | None] = {}
-        """Of each weight, which several products may share: the source's integers."""
-        self._held: dict[Any, tuple[Integers, list[Any]]] = {}
-        """Likewise: what it is held in, and the constants for it."""
+        """The source's integers by weight; several products may share a weight."""
+        self._stored: dict[Any, tuple[Integers, list[Any]]] = {}
+        """Integers and their Relax constants, by weight."""
         self._real: dict[Any, Any] = {}
-        """Of weights that kernels of their own make real: the variable."""
+        """Variables of weights that a separate kernel dequantises."""
         self._names = {
             binding.value: str(binding.var.name)
             for binding in bindings(module["main"])
@@ -99,20 +99,20 @@ class _WeightHolder(PyExprMutator):
 
     def visit_call_(self, op: Any) -> Any:
         if LOOKUP not in self._never and is_table(op):
-            found = self._of_source(op.args[0])
-            known = found if isinstance(found, Integers) else None
+            source = self._source_integers(op.args[0])
+            known = source if isinstance(source, Integers) else None
             if known is not None or self._rounds:
                 self.found.as_in_source += known is not None
-                made = self._tables.looked_up(op, self.visit_expr(op.args[1]), known)
+                rows = self._tables.looked_up(op, self.visit_expr(op.args[1]), known)
                 self.found.tables = self._tables.count
-                return made
+                return rows
         if is_call(op, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):
-            found = self._of_source(op.args[1]) if len(op.args) > 1 else None
-            if isinstance(found, Spread):
+            source = self._source_integers(op.args[1]) if len(op.args) > 1 else None
+            if isinstance(source, Spread):
                 self.found.products += 1
                 self.found.as_in_source += 1
-                return self._with_real_weight(op, found)
-            known = found
+                return self._with_real_weight(op, source)
+            known = source
             reason = self._obstacle(op)
             if reason is None and (known is not None or self._rounds):
                 self.found.products += 1
@@ -122,8 +122,8 @@ class _WeightHolder(PyExprMutator):
                 self.found.kept.append((operator_name(op), self._names.get(op, ""), reason))
         return self.visit_expr_post_order(op)
 
-    def _of_source(self, weight: Any) -> Integers | Spread | None:
-        """The source's integers of a weight or a table."""
+    def _source_integers(self, weight: Any) -> Integers | Spread | None:
+        """Return the source's integers of a weight or a table."""
         if not self._source:
             return None
         if weight not in self._known:
@@ -131,14 +131,14 @@ class _WeightHolder(PyExprMutator):
             self._known[weight] = None if values is None else self._source.get(digest(values))
         return self._known[weight]
 
-    def _with_real_weight(self, call: Any, held: Spread) -> Any:
-        """The same call, of a weight whose numbers are made of the source's integers."""
+    def _with_real_weight(self, call: Any, integers: Spread) -> Any:
+        """Replace the weight of a call by the dequantised integers of the source."""
         weight, emit, op = call.args[1], self.builder_.emit, relax.op
         if weight not in self._real:
-            real = emit(op.astype(relax.const(held.values), "float32"))
-            if held.zeros is not None:
-                real = emit(op.subtract(real, relax.const(held.zeros)))
-            real = emit(op.multiply(real, relax.const(held.scales)))
+            real = emit(op.astype(relax.const(integers.values), "float32"))
+            if integers.zeros is not None:
+                real = emit(op.subtract(real, relax.const(integers.zeros)))
+            real = emit(op.multiply(real, relax.const(integers.scales)))
             dtype = str(weight.ty.dtype)
             self._real[weight] = real if dtype == "float32" else emit(op.astype(real, dtype))
         others = [self.visit_expr(argument) for argument in (call.args[0], *call.args[2:])]
@@ -163,48 +163,48 @@ class _WeightHolder(PyExprMutator):
 
     def _product(self, call: Any) -> Any:
         x = self.visit_expr(call.args[0])
-        held, (values, *parameters) = self._constants(call.args[1])
+        weight, (values, *parameters) = self._constants(call.args[1])
         inputs = int(call.args[1].ty.shape[0])
-        dtype, of_input = str(call.ty.dtype), str(call.args[0].ty.dtype)
-        # float16 has no room for sums of integers as large as these.
-        scales_sums = len(held.scales) == 1 and held.zeros is None and dtype == "float32"
-        unpacked = dtype if dtype == of_input else "float32"
+        dtype, input_dtype = str(call.ty.dtype), str(call.args[0].ty.dtype)
+        # Sums of integers would overflow float16.
+        scales_sums = len(weight.scales) == 1 and weight.zeros is None and dtype == "float32"
+        weight_dtype = dtype if dtype == input_dtype else "float32"
 
         def product(x: Any, w: Any, *others: Any) -> Any:
-            return _matmul(x, _unpacked(w, others, inputs, held, unpacked), dtype)
+            return _matmul(x, _unpacked(w, others, inputs, weight, weight_dtype), dtype)
 
         sums = self.builder_.call_te(
             product, x, values, *([] if scales_sums else parameters),
-            primfunc_name_hint=f"int{held.bits}_matmul", primfunc_attrs={"op_pattern": FUSES_WHAT_FOLLOWS},
+            primfunc_name_hint=f"int{weight.bits}_matmul", primfunc_attrs={"op_pattern": FUSES_WHAT_FOLLOWS},
         )  # fmt: skip
         if not scales_sums:
             return sums
-        return relax.op.multiply(self.builder_.emit(sums), relax.const(held.scales.reshape(-1), "float32"))
+        return relax.op.multiply(self.builder_.emit(sums), relax.const(weight.scales.reshape(-1), "float32"))
 
     def _constants(self, weight: Any) -> tuple[Integers, list[Any]]:
-        """What a weight is held in, and its integers, scales and zero points as constants."""
-        if weight not in self._held:
-            held = self._of_source(weight)
-            if not isinstance(held, Integers):
+        """Return the integers of a weight, and their values, scales and zero points as Relax constants."""
+        if weight not in self._stored:
+            integers = self._source_integers(weight)
+            if not isinstance(integers, Integers):
                 values = constant(weight)
                 assert values is not None
-                held = integers_of(values.astype(np.float32), self._bits, self._group)
-            arrays = [held.values, held.scales, *([] if held.zeros is None else [held.zeros])]
-            self._held[weight] = held, [relax.const(array) for array in arrays]
-        return self._held[weight]
+                integers = integers_of(values.astype(np.float32), self._bits, self._group)
+            arrays = [integers.values, integers.scales, *([] if integers.zeros is None else [integers.zeros])]
+            self._stored[weight] = integers, [relax.const(array) for array in arrays]
+        return self._stored[weight]
 
 
-def _unpacked(values: Any, parameters: Sequence[Any], inputs: int, held: Integers, dtype: str) -> Any:
-    """The numbers that integers stand for, less their scales where these are applied to sums.
+def _unpacked(values: Any, parameters: Sequence[Any], inputs: int, weight: Integers, dtype: str) -> Any:
+    """Dequantise integers in a kernel; without ``parameters``, scales are applied to the sums instead.
 
-    ``targets.cpu.unpacking`` knows the block by its name.
+    ``targets.cpu.unpacking`` recognises the block by its name.
 
     Args:
-        parameters: scales, and zero points where there are any.
+        parameters: scales and optional zero points.
     """
 
     def number(row: Any, column: Any) -> Any:
-        if held.bits == 8:
+        if weight.bits == 8:
             integer = values[row, column]
         else:
             word = tvm.tirx.Cast("uint32", values[row // BLOCK, row % HALF_BLOCK, column])
@@ -216,14 +216,14 @@ def _unpacked(values: Any, parameters: Sequence[Any], inputs: int, held: Integer
         scales, *zeros = parameters
         real = integer.astype("float32")
         for zero in zeros:
-            real = real - zero[row // held.group, column].astype("float32")
-        return (real * scales[row // held.group, column]).astype(dtype)
+            real = real - zero[row // weight.group, column].astype("float32")
+        return (real * scales[row // weight.group, column]).astype(dtype)
 
     return te.compute((inputs, values.shape[-1]), number, name="unpacked")
 
 
 def _matmul(x: Any, weight: Any, dtype: str) -> Any:
-    """[..., inputs] by [inputs, outputs]."""
+    """Multiply [..., inputs] by [inputs, outputs]."""
     inputs = te.reduce_axis((0, weight.shape[0]), name="k")
 
     def element(*place: Any) -> Any:

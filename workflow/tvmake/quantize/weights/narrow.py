@@ -1,8 +1,8 @@
-"""Weights as integers of 4 or 8 bits with scales: how they are rounded, and how they lie in memory.
+"""Weights in 4-bit or 8-bit integers with scales: rounding and memory layout.
 
-Rounded ones are symmetric about 0, with a scale in float32 for each output channel or for each group of consecutive inputs of it (Frantar
-et al., "GPTQ", ICLR 2023, section 5, calls the latter grouping); a source's own may have zero points. Two integers of 4 bits share a
-byte, each plus 8.
+Rounded weights are symmetric about 0, with a float32 scale for each output channel or for each group of consecutive inputs
+of a channel (grouping in Frantar et al., "GPTQ", ICLR 2023, section 5). A source's integers may have zero points. Two
+4-bit integers share a byte, each plus 8.
 """
 
 import hashlib
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCK, HALF_BLOCK = 32, 16
-"""Inputs whose integers of 4 bits share 16 bytes: the first 16 have the lower halves, so that neighbours are read as vectors."""
+"""Number of inputs whose 4-bit integers share 16 bytes. The first 16 use the lower halves, so that neighbours are read as
+vectors."""
 
 MIDDLE = 8
-"""What is added to an integer of 4 bits, so that none is negative."""
+"""Offset of stored 4-bit integers, so that none is negative."""
 
 SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
-"""Of a group's largest number, which the largest integer of 4 bits is tried to stand for: the rest comes closer where it is less."""
+"""Fractions of a group's largest value that the largest 4-bit integer may represent; smaller ones improve the rest."""
 
 
 @dataclass(frozen=True)
@@ -29,39 +30,39 @@ class Integers:
     scales: np.ndarray
     """float32 [groups, outputs]."""
     group: int
-    """Inputs that share a scale."""
+    """Number of inputs that share a scale."""
     zeros: np.ndarray | None = None
-    """int8, as ``scales``: what stands for 0; None where 0 does."""
+    """int8 [groups, outputs], zero points; None if all are 0."""
 
     @property
     def bits(self) -> int:
-        """Of an integer: 4 or 8."""
+        """Bits of an integer: 4 or 8."""
         return 8 if self.values.ndim == 2 else 4
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A weight of any shape in integers of 8 bits; scales and zero points, in float32, spread over it."""
+    """A weight of any shape in 8-bit integers; scales and zero points, in float32, broadcast to it."""
 
     values: np.ndarray
     scales: np.ndarray
     zeros: np.ndarray | None = None
-    """None where 0 stands for 0."""
+    """Zero points; None if all are 0."""
 
 
-def digest(numbers: np.ndarray) -> str:
-    """What a weight's numbers are known by."""
-    described = f"{numbers.dtype} {numbers.shape} ".encode()
-    return hashlib.sha256(described + np.ascontiguousarray(numbers).tobytes()).hexdigest()
+def digest(values: np.ndarray) -> str:
+    """Return a hash of a weight's dtype, shape and values."""
+    header = f"{values.dtype} {values.shape} ".encode()
+    return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
 def integers_of(weight: np.ndarray, bits: int, group: int | None) -> Integers:
-    """A weight [inputs, outputs] in integers.
+    """Round a weight [inputs, outputs] to integers.
 
     Args:
-        weight: finite numbers.
+        weight: finite values.
         bits: 4 or 8.
-        group: inputs that share a scale; None for all of them.
+        group: number of inputs that share a scale; None for all.
     """
     inputs, outputs = weight.shape
     size = min(group or inputs, inputs)
@@ -77,13 +78,13 @@ def integers_of(weight: np.ndarray, bits: int, group: int | None) -> Integers:
 def grouped_integers(
     integers: np.ndarray, zeros: np.ndarray, scales: np.ndarray, group: int, least_bits: int
 ) -> Integers | None:
-    """Integers [inputs, outputs] in as few bits as they need; None where they need more than 8.
+    """Store integers [inputs, outputs] in the fewest possible bits; None if they need more than 8.
 
     Args:
-        zeros: [groups, outputs], what stands for 0.
-        scales: likewise.
-        group: inputs that share a row of both.
-        least_bits: 4, or 8 for integers of 8 bits in any case.
+        zeros: [groups, outputs], zero points.
+        scales: [groups, outputs].
+        group: number of inputs that share a row of both.
+        least_bits: 4, or 8 to always use 8 bits.
     """
     wide = integers.astype(np.int16)
     centred = wide - np.repeat(zeros.astype(np.int16), group, axis=0)[: len(wide)]
@@ -95,9 +96,9 @@ def grouped_integers(
             values = wide - shift
             if values.max() > high or not -128 <= (zeros - shift).min() <= (zeros - shift).max() <= 127:
                 continue
-        held = values.astype(np.int8)
+        narrow = values.astype(np.int8)
         return Integers(
-            held if bits == 8 else _packed(held),
+            narrow if bits == 8 else _packed(narrow),
             np.ascontiguousarray(scales, np.float32),
             group,
             None if shift is None else np.ascontiguousarray(zeros - shift, np.int8),
@@ -111,7 +112,7 @@ def _rounded(grouped: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _normal(scales: np.ndarray) -> np.ndarray:
-    """As float32, none of which is 0 or below the normal numbers."""
+    """Convert scales to float32, without zeros and subnormal values."""
     signs = np.where(scales < 0, -1.0, 1.0)
     return np.asarray(np.where(scales == 0, 1.0, signs * np.clip(np.abs(scales), 2.0**-100, 2.0**100)), np.float32)
 
@@ -121,17 +122,17 @@ def _scales_of_8_bits(grouped: np.ndarray) -> np.ndarray:
 
 
 def _scales_of_4_bits(grouped: np.ndarray) -> np.ndarray:
-    """That with the least squared error of a few: -8, the largest integer, stands for the number furthest from 0, or for a share of it."""
+    """Choose the scale with the least squared error, with -8 for the value furthest from 0 or for a fraction of it."""
     below, above = grouped.min(axis=1), grouped.max(axis=1)
     furthest = np.where(-below >= above, below, above)
     best, least = _normal(furthest / -MIDDLE), np.full(furthest.shape, np.inf)
     for share in SHARES:
         scales = _normal(furthest * share / -MIDDLE)
         off = _rounded(grouped, scales, 4) * scales[:, None, :] - grouped
-        # Summed up in one order everywhere, so that the choice is the same on all machines.
+        # Sum in a fixed order, so that all machines make the same choice.
         error = np.zeros(furthest.shape)
-        for place in range(grouped.shape[1]):
-            error += off[:, place] * off[:, place]
+        for index in range(grouped.shape[1]):
+            error += off[:, index] * off[:, index]
         best, least = np.where(error < least, scales, best), np.minimum(error, least)
     return best
 

@@ -1,6 +1,6 @@
-"""Tables whose rows are looked up, as embeddings are, in int8 with a scale for each row: what is looked up is made real again.
+"""Store lookup tables, such as embeddings, in int8 with a scale for each row, and dequantise the rows that are looked up.
 
-In a language model they may be most of the bytes. Symmetric, like weights; no calibration is needed.
+In a language model they may be most of the bytes. They are symmetric, like weights, and need no calibration.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from tvm import relax  # isort: skip
 LOOKUP = "take"
 
 LEAST = 4096
-"""Numbers of the smallest table that is worth it."""
+"""Number of elements of the smallest table that is stored in integers."""
 
 
 def is_table(call: Any) -> bool:
-    """Whether a call looks up rows of a table [rows, columns] of numbers, large enough to be held in integers."""
+    """Whether a call looks up rows of a float table [rows, columns] that is large enough for integers."""
     if not is_call(call, LOOKUP) or call.attrs.axis is None or int(call.attrs.axis) != 0:
         return False
     if constant(call.args[1]) is not None or str(call.ty.dtype) not in ("float32", "float16"):
@@ -30,35 +30,35 @@ def is_table(call: Any) -> bool:
 
 
 class Tables:
-    """Lookups in integers; a table that several calls read is held once."""
+    """Lookups in integer tables; several calls share a table."""
 
     def __init__(self, builder: Any):
         self._builder = builder
-        self._held: dict[Any, list[Any]] = {}
-        """Integers [rows, columns], scales [rows, groups], and zero points where there are any."""
+        self._tables: dict[Any, list[Any]] = {}
+        """Integers [rows, columns], scales [rows, groups], and optional zero points."""
 
     @property
     def count(self) -> int:
-        """How many are held in integers."""
-        return len(self._held)
+        """Number of tables in integers."""
+        return len(self._tables)
 
-    def looked_up(self, call: Any, places: Any, known: Integers | None = None) -> Any:
-        """The rows that a call looks up, in its element type.
+    def looked_up(self, call: Any, indices: Any, known: Integers | None = None) -> Any:
+        """Look up rows for a call and dequantise them to its dtype.
 
         Args:
-            known: the table's integers, [columns, rows], where the source has such; rounded ones otherwise.
+            known: the source's integers of the table, [columns, rows]; None to round the table.
         """
-        if call.args[0] not in self._held:
-            self._held[call.args[0]] = _constants(rounded(constant(call.args[0])) if known is None else known)
+        if call.args[0] not in self._tables:
+            self._tables[call.args[0]] = _constants(rounded(constant(call.args[0])) if known is None else known)
         emit, op = self._builder.emit, relax.op
-        held = self._held[call.args[0]]
-        integers, *parameters = (emit(relax.Call(call.op, [one, places], call.attrs, call.ty_args)) for one in held)
+        parts = self._tables[call.args[0]]
+        integers, *parameters = (emit(relax.Call(call.op, [part, indices], call.attrs, call.ty_args)) for part in parts)
         shape = list(call.ty.shape)
-        groups = int(held[1].ty.shape[1])
+        groups = int(parts[1].ty.shape[1])
         real = emit(op.astype(integers, "float32"))
         if groups > 1:
             real = emit(op.reshape(real, [*shape[:-1], groups, int(shape[-1]) // groups]))
-            parameters = [emit(op.expand_dims(one, -1)) for one in parameters]
+            parameters = [emit(op.expand_dims(parameter, -1)) for parameter in parameters]
         for zeros in parameters[1:]:
             real = emit(op.subtract(real, emit(op.astype(zeros, "float32"))))
         real = op.multiply(real, parameters[0])
@@ -67,13 +67,13 @@ class Tables:
         return real if str(call.ty.dtype) == "float32" else op.astype(emit(real), str(call.ty.dtype))
 
 
-def _constants(held: Integers) -> list[Any]:
-    parts = (held.values, held.scales, held.zeros)
+def _constants(table: Integers) -> list[Any]:
+    parts = (table.values, table.scales, table.zeros)
     return [relax.const(np.ascontiguousarray(part.T)) for part in parts if part is not None]
 
 
 def rounded(table: Any) -> Integers:
-    """A table in int8, with a scale for each row."""
+    """Round a table to int8, with a scale for each row."""
     values = np.asarray(table, np.float32)
     largest = np.abs(values).max(axis=1).astype(np.float64)
     scales = np.asarray([step(value / LARGEST_WEIGHT) for value in largest], np.float32)
