@@ -277,5 +277,5 @@ def test_ranges_of_another_network_are_refused(files, tmp_path):
 def test_calibration_is_for_int8_alone():
     with pytest.raises(ValidationError, match="calibration is for base int8"):
         PrecisionConfig(base="float16", calibration={"method": "entropy"})
-    with pytest.raises(ValidationError, match="name what stays in float32 under never"):
+    with pytest.raises(ValidationError, match="name operators that stay in float32 under never"):
         PrecisionConfig(base="int8", always=["matmul"])

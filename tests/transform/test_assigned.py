@@ -123,7 +123,7 @@ def test_layers_alone_and_together_compute_what_the_network_does_but_for_roundin
     ("precisions", "problem"),
     [
         (("float32",) * 3, "names the precisions of 3 layers, the network has 4"),
-        (("float32", "float32", "float32", "int8"), "names int8 for a layer that has no integer form"),
+        (("float32", "float32", "float32", "int8"), "names int8 for a layer without an integer form"),
     ],
 )
 def test_an_assignment_of_another_network_is_refused(precisions: tuple[str, ...], problem: str):

@@ -1,1 +1,1 @@
-"""Graph rewrites that do not depend on the target: folding, layout, precision, user passes."""
+"""Target-independent graph rewrites: folding, layout, precision, user passes."""

@@ -1,9 +1,8 @@
-"""A precision for each layer: some in 8-bit integers, some in float16, the others as they are.
+"""Assign a precision to each layer: 8-bit integers, float16, or float32.
 
-Layers in ``int8`` get quantised as in a network that is quantised as a whole, and tables whose rows are looked up are held in 8 bits
-beside them. A layer in ``float16`` reads and gives float16; what
-follows it element by element stays so as long as all that it reads is float16, by TVM's own categories of operators. Where layers of
-different precisions meet, there is a cast, which the kernel of one of them does.
+Layers in ``int8`` are quantised as in a fully quantised network, and lookup tables are then stored in 8 bits as well. A
+layer in ``float16`` reads and writes float16. Element-wise operators after it stay in float16 while all their inputs are
+float16, according to TVM's categories of operators. A cast between layers of different precisions is fused into a kernel.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,10 +27,10 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 POLICY, FOLLOW = "TMixedPrecisionPolicy", 1
-"""TVM's category of an operator, and that of those that compute in what they read."""
+"""Attribute of an operator's category, and the category of operators that compute in the dtype of their inputs."""
 
 FLOAT32_ONLY = ("astype", "quantize", "dequantize")
-"""Followers of TVM's that say themselves which type they give."""
+"""Operators of the category ``FOLLOW`` that set their result's dtype."""
 
 FLOATS = ("float16", "float32")
 
@@ -42,16 +41,16 @@ def assign(
     calibration: Calibration | None,
     never: Collection[str] = (),
 ) -> "tvm.IRModule":
-    """The network with each of its layers (:func:`tvmake.transform.network_layers.network_layers`) in its precision.
+    """Convert each layer (:func:`tvmake.transform.network_layers.network_layers`) to its precision.
 
     Args:
         module: the float network.
         precisions: one for each layer, in order.
-        calibration: ranges of all that can be held in 8 bits; None where no layer is ``int8``.
-        never: what calibration left out.
+        calibration: ranges of all quantisable tensors; None if no layer is ``int8``.
+        never: operators that calibration left out.
 
     Raises:
-        InputError: there are more or fewer layers than precisions, or an ``int8`` layer has no ranges.
+        InputError: the numbers of layers and precisions differ, or an ``int8`` layer has no ranges.
     """
     layers = [
         (binding.var, binding.value)
@@ -64,43 +63,46 @@ def assign(
             f"names the precisions of {len(precisions)} layers, the network has {len(layers)}",
             "delete it and run again",
         )
-    wanted = [variable for (variable, _), one in zip(layers, precisions, strict=True) if one == "int8"]
-    if wanted:
+    integer_layers = [
+        variable for (variable, _), precision in zip(layers, precisions, strict=True) if precision == "int8"
+    ]
+    if integer_layers:
         if calibration is None:
             raise InputError("int8", "needs the ranges of activations", "give --calibration")
-        module = insert(module, *_part(find_sites(module, never), calibration, wanted))
-    if any(one.startswith("float16") for one in precisions):
+        module = insert(module, *_select(find_sites(module, never), calibration, integer_layers))
+    if any(precision.startswith("float16") for precision in precisions):
         module = split_clips(module)
         module = join_clips(rewritten(module, _HalfPrecisionMutator(module, precisions)))
     return evaluate_constants(to_integers(module))
 
 
-def _part(sites: Sites, calibration: Calibration, wanted: Sequence[Any]) -> tuple[Sites, list[Any], list[Any]]:
-    """Of sites, ranges and shifts, those of some layers."""
-    kept = [any(result.same_as(one) for one in wanted) for result in sites.results]
-    if sum(kept) < len(wanted):
-        raise InputError("precision.json", "names int8 for a layer that has no integer form", "delete it and run again")
+def _select(sites: Sites, calibration: Calibration, layers: Sequence[Any]) -> tuple[Sites, list[Any], list[Any]]:
+    """Select the sites, ranges and shifts of some layers."""
+    is_selected = [any(result.same_as(layer) for layer in layers) for result in sites.results]
+    if sum(is_selected) < len(layers):
+        raise InputError("precision.json", "names int8 for a layer without an integer form", "delete it and run again")
     if len(calibration.ranges) != len(sites.tensors):
         raise InputError("calibration.json", "has ranges of another network", "delete it and run again")
-    origins = [origin for origin, is_kept in zip(sites.origins, kept, strict=True) if is_kept]
-    tensors = [any(tensor.same_as(origin) for origin in origins) for tensor in sites.tensors]
 
-    def of(values: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
-        return [value for value, is_chosen in zip(values, chosen, strict=True) if is_chosen]
+    def select(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+        return [value for value, is_set in zip(values, mask, strict=True) if is_set]
 
+    origins = select(sites.origins, is_selected)
+    has_origin = [any(tensor.same_as(origin) for origin in origins) for tensor in sites.tensors]
     part = replace(
         sites,
-        products=of(sites.products, kept),
-        results=of(sites.results, kept),
+        products=select(sites.products, is_selected),
+        results=select(sites.results, is_selected),
         origins=origins,
-        tensors=of(sites.tensors, tensors),
+        tensors=select(sites.tensors, has_origin),
     )
-    return part, of(calibration.ranges, tensors), of(calibration.shifts, kept) if calibration.shifts else []
+    shifts = select(calibration.shifts, is_selected) if calibration.shifts else []
+    return part, select(calibration.ranges, has_origin), shifts
 
 
 @mutator
 class _HalfPrecisionMutator(PyExprMutator):
-    """Computes some layers, and what follows them, in float16."""
+    """Compute layers and the element-wise operators after them in float16."""
 
     def __init__(self, module: "tvm.IRModule", precisions: Sequence[LayerPrecision]):
         super().__init__(module)
@@ -110,7 +112,7 @@ class _HalfPrecisionMutator(PyExprMutator):
         self._is_result = False
 
     def visit_var_binding_(self, binding: Any) -> Any:
-        self._is_result = any(binding.var.same_as(one) for one in self._results)
+        self._is_result = any(binding.var.same_as(result) for result in self._results)
         return super().visit_var_binding_(binding)
 
     def visit_call_(self, op: Any) -> Any:
@@ -120,24 +122,24 @@ class _HalfPrecisionMutator(PyExprMutator):
             if precision.startswith("float16"):
                 return self._half_layer(op, arguments, precision)
         follows = not self._is_result and _follows(op) and self._are_half(arguments)
-        arguments = [self._as(argument, "float16" if follows else "float32") for argument in arguments]
+        arguments = [self._cast_to(argument, "float16" if follows else "float32") for argument in arguments]
         return relax.Call(op.op, arguments, op.attrs, op.ty_args)
 
     def _half_layer(self, op: Any, arguments: Sequence[Any], precision: str) -> Any:
-        halves = [self._as(argument, "float16") for argument in arguments]
-        accumulated = "float16" if precision == "float16" else "float32"
-        call = op.op.get_attr(INFER)(relax.Call(op.op, halves, op.attrs, op.ty_args), accumulated)
-        wanted = "float32" if self._is_result else "float16"
-        return call if accumulated == wanted else relax.op.astype(self.builder_.emit(call), wanted)
+        halves = [self._cast_to(argument, "float16") for argument in arguments]
+        accumulator = "float16" if precision == "float16" else "float32"
+        call = op.op.get_attr(INFER)(relax.Call(op.op, halves, op.attrs, op.ty_args), accumulator)
+        dtype = "float32" if self._is_result else "float16"
+        return call if accumulator == dtype else relax.op.astype(self.builder_.emit(call), dtype)
 
     def _are_half(self, arguments: Sequence[Any]) -> bool:
-        """Whether float16 is all that is read, constants aside."""
-        read = [dtype for argument in arguments for dtype in _computed(argument)]
-        return bool(read) and all(dtype == "float16" for dtype in read)
+        """Whether all arguments except constants are float16."""
+        dtypes = [dtype for argument in arguments for dtype in _variable_dtypes(argument)]
+        return bool(dtypes) and all(dtype == "float16" for dtype in dtypes)
 
-    def _as(self, value: Any, dtype: str) -> Any:
+    def _cast_to(self, value: Any, dtype: str) -> Any:
         if isinstance(value, relax.Tuple):
-            return relax.Tuple([self._as(field, dtype) for field in value.fields])
+            return relax.Tuple([self._cast_to(field, dtype) for field in value.fields])
         if not isinstance(value.ty, relax.TensorType) or str(value.ty.dtype) not in FLOATS:
             return value
         if str(value.ty.dtype) == dtype:
@@ -156,18 +158,18 @@ def _follows(call: Any) -> bool:
     return is_follower and isinstance(call.ty, relax.TensorType)
 
 
-def _computed(value: Any) -> list[str]:
-    """The floating-point types of the variables in an argument."""
+def _variable_dtypes(value: Any) -> list[str]:
+    """Return the floating-point dtypes of the variables in an argument."""
     if isinstance(value, relax.Tuple):
-        return [dtype for field in value.fields for dtype in _computed(field)]
+        return [dtype for field in value.fields for dtype in _variable_dtypes(field)]
     is_tensor = isinstance(value.ty, relax.TensorType) and constant(value) is None
     return [str(value.ty.dtype)] if is_tensor and str(value.ty.dtype) in FLOATS else []
 
 
 def _results(function: Any) -> list[Any]:
-    """The variables that a function returns, under every name that they have."""
+    """Return the variables that a function returns, with all their aliases."""
     values = {binding.var: binding.value for binding in bindings(function) if isinstance(binding, relax.VarBinding)}
-    found: list[Any] = []
+    results: list[Any] = []
     pending = [function.body.body]
     while pending:
         value = pending.pop()
@@ -176,7 +178,7 @@ def _results(function: Any) -> list[Any]:
         elif isinstance(value, relax.TupleGetItem):
             pending.append(value.tuple_value)
         elif isinstance(value, relax.Var):
-            found.append(value)
+            results.append(value)
             if value in values and not isinstance(values[value], relax.Call):
                 pending.append(values[value])
-    return found
+    return results

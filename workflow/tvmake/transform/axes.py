@@ -1,4 +1,4 @@
-"""Axes counted from the front.
+"""Replace negative axes.
 
 Repair: `layout-of-axes-from-end`.
 """
@@ -13,7 +13,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def count_axes_from_front(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write squeezes and permutations with axes that are not negative, and a stack along a new last axis as a concatenation."""
+    """Replace negative axes of squeezes and permutations, and a stack along a new last axis by a concatenation."""
     return rewritten(module, _AxisNormalizer(module))
 
 
@@ -23,7 +23,7 @@ class _AxisNormalizer(PyExprMutator):
         call = self.visit_expr_post_order(op)
         name = operator_name(call)
         if name == "stack":
-            return self._stacked(call, op.ty.ndim)
+            return self._stack(call, op.ty.ndim)
         if name not in ("squeeze", "permute_dims"):
             return call
         axes, rank = (call.attrs.axis if name == "squeeze" else call.attrs.axes), op.args[0].ty.ndim
@@ -32,9 +32,9 @@ class _AxisNormalizer(PyExprMutator):
         write = relax.op.squeeze if name == "squeeze" else relax.op.permute_dims
         return write(call.args[0], [int(axis) % rank for axis in axes])
 
-    def _stacked(self, call: relax.Call, rank: int) -> relax.Expr:
+    def _stack(self, call: relax.Call, rank: int) -> relax.Expr:
         axis, parts = call.attrs.axis, call.args[0]
         if axis is None or axis not in (-1, rank - 1) or not isinstance(parts, relax.Tuple):
             return call
-        spread = [self.builder_.emit(relax.op.expand_dims(part, rank - 1)) for part in parts.fields]
-        return relax.op.concat(spread, rank - 1)
+        columns = [self.builder_.emit(relax.op.expand_dims(part, rank - 1)) for part in parts.fields]
+        return relax.op.concat(columns, rank - 1)

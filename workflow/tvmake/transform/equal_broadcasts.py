@@ -1,7 +1,7 @@
-"""Broadcasts of dynamic dimensions to the shape that a tensor has already.
+"""Remove broadcasts to the dynamic shape that a tensor already has.
 
-TVM's PyTorch importer broadcasts both operands of a matmul. It sees that numbers are the same, and leaves a copy of each operand where they are
-dimensions with a name.
+TVM's PyTorch importer broadcasts both operands of a matmul. It recognises equal constant dimensions, but not equal dynamic
+ones, and then copies each operand.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def drop_equal_broadcasts(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module without broadcasts to the same dynamic shape."""
+    """Remove broadcasts to the same dynamic shape."""
     return rewritten(module, _EqualBroadcastRemover(module)) if _has_dynamic_shapes(module) else module
 
 

@@ -22,7 +22,7 @@ Evaluate = Callable[[list[np.ndarray], Any], np.ndarray]
 
 
 def _of_extent_one(shape: tuple[int, ...], axes: Any) -> tuple[int, ...]:
-    """The axes that a squeeze takes away: of those that it names, or of all; TVM lets it name others too."""
+    """Return the axes that a squeeze removes; TVM ignores named axes of other extents."""
     named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
     return tuple(axis for axis in named if shape[axis] == 1)
 
@@ -41,25 +41,25 @@ OPERATORS: dict[str, Evaluate] = {
     "squeeze": lambda x, attrs: np.squeeze(x[0], _of_extent_one(x[0].shape, attrs.axis)),
     "permute_dims": lambda x, attrs: np.transpose(x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))),
 }
-"""By Relax operator: what it does to numpy arrays (a shape argument is a list of ints)."""
+"""NumPy functions of Relax operators (a shape argument is a list of ints)."""
 
 FLOATING_ONLY = frozenset({"divide", "sqrt", "rsqrt"})
-"""Operators whose integer meaning differs between TVM and numpy."""
+"""Operators whose results for integers differ between TVM and NumPy."""
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64")
-"""Element types both sides hold; others stay for FoldConstant."""
+"""Dtypes of both NumPy and TVM; others are left to FoldConstant."""
 
 
 def evaluate_constants(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Evaluate all that depends on constants only, and drop what nothing uses any more."""
+    """Evaluate constant expressions, and drop unused bindings."""
     passes = relax.transform
     clean = [passes.CanonicalizeBindings(), passes.FoldConstant(), passes.DeadCodeElimination()]
     return tvm.transform.Sequential(clean)(fold_constants(passes.CanonicalizeBindings()(module)))
 
 
 def fold_constants(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Replace every call in ``main`` of an operator above on constants by its value."""
-    with np.errstate(all="ignore"):  # whatever the numbers are, they are the model's own
+    """Evaluate all calls of ``OPERATORS`` on constants in ``main``."""
+    with np.errstate(all="ignore"):  # infinities and NaN come from the model
         return with_functions(module, {"main": _ConstantFolder(module).visit_expr(module["main"])})
 
 
@@ -67,8 +67,8 @@ def fold_constants(module: "tvm.IRModule") -> "tvm.IRModule":
 class _ConstantFolder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
-        self._made: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
-        """Equal results are one constant, so that whoever reads a weight again is seen to read the same."""
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+        """Constants by content: equal results are one constant, so that shared weights stay recognisable."""
 
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
@@ -83,13 +83,13 @@ class _ConstantFolder(PyExprMutator):
             return call
         result = np.asarray(evaluate(arguments, call.attrs), order="C")  # ascontiguousarray gives scalars a dimension
         dtype, shape = str(call.ty.dtype), [int(extent) for extent in call.ty.shape]
-        # numpy promotes where TVM does not; the annotated type decides, and a surprise is left to FoldConstant.
+        # NumPy's promotion differs from TVM's; a result of another type is left to FoldConstant.
         if str(result.dtype) != dtype or list(result.shape) != shape:
             return call
         return self._constant(result)
 
     def visit_tuple_getitem_(self, op: Any) -> Any:
-        """A part of a split constant, as attention's weights are split; FoldConstant leaves a part of a tuple, which is no weight."""
+        """Fold a part of a split constant, such as attention's weights; FoldConstant leaves parts of tuples."""
         part = self.visit_expr_post_order(op)
         call = definition(self, part.tuple_value)
         value = self._value(call.args[0]) if is_call(call, "split") else None
@@ -102,12 +102,12 @@ class _ConstantFolder(PyExprMutator):
     def _constant(self, result: np.ndarray) -> Any:
         dtype = str(result.dtype)
         key = (dtype, result.shape, hashlib.sha256(result.reshape(-1).view(np.uint8).data).digest())
-        if key not in self._made:
-            self._made[key] = relax.const(result, dtype)
-        return self._made[key]
+        if key not in self._constants:
+            self._constants[key] = relax.const(result, dtype)
+        return self._constants[key]
 
     def _value(self, argument: Any) -> Any:
-        """A numpy array, a list of ints for a fixed shape, or None for what is not constant."""
+        """Return a NumPy array, a list of ints for a fixed shape, or None for other expressions."""
         argument = definition(self, argument)
         if isinstance(argument, tvm.ir.GenericConst) and isinstance(argument.ty, relax.TensorType):
             return argument.value.numpy() if str(argument.ty.dtype) in DTYPES else None

@@ -1,4 +1,4 @@
-"""The target-independent rewrites, in their order."""
+"""The target-independent rewrites in order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,10 +54,10 @@ def transform(
     calibration: Calibration | None = None,
     assignment: Sequence[LayerPrecision] = (),
 ) -> tuple["tvm.IRModule", dict[str, Any]]:
-    """Bind parameters and dimensions, fold, change layout and precision, run user passes, and detach parameters again.
+    """Bind parameters and dimensions, fold, change layout and precision, run user passes, and detach parameters.
 
     Args:
-        calibration: the ranges of activations, which ``int8`` needs.
+        calibration: activation ranges for ``int8``.
         assignment: the precision of each layer, for ``auto``.
 
     Returns:
@@ -73,11 +73,11 @@ def transform(
     known = source_weights(_quantized_convolutions(module, request) if has_quantized(module) else module)
     module = _folded(module, request)
     if request.precision.is_calibrated and COVERAGE in (module.attrs or {}):
-        module = module.without_attr(COVERAGE)  # calibration says what becomes of what the source left in float
+        module = module.without_attr(COVERAGE)  # calibration reports the operators that the source left in float
     if request.precision.base == "int8":
         if calibration is None:
             raise InputError(
-                "int8", "needs the ranges of activations", "give --calibration; `tvmake step calibrate` makes it"
+                "int8", "needs the ranges of activations", "give --calibration; `tvmake step calibrate` writes it"
             )
         sites = find_sites(module, request.precision.never)
         module = evaluate_constants(to_integers(insert(module, sites, calibration.ranges, calibration.shifts)))
@@ -90,7 +90,7 @@ def transform(
             raise InputError(
                 "transform.layout",
                 f"TVM cannot convert this network to {options.layout}: {str(error).strip().splitlines()[0][:200]}",
-                "leave it as it is: `transform.layout: keep`",
+                "keep the model's layout: `transform.layout: keep`",
             ) from error
         module = evaluate_constants(module)
     module = sample_in_float32(to_precision(module, request.precision))
@@ -106,7 +106,7 @@ def transform(
 
 
 def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
-    """The network before its precision and layout are changed: folded, its parameters bound as constants, which folding needs.
+    """Return the folded network, with its parameters as constants, before its precision and layout are changed.
 
     Raises:
         InputError: an unknown dimension, or a failing user pass.
@@ -115,7 +115,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
 
 
 def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
-    """With parameters and dimensions bound, and nothing folded yet."""
+    """Bind parameters and dimensions, without folding."""
     options = request.transform
     passes = tvm.relax.transform
     module = count_axes_from_front(passes.BindParams("main", dict(params))(module))
@@ -129,7 +129,7 @@ def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: Transform
 def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
     options = request.transform
     passes = tvm.relax.transform
-    if has_quantized(module):  # before folding, which would make floats of quantised weights
+    if has_quantized(module):  # before folding, which would turn quantised weights into floats
         module = to_integers(_quantized_convolutions(module, request), is_source=True)
     if options.fold_batch_norm:
         module = fold_batch_norms(module)
@@ -143,15 +143,15 @@ def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule"
 
 
 def _quantized_convolutions(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
-    """With convolutions for transposed ones of quantised weights, which stay so."""
+    """Replace transposed convolutions and keep quantised weights quantised."""
     return as_convolutions(turn_weights(module), request.precision.never)
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds]) -> "tvm.IRModule":
-    """Make dynamic dimensions static, and note the bounds of others (``tvmake.ir.bounds``).
+    """Make dynamic dimensions static, and set the bounds of others (``tvmake.ir.bounds``).
 
     Raises:
-        InputError: ``main`` has no dimension of that name, or it takes other sizes.
+        InputError: ``main`` has no dimension of that name, or does not allow the size.
     """
     if not dims:
         return module
@@ -171,18 +171,18 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds]) -> "t
 
 
 def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
-    """The signature with the shapes and bounds that ``main`` has after binding; names, order and dtypes stay."""
+    """Update a signature with ``main``'s shapes and bounds after binding; names, order and dtypes stay."""
     function = module["main"]
     inputs = [parameter.ty for parameter in function.params[: len(signature.inputs)]]
     outputs = stated_types(function)
     return Signature(
-        inputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
-        outputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.outputs, outputs, strict=True)),
+        inputs=tuple(_with_shape(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
+        outputs=tuple(_with_shape(spec, ty) for spec, ty in zip(signature.outputs, outputs, strict=True)),
         bounds=bounds_of(module),
     )
 
 
-def _reshaped(spec: TensorSpec, ty: Any) -> TensorSpec:
+def _with_shape(spec: TensorSpec, ty: Any) -> TensorSpec:
     if ty.shape is None:
         return spec
     return spec.model_copy(update={"shape": tuple(_dim(dim) for dim in ty.shape)})

@@ -1,10 +1,11 @@
-"""Attention without a look for rows that are masked out, where none can be.
+"""Remove the check for fully masked rows from attention, if no row can be fully masked.
 
-PyTorch's attention gives zeros for a row of scores that are all minus infinity, which softmax alone makes NaN (``_safe_softmax`` of
-torch/_refs, called by ``_scaled_dot_product_attention_math``). Every network that is exported with it computes the maximum over truth values
-of all its scores for that, with a mask or without. A row that has a number for certain needs none of it.
+PyTorch's attention gives zeros for a row of scores that are all minus infinity, for which softmax gives NaN
+(``_safe_softmax`` of torch/_refs, called by ``_scaled_dot_product_attention_math``). Every exported network therefore
+computes a maximum over booleans of all its scores, with or without a mask. A row with a provably finite score needs no
+check.
 
-What is a sum of products counts as a number, as long as nothing overflows. Inputs of the network count as anything.
+Sums of products count as finite, since overflow is ignored. Inputs of the network may be any value.
 """
 
 from typing import Any
@@ -25,19 +26,19 @@ MOVING = (
     "reshape", "permute_dims", "broadcast_to", "astype", "squeeze", "expand_dims", "strided_slice", "flatten", "take",
     "gather_elements",
 )  # fmt: skip
-"""Operators whose results are numbers if those of their first operand are."""
+"""Operators whose results are finite if their first operand is."""
 
 BOUNDED = ("tanh", "sigmoid", "nn.softmax", "sin", "cos", "erf")
 
 PAIRS = ("add", "subtract", "multiply", "maximum", "minimum")
-"""Operators that make numbers of two numbers."""
+"""Binary operators with finite results for finite operands."""
 
 TRUTHS = ("astype", "logical_not", "max")
-"""What stands between the comparison of scores with minus infinity and the choice between zeros and softmax."""
+"""Operators between the comparison of scores with minus infinity and the choice between zeros and softmax."""
 
 
 def drop_masked_rows(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with softmax alone where every row has a number. Masks have to be constants already."""
+    """Keep only the softmax if every row has a finite score. Masks must be constants."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _RowCheckRemover(module)))
 
 
@@ -52,28 +53,28 @@ class _RowCheckRemover(PyExprMutator):
         if not is_call(softmax, "nn.softmax") or int(softmax.attrs.axis) not in (-1, softmax.ty.ndim - 1):
             return call
         scores = softmax.args[0]
-        is_masking = self._is_zero(zeros) and self._asks_for_masked_rows(condition, scores)
-        return probabilities if is_masking and self._has_number_in_each_row(scores) else call
+        is_masking = self._is_zero(zeros) and self._checks_masked_rows(condition, scores)
+        return probabilities if is_masking and self._has_finite_element_in_each_row(scores) else call
 
     def _is_zero(self, value: Any) -> bool:
-        held = constant(definition(self, value))
-        return held is not None and not held.any()
+        values = constant(definition(self, value))
+        return values is not None and not values.any()
 
-    def _asks_for_masked_rows(self, condition: Any, scores: Any) -> bool:
-        """Whether a condition is: no score of the row is different from minus infinity."""
+    def _checks_masked_rows(self, condition: Any, scores: Any) -> bool:
+        """Whether a condition tests that all scores of a row are minus infinity."""
         steps = []
-        made = definition(self, condition)
-        while (name := operator_name(made)) in TRUTHS:
-            if name == "max" and [int(axis) for axis in made.attrs.axis or ()] not in (
+        call = definition(self, condition)
+        while (name := operator_name(call)) in TRUTHS:
+            if name == "max" and [int(axis) for axis in call.attrs.axis or ()] not in (
                 [-1],
                 [scores.ty.ndim - 1],
             ):
                 return False
             steps += [] if name == "astype" else [name]
-            made = definition(self, made.args[0])
-        if steps != ["logical_not", "max", "logical_not"] or not is_call(made, "equal"):
+            call = definition(self, call.args[0])
+        if steps != ["logical_not", "max", "logical_not"] or not is_call(call, "equal"):
             return False
-        compared, bound = made.args
+        compared, bound = call.args
         lowest = constant(definition(self, bound))
         return (
             lowest is not None
@@ -81,41 +82,41 @@ class _RowCheckRemover(PyExprMutator):
             and definition(self, compared) == definition(self, scores)
         )
 
-    def _has_number_in_each_row(self, value: Any) -> bool:
-        """Whether each row of the last axis has an element that is a number for certain."""
-        made = definition(self, value)
-        held = constant(made)
-        if held is not None:
-            return bool(np.isfinite(held).any(axis=-1).all()) if held.ndim else bool(np.isfinite(held))
-        name = operator_name(made)
+    def _has_finite_element_in_each_row(self, value: Any) -> bool:
+        """Whether each row of the last axis has a provably finite element."""
+        call = definition(self, value)
+        values = constant(call)
+        if values is not None:
+            return bool(np.isfinite(values).any(axis=-1).all()) if values.ndim else bool(np.isfinite(values))
+        name = operator_name(call)
         if name in ("add", "subtract"):
-            first, second = made.args
-            return (self._is_number(first) and self._has_number_in_each_row(second)) or (
-                self._has_number_in_each_row(first) and self._is_number(second)
+            first, second = call.args
+            return (self._is_finite(first) and self._has_finite_element_in_each_row(second)) or (
+                self._has_finite_element_in_each_row(first) and self._is_finite(second)
             )
         if name == "where":
-            chosen = constant(definition(self, made.args[0]))
-            if chosen is not None and self._is_number(made.args[1]):
-                return bool(chosen.any(axis=-1).all()) if chosen.ndim else bool(chosen)
-        if name == "astype" or (name in ("reshape", "broadcast_to") and _keeps_rows(made)):
-            return self._has_number_in_each_row(made.args[0])
-        return self._is_number(made)
+            mask = constant(definition(self, call.args[0]))
+            if mask is not None and self._is_finite(call.args[1]):
+                return bool(mask.any(axis=-1).all()) if mask.ndim else bool(mask)
+        if name == "astype" or (name in ("reshape", "broadcast_to") and _keeps_rows(call)):
+            return self._has_finite_element_in_each_row(call.args[0])
+        return self._is_finite(call)
 
-    def _is_number(self, value: Any) -> bool:
-        """Whether all elements are numbers, neither infinite nor NaN, for certain."""
-        made = definition(self, value)
-        held = constant(made)
-        if held is not None:
-            return bool(np.isfinite(held).all())
-        name = operator_name(made)
+    def _is_finite(self, value: Any) -> bool:
+        """Whether all elements are provably finite."""
+        call = definition(self, value)
+        values = constant(call)
+        if values is not None:
+            return bool(np.isfinite(values).all())
+        name = operator_name(call)
         if name in PRODUCTS or name in BOUNDED:
             return True
         if name in MOVING:
-            return self._is_number(made.args[0])
-        return name in PAIRS and all(self._is_number(operand) for operand in made.args)
+            return self._is_finite(call.args[0])
+        return name in PAIRS and all(self._is_finite(operand) for operand in call.args)
 
 
 def _keeps_rows(call: Any) -> bool:
-    """Whether the rows of the last axis stay as they are, though there may be others of the same."""
+    """Whether rows of the last axis stay unchanged; they may be repeated."""
     before, after = call.args[0].ty.shape, call.ty.shape
     return bool(len(before) and tvm_ffi.structural_equal(before[-1], after[-1]))

@@ -1,6 +1,6 @@
-"""TVM's ToMixedPrecision, with what it fails at written in another way meanwhile.
+"""Run TVM's ToMixedPrecision, with the calls that it fails at hidden during the pass.
 
-The pass leaves calls of functions that it does not know unchanged, so such a call takes the place of each.
+The pass leaves calls of unknown functions unchanged, so such calls are placeholders.
 Repair: `mixed-precision-arguments`.
 """
 
@@ -22,7 +22,7 @@ STAND_IN = "tvmake.stand_in"
 
 
 def to_mixed_precision(module: "tvm.IRModule", accumulator: str) -> "tvm.IRModule":
-    """A module of dataflow blocks, computed in float16 as far as operators' policies allow; products are summed up in ``accumulator``."""
+    """Convert a module of dataflow blocks to float16 by the operators' policies; matmuls accumulate in ``accumulator``."""
     hidden: list[relax.Call] = []
     module = rewritten(module, _OperatorHider(module, hidden))
     module = relax.transform.ToMixedPrecision(accumulator)(module)
@@ -76,12 +76,12 @@ class _OperatorRestorer(PyExprMutator):
 
 
 def _keeps_types(call: relax.Call) -> bool:
-    """Whether the pass computes a call in the types that it has."""
+    """Whether the pass keeps the dtypes of a call."""
     return isinstance(call.op, tvm.ir.Op) and call.op.get_attr(POLICY) in (None, NEVER)
 
 
 def _is_known(argument: Any) -> bool:
-    """Whether the pass knows arguments of this type: tensors, tuples of them, and shapes."""
+    """Whether the pass supports an argument of this type: tensors, tuples of tensors, and shapes."""
     kind = argument.ty
     if isinstance(kind, relax.TupleType):
         return all(isinstance(field, relax.TensorType) for field in kind.fields)

@@ -1,4 +1,4 @@
-"""The layers of a float network whose precision can be chosen: convolutions and products, with what leads from one to the next."""
+"""The layers of a float network whose precision can be chosen: convolutions and matmuls, with their predecessors."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,44 +17,44 @@ from tvm import relax  # isort: skip
 LAYERS = (*PRODUCTS, *OTHER_PRODUCTS)
 
 INFER = "FInferMixedPrecision"
-"""The attribute of operators that TVM can compute in float16."""
+"""Attribute of operators that TVM can compute in float16."""
 
 MOST_SOURCES = 2
-"""Of the layers that a tensor comes from, how many of the nearest count: along a residual branch they are all before."""
+"""Maximum number of predecessors, the nearest ones; in a residual network all earlier layers are predecessors."""
 
 
 @dataclass(frozen=True)
 class NetworkLayer:
-    """A convolution or product of matrices, with the element-wise work that follows it."""
+    """A convolution or matmul, with the element-wise operators after it."""
 
     name: str
-    """The variable that holds its result."""
+    """Variable of its result."""
     operator: str
-    """As in Relax: ``nn.conv2d``."""
+    """Relax's name: ``nn.conv2d``."""
     precisions: tuple[LayerPrecision, ...]
-    """What it can be computed in, the most accurate first."""
+    """Supported precisions, the most accurate first."""
     why_not: str
-    """Why it has fewer precisions than are chosen among; empty where it has all."""
+    """The reason for unsupported candidates; empty if all are supported."""
     elements: int
-    """Of its result; 0 where that is not known."""
+    """Number of elements of its result; 0 if unknown."""
     sources: tuple[int, ...]
-    """The layers that its operands come from, by their place."""
+    """Indices of the layers that its operands depend on."""
 
 
 def is_layer(call: Any) -> bool:
-    """Whether a call is one of those whose precision is chosen: of float32, in ``main``."""
+    """Whether a call is a float32 layer."""
     return is_call(call, *LAYERS) and str(call.args[0].ty.dtype) == "float32" and str(call.ty.dtype) == "float32"
 
 
 def network_layers(
     module: "tvm.IRModule", among: Sequence[LayerPrecision], never: Collection[str]
 ) -> list[NetworkLayer]:
-    """The layers of ``main``, in the order in which they are computed.
+    """Return the layers of ``main`` in the order of computation.
 
     Args:
         module: canonical, before its precision is changed (:func:`tvmake.transform.graph.float_network`).
-        among: what is chosen among, the most accurate first.
-        never: operators that stay in the first of them.
+        among: candidate precisions, the most accurate first.
+        never: operators that stay in the first candidate.
     """
     excluded = {name.removeprefix("relax.") for name in never}
     sites = find_sites(module, never)
@@ -80,7 +80,7 @@ def network_layers(
                     able.remove("int8")
                     why_not = f"int8: {reasons.get(name, 'it has no integer form')}"
                 if call.op.get_attr(INFER) is None:
-                    able = [one for one in able if not one.startswith("float16")]
+                    able = [precision for precision in able if not precision.startswith("float16")]
                     why_not = "; ".join(part for part in (why_not, "float16: TVM cannot compute it so") if part)
             extents = fixed_shape(call)
             layers.append(

@@ -9,20 +9,20 @@ from tvmake.options import Strict
 from tvmake.quantize.precision import PrecisionConfig
 
 PassPoint = Literal["start", "before_precision", "after_precision", "before_legalize", "after_fusion"]
-"""Where a user pass runs. The first three are in transform, the last two in build (for each target):
+"""The point at which a user pass runs. The first three are in transform, the last two in build (for each target):
 ``start`` right after import; ``before_precision`` after folding; ``after_precision`` on the finished module;
 ``before_legalize`` on Relax operators with the target known; ``after_fusion`` on fused tensor functions."""
 
 TRANSFORM_POINTS: tuple[str, ...] = ("start", "before_precision", "after_precision")
 FLOAT_POINTS: tuple[str, ...] = ("start", "before_precision")
-"""Before a precision changes the network."""
+"""Points before the precision is changed."""
 BUILD_POINTS: tuple[str, ...] = ("before_legalize", "after_fusion")
 
 Layout = Literal["keep", "NCHW", "NHWC"]
-"""A data layout that convolutions and pooling can be written in; ``keep`` is the model's own."""
+"""A data layout of convolutions and pooling; ``keep`` is the model's own."""
 
 CANDIDATES: tuple[Layout, ...] = ("NCHW", "NHWC")
-"""What ``auto`` chooses from. Of layouts that measure the same, the first is taken."""
+"""Candidates of ``auto``; of equally fast layouts the first is chosen."""
 
 PythonName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 
@@ -31,9 +31,10 @@ class UserPass(Strict):
     """A pass of your own: ``package.module:factory`` returns a ``tvm.transform.Pass`` or ``IRModule -> IRModule``."""
 
     use: PythonName
-    """The factory, as ``package.module:function``; modules are looked for among those installed, then in the working directory."""
+    """The factory, as ``package.module:function``. Modules are imported from the environment, then from the working
+    directory."""
     at: PassPoint = "before_precision"
-    """Where it runs: in transform at ``start`` (right after import), ``before_precision`` or ``after_precision``; in
+    """The point at which it runs: in transform at ``start`` (right after import), ``before_precision`` or ``after_precision``; in
     build, for each target, at ``before_legalize`` (Relax operators) or ``after_fusion`` (fused tensor functions)."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments for the factory."""
@@ -47,17 +48,17 @@ class TransformOptions(Strict):
     """Folding, layout and user passes."""
 
     fold_batch_norm: bool = True
-    """Fold batch normalisation into the weights of the convolution before it; where there is none, into one product and one sum."""
+    """Fold batch normalisation into the weights of the convolution before it, or into one multiplication and one addition."""
     layout: Layout | Literal["auto"] = "keep"
-    """Data layout for convolutions and pooling; inputs and outputs keep theirs. ``auto`` measures a few candidates of
-    the heaviest kernels in each layout, for each tuned target, and takes the fastest; where nothing is tuned it means
-    ``keep``. With ``keep`` a target may compute in a layout of its own: CPUs with channels innermost, textures in blocks of four."""
+    """Data layout of convolutions and pooling; inputs and outputs keep theirs. ``auto`` measures a few candidates of the
+    most expensive kernels in each layout, for each tuned target, and takes the fastest; without tuning it means ``keep``.
+    With ``keep`` a target may use its preferred layout: channels innermost on CPUs, blocks of four channels in textures."""
     passes: list[Annotated[UserPass, BeforeValidator(_pass_from_text)]] = Field(default_factory=list)
     """User passes, in order."""
 
 
 class TransformRequest(Strict):
-    """What a network is transformed to."""
+    """Target form of a network."""
 
     precision: PrecisionConfig = PrecisionConfig()
     transform: TransformOptions = TransformOptions()

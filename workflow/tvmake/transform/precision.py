@@ -1,4 +1,4 @@
-"""Mixed precision: TVM's ToMixedPrecision with the config's exceptions per operator."""
+"""Mixed precision: TVM's ToMixedPrecision with the config's per-operator exceptions."""
 
 import difflib
 from collections.abc import Iterator
@@ -22,28 +22,28 @@ _PLEVEL = 20
 
 
 def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRModule":
-    """Compute ``module`` at a precision; inputs and outputs keep their dtypes. One that computes in integers stays as it is.
+    """Convert ``module`` to a precision; inputs and outputs keep their dtypes. Integer networks stay unchanged.
 
     Raises:
-        InputError: an operator is not known, or cannot be computed in float16 always.
+        InputError: an operator is unknown, or cannot always be computed in float16.
     """
     if precision.base == "tf32":
         return module.with_attr(TF32, True)
     if precision.arithmetic in ("int8", "float32", "auto"):
-        return module  # done before, or as it is
+        return module  # already converted, or unchanged
     if has_quantized(module):
-        return module  # ToMixedPrecision takes sums of integers for float's, and fails
+        return module  # ToMixedPrecision fails at integer sums
     accumulator = "float16" if precision.arithmetic == "float16" else "float32"
     if precision.base != precision.arithmetic:
-        precision = PrecisionConfig(base=precision.activations)  # never is about weights
+        precision = PrecisionConfig(base=precision.activations)  # `never` refers to weights
     with _policies_set(precision):
-        module = tvm.relax.transform.ConvertToDataflow()(split_clips(module))  # it fails at clips too
+        module = tvm.relax.transform.ConvertToDataflow()(split_clips(module))  # it also fails at clips
         return join_clips(evaluate_constants(widen_terms(to_mixed_precision(module, accumulator))))
 
 
 @contextmanager
 def _policies_set(precision: PrecisionConfig) -> Iterator[None]:
-    """Set the policies for a while; TVM keeps them per process, and what runs next must not see them."""
+    """Set the policies temporarily; TVM stores them per process."""
     policies = _policies(precision)
     before = {op: op.get_attr(POLICY) for op in policies}
     try:
@@ -77,10 +77,10 @@ def _can_always(op: "tvm.ir.Op") -> bool:
 
 
 def operator_named(name: str, where: str) -> "tvm.ir.Op":
-    """Relax's operator of a name.
+    """Return the Relax operator with a name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such operator.
     """
     full = name if name.startswith("relax.") else f"relax.{name}"
     known = [str(op) for op in tvm.ir.Op.list_op_names() if str(op).startswith("relax.")]

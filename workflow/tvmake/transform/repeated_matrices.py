@@ -1,6 +1,6 @@
-"""Products with one matrix that is repeated for every batch, as products with the matrix itself.
+"""Replace batched matmuls with a repeated matrix by matmuls with the matrix.
 
-PyTorch writes linear layers of transposed sequences so. Folded, the copies of a weight are as many times as large as it is.
+PyTorch exports linear layers of transposed sequences in this form. Constant folding would store a copy per batch.
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 REPEATING = ("broadcast_to", "reshape", "expand_dims")
-"""Operators that leave a matrix as it is, and repeat it, where the last two extents stay."""
+"""Operators that may repeat a matrix without changing it, if the last two extents stay."""
 
 
 def multiply_once(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with matrices for their copies where they are the right operand of a product."""
+    """Replace repeated matrices that are the right operand of a matmul."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _RepeatedMatrixMutator(module)))
 
 
@@ -30,21 +30,21 @@ class _RepeatedMatrixMutator(PyExprMutator):
             return call
         left, right = call.args
         matrix = self._matrix(right)
-        # The result has the batches of the left operand, then, as it has to.
+        # The left operand must have all batches of the result.
         if matrix is None or not same_extents(extents(left)[:-2], extents(op)[:-2]):
             return call
         return relax.Call(call.op, [left, matrix], call.attrs, call.ty_args)
 
     def _matrix(self, value: Any) -> Any | None:
-        """The one that all batches of a tensor are; None where they differ, or it has none."""
-        made, found = value, None
+        """Return the matrix that a tensor repeats in all batches; None if there is none."""
+        call, matrix = value, None
         while True:
-            made = definition(self, made)
-            if not is_call(made, *REPEATING):
-                return found
-            source = made.args[0]
-            if len(extents(source)) < 2 or not same_extents(extents(source)[-2:], extents(made)[-2:]):
-                return found
+            call = definition(self, call)
+            if not is_call(call, *REPEATING):
+                return matrix
+            source = call.args[0]
+            if len(extents(source)) < 2 or not same_extents(extents(source)[-2:], extents(call)[-2:]):
+                return matrix
             if len(extents(source)) == 2:
-                found = source
-            made = source
+                matrix = source
+            call = source

@@ -1,6 +1,6 @@
-"""Pictures sampled at places (``grid_sample``), as TVM can lower them.
+"""Rewrite ``grid_sample`` so that TVM can lower it.
 
-They are computed in float32 and rounded, and an image of one row or column has that twice if indices are reflected at the centres.
+It is computed in float32 and rounded. If coordinates are reflected at pixel centres, a single row or column is repeated.
 Repairs: `grid-sample-dtype`, `grid-sample-reflection`.
 """
 
@@ -16,12 +16,12 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def reflect_two_rows(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with the only row, column or slice of a picture or volume twice where places are reflected at its centre."""
+    """Repeat a single row, column or slice of an image or volume if coordinates are reflected at its centre."""
     return rewritten(module, _SingleRowRepeater(module))
 
 
 def sample_in_float32(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with samples of float16 computed in float32 and rounded."""
+    """Compute float16 samples in float32 and round them."""
     return rewritten(module, _SampleWidener(module))
 
 
@@ -31,13 +31,13 @@ class _SingleRowRepeater(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if not is_call(call, "image.grid_sample"):
             return call
-        picture, grid = call.args
+        image, grid = call.args
         if call.attrs.padding_mode == "reflection" and call.attrs.align_corners:
             for axis in (axis for axis, letter in enumerate(call.attrs.layout) if letter in "DHW"):
-                extent = extents(picture)[axis]
+                extent = extents(image)[axis]
                 if isinstance(extent, tvm.tirx.IntImm) and int(extent) == 1:
-                    picture = self.builder_.emit(relax.op.repeat(picture, 2, axis))
-        return relax.Call(call.op, [picture, grid], call.attrs)
+                    image = self.builder_.emit(relax.op.repeat(image, 2, axis))
+        return relax.Call(call.op, [image, grid], call.attrs)
 
 
 @mutator

@@ -1,4 +1,4 @@
-"""Shapes of dynamic dimensions in their simplest form.
+"""Simplify dynamic shapes.
 
 Repair: `unequal-shapes-in-fusion`.
 """
@@ -15,7 +15,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def simplify_shapes(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module whose tensors have simplified shapes; unchanged if all dimensions of ``main`` are fixed."""
+    """Simplify the shapes of all tensors if ``main`` has dynamic dimensions."""
     if not relax.analysis.defined_symbolic_vars(module["main"]):
         return module
     return rewritten(module, _ShapeSimplifier(module))

@@ -1,9 +1,9 @@
-"""Tensors of one value become that value, wherever an operator spreads it by itself.
+"""Replace tensors of a single value by a scalar, if an operator broadcasts it.
 
-Attention, for one, comes with zeros of the size of its scores, to be taken where a whole row is masked: as constants they are far
-larger than the network's weights.
+Attention, for example, has zeros of the shape of its scores for fully masked rows; as constants they would be far larger
+than the network's weights.
 
-Infinities and NaN, as masks have them, are spread over the shape of a tensor. Repair: `filling-with-infinity`.
+Infinities and NaN in masks are broadcast to the shape of a tensor. Repair: `filling-with-infinity`.
 """
 
 import math
@@ -23,7 +23,7 @@ SPREADING = (
     "where", "add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "maximum", "minimum",
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
 )  # fmt: skip
-"""Operators whose operands take each other's shapes."""
+"""Operators with broadcasting operands."""
 
 VALUES: dict[str, Callable[[Any], Any]] = {
     "full": lambda call: _scalar(call.args[1]),
@@ -34,26 +34,26 @@ VALUES: dict[str, Callable[[Any], Any]] = {
     "ones_like": lambda _: 1,
     "broadcast_to": lambda call: _scalar(call.args[0]) if _shape(call.args[0]) == () else None,
 }
-"""What makes tensors of one value, and which it is; None where that is not known."""
+"""Operators that create tensors of a single value, with functions that return the value; None if it is unknown."""
 
 FILLING = ("full", "full_like")
 
 JOINING = "concat"
-"""Takes tensors of the shape that they have; as what a recurrent network starts with is joined with its input."""
+"""An operator without broadcasting, such as the one that joins a recurrent network's initial state with its input."""
 
 LEAST = 1024
-"""Elements of the smallest constant that is made when it is needed, instead of stored."""
+"""Elements of the smallest constant that is computed instead of stored."""
 
 
 def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with single values for operands that hold only one, where the result keeps its shape."""
+    """Replace operands of a single value by scalars if the result keeps its shape."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _UniformValueSpreader(module)))
 
 
 def fill_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with constants that hold one value made by the kernels that spread or join them, not stored.
+    """Compute constants of a single value in the kernels that broadcast or join them, instead of storing them.
 
-    Folding would store them again: after the last of it.
+    Run this after the last constant folding, which would store them.
     """
     return rewritten(module, _UniformValueFiller(module))
 
@@ -63,17 +63,17 @@ class _UniformValueFiller(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if operator_name(call) in SPREADING:
-            operands = [self._filled(operand) for operand in call.args]
+            operands = [self._fill(operand) for operand in call.args]
         elif is_call(call, JOINING):
             parts = definition(self, call.args[0])
             if not isinstance(parts, relax.Tuple):
                 return call
-            operands = [relax.Tuple([self._filled(part) for part in parts.fields])]
+            operands = [relax.Tuple([self._fill(part) for part in parts.fields])]
         else:
             return call
         return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
 
-    def _filled(self, operand: Any) -> Any:
+    def _fill(self, operand: Any) -> Any:
         values = constant(operand)
         if values is None or values.size < LEAST or (values != values.flat[0]).any() or not np.isfinite(values.flat[0]):
             return operand
@@ -86,7 +86,7 @@ class _UniformValueSpreader(PyExprMutator):
         call = self.visit_expr_post_order(op)
         name = operator_name(call)
         if name in FILLING:
-            return _filled(call)
+            return _broadcast_fill(call)
         if name not in SPREADING:
             return call
         operands = list(call.args)
@@ -94,26 +94,26 @@ class _UniformValueSpreader(PyExprMutator):
         result = _shape(call)
         if result is None or len(shapes) < len(operands):
             return call
-        for place, operand in enumerate(operands):
+        for index, operand in enumerate(operands):
             value = self._single_value(operand)
-            others = [shape for other, shape in enumerate(shapes) if other != place]
-            if value is None or not shapes[place] or np.broadcast_shapes(*others) != result:
+            rest = shapes[:index] + shapes[index + 1 :]
+            if value is None or not shapes[index] or np.broadcast_shapes(*rest) != result:
                 continue
-            operands[place] = relax.const(value, str(operand.ty.dtype))
-            shapes[place] = ()
+            operands[index] = relax.const(value, str(operand.ty.dtype))
+            shapes[index] = ()
         return (
             relax.Call(call.op, operands, call.attrs, call.ty_args, call.span) if operands != list(call.args) else call
         )
 
     def _single_value(self, operand: Any) -> Any:
-        """The value of a tensor that is made of one; None for others."""
-        made = definition(self, operand)
-        evaluate = VALUES.get(operator_name(made))
-        return None if evaluate is None else evaluate(made)
+        """Return the value of a tensor of a single value; None for others."""
+        call = definition(self, operand)
+        evaluate = VALUES.get(operator_name(call))
+        return None if evaluate is None else evaluate(call)
 
 
-def _filled(call: Any) -> Any:
-    """A tensor filled with a value that TVM fills none with, from its value spread over it."""
+def _broadcast_fill(call: Any) -> Any:
+    """Replace a fill with infinity or NaN by a broadcast of the value."""
     value = _scalar(call.args[1])
     if not isinstance(value, float) or math.isfinite(value):
         return call

@@ -1,4 +1,4 @@
-"""User passes: ``package.module:factory`` from the config, called where the config says."""
+"""Run user passes: ``package.module:factory`` from the config."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,10 +12,10 @@ CONTRACT = "a pass takes an IRModule and returns one"
 
 
 def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point: str) -> "tvm.IRModule":
-    """Run the passes that belong at ``point``, in order.
+    """Run the passes of ``point`` in order.
 
     Raises:
-        InputError: a factory cannot be imported, fails, or its pass fails or returns something else than a module.
+        InputError: a factory cannot be imported or fails, or its pass fails or does not return a module.
     """
     for user_pass in passes:
         if user_pass.at != point:
@@ -31,7 +31,7 @@ def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point:
 
 
 def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]:
-    """The pass that a factory returns; its module is looked for in the working directory too, after all that is installed.
+    """Call a factory and return its pass; its module is imported from the environment or the working directory.
 
     Raises:
         InputError: no such module or function, or the factory fails.
@@ -51,5 +51,5 @@ def _where(user_pass: UserPass) -> str:
 
 
 def _arguments(user_pass: UserPass) -> str:
-    given = ", ".join(f"{name}={value!r}" for name, value in user_pass.arguments.items())
-    return f" with {given}" if given else ""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in user_pass.arguments.items())
+    return f" with {arguments}" if arguments else ""

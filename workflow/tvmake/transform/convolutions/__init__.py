@@ -1,1 +1,1 @@
-"""Convolutions of every kind as two-dimensional ones, with their padding."""
+"""Convert convolutions to forms that layouts and schedules support."""

@@ -1,8 +1,8 @@
 """Convert one-dimensional convolutions to two-dimensional ones on images of height 1.
 
-TVM's layouts, the schedules for CPUs and GPUs, and Adreno's textures know two-dimensional convolutions; one-dimensional ones would be
-plain loops. A sequence gets the axis at the first convolution and loses it before an operator that needs the sequence, so that a
-stack of convolutions, activations and residuals needs no reshapes in between.
+TVM's layouts, the schedules for CPUs and GPUs, and Adreno's textures support conv2d; conv1d would be plain loops. The axis
+is added at the first convolution and removed before an operator that needs the sequence, so that a stack of convolutions,
+activations and residuals has no reshapes inside.
 """
 
 from collections.abc import Collection
@@ -17,21 +17,21 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 ROW = 2
-"""The axis that a picture has and a sequence does not."""
+"""Index of the added axis."""
 
 UNARY = (
     "nn.relu", "nn.leakyrelu", "nn.gelu", "nn.gelu_tanh", "nn.silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf",
     "abs", "negative", "square", "floor", "ceil", "round", "sin", "cos", "clip",
 )  # fmt: skip
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where")
-"""Operators whose operands take each other's shapes."""
+"""Operators with broadcasting operands."""
 
 
 def conv1d_to_conv2d(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
-    """The same network with two-dimensional convolutions for one-dimensional ones.
+    """Replace one-dimensional convolutions by two-dimensional ones.
 
     Args:
-        kept: names of operators that stay as they are (``nn.conv1d``).
+        kept: names of operators to leave unchanged (``nn.conv1d``).
     """
     if any(name.removeprefix("relax.") == "nn.conv1d" for name in kept):
         return module
@@ -43,9 +43,9 @@ class _Conv1dMutator(PyExprMutator):
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
         self._with_rows: dict[Any, Any] = {}
-        """Sequences of the block that were given their row, and the pictures that they became."""
-        self._pictures: set[Any] = set()
-        """What was computed as a picture in the block; those of another one are out of sight here."""
+        """Images of the sequences in this block that an axis was added to."""
+        self._images: set[Any] = set()
+        """Variables of images in this block; those of other blocks are not visible."""
 
     def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
         self._forget()
@@ -56,16 +56,16 @@ class _Conv1dMutator(PyExprMutator):
         return super().visit_dataflow_block_(block)
 
     def _forget(self) -> None:
-        self._with_rows, self._pictures = {}, set()
+        self._with_rows, self._images = {}, set()
 
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         name = operator_name(call)
         if name == "nn.conv1d" and (str(call.attrs.data_layout), str(call.attrs.kernel_layout)) == ("NCW", "OIW"):
             return self._sequence(self._convolution(call))
-        if name in UNARY and (picture := self._known(call.args[0])) is not None:
-            return self._sequence(relax.Call(call.op, [picture, *call.args[1:]], call.attrs))
-        if name in BINARY and any(self._known(operand) is not None for operand in call.args) and _rank(call) == 3:
+        if name in UNARY and (image := self._known_image(call.args[0])) is not None:
+            return self._sequence(relax.Call(call.op, [image, *call.args[1:]], call.attrs))
+        if name in BINARY and any(self._known_image(operand) is not None for operand in call.args) and _rank(call) == 3:
             return self._sequence(relax.Call(call.op, [self._operand(operand) for operand in call.args], call.attrs))
         return call
 
@@ -74,7 +74,7 @@ class _Conv1dMutator(PyExprMutator):
         data, weights = call.args
         before, after = (int(value) for value in attrs.padding)
         return relax.op.nn.conv2d(
-            self._picture(data),
+            self._image(data),
             self._with_row(weights, ROW),
             strides=[1, int(attrs.strides[0])],
             padding=[0, before, 0, after],
@@ -85,13 +85,13 @@ class _Conv1dMutator(PyExprMutator):
             out_dtype=attrs.out_dtype,
         )
 
-    def _sequence(self, picture: Any) -> relax.Call:
-        made = self.builder_.emit(picture)
-        self._pictures.add(made)
-        return relax.op.squeeze(made, [ROW])
+    def _sequence(self, image: Any) -> relax.Call:
+        variable = self.builder_.emit(image)
+        self._images.add(variable)
+        return relax.op.squeeze(variable, [ROW])
 
-    def _picture(self, sequence: Any) -> Any:
-        if (known := self._known(sequence)) is not None:
+    def _image(self, sequence: Any) -> Any:
+        if (known := self._known_image(sequence)) is not None:
             return known
         if not isinstance(sequence, relax.Var):
             return self._with_row(sequence, ROW)
@@ -100,18 +100,18 @@ class _Conv1dMutator(PyExprMutator):
         return self._with_rows[sequence]
 
     def _operand(self, operand: Any) -> Any:
-        """An operand of a sequence's shape, or one that is spread over it, as one for a picture."""
+        """Add the axis to an operand that broadcasts to a sequence."""
         rank = _rank(operand)
         if rank == 3:
-            return self._picture(operand)
+            return self._image(operand)
         return self._with_row(operand, rank - 1) if rank == 2 else operand
 
-    def _known(self, sequence: Any) -> Any:
-        """The picture that a sequence was made of, if it was."""
-        made = definition(self, sequence)
-        if not is_call(made, "squeeze"):
+    def _known_image(self, sequence: Any) -> Any:
+        """Return the image that a sequence is squeezed from; None if there is none."""
+        call = definition(self, sequence)
+        if not is_call(call, "squeeze"):
             return None
-        return made.args[0] if made.args[0] in self._pictures else None
+        return call.args[0] if call.args[0] in self._images else None
 
     def _with_row(self, value: Any, axis: int) -> Any:
         if isinstance(value, tvm.ir.GenericConst):

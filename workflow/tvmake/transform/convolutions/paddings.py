@@ -1,7 +1,7 @@
-"""Zeros that are put around a tensor for a convolution, as the convolution's own padding.
+"""Fuse zero padding before a convolution into the convolution's padding.
 
-Exporters write the asymmetric padding of TensorFlow's "same" and of causal convolutions as an operator of its own. As a kernel that is a pass
-over memory, and it parts the convolution from the layout of what comes before; the convolution's schedule makes its padding as it reads.
+Exporters write the asymmetric padding of TensorFlow's "same" and of causal convolutions as a separate operator. Its kernel
+takes a pass over memory and blocks the propagation of layouts. The convolution's schedule pads as it reads.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ CONVOLUTIONS: dict[str, tuple[Any, str]] = {
 
 
 def fold_paddings(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with zeros before a convolution made by the convolution."""
+    """Fuse zero padding into the convolutions after it."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _ConvPaddingFuser(module)))
 
 
@@ -34,15 +34,14 @@ class _ConvPaddingFuser(PyExprMutator):
         if make is None or str(call.attrs.data_layout) != layout:
             return call
         padded, weights = call.args
-        made = definition(self, padded)
-        zeros = _zeros(made)
+        pad = definition(self, padded)
+        zeros = _zeros(pad)
         if zeros is None:
             return call
         attrs, rank = call.attrs, len(layout) - 2
-        given = [int(value) for value in attrs.padding]
-        padding = [value + zeros[place % rank][place // rank] for place, value in enumerate(given)]
+        padding = [int(width) + zeros[index % rank][index // rank] for index, width in enumerate(attrs.padding)]
         return make(
-            made.args[0],
+            pad.args[0],
             weights,
             strides=list(map(int, attrs.strides)),
             padding=padding,
@@ -54,11 +53,11 @@ class _ConvPaddingFuser(PyExprMutator):
         )
 
 
-def _zeros(made: Any) -> list[tuple[int, int]] | None:
-    """How many zeros a call puts before and behind each direction; None where it does something else as well."""
-    if not is_call(made, "nn.pad"):
+def _zeros(call: Any) -> list[tuple[int, int]] | None:
+    """Return the zeros before and after each spatial axis; None if a call is not a zero padding of spatial axes."""
+    if not is_call(call, "nn.pad"):
         return None
-    attrs = made.attrs
+    attrs = call.attrs
     widths = [int(width) for width in attrs.pad_width]
     if str(attrs.pad_mode) != "constant" or float(attrs.pad_value) != 0 or any(widths[:4]) or min(widths) < 0:
         return None

@@ -1,1 +1,1 @@
-"""Layouts: which there are to choose from, and what ConvertLayout needs done before it."""
+"""Layout candidates, and rewrites that ConvertLayout needs."""

@@ -1,4 +1,4 @@
-"""Activations that ConvertLayout does not know, as operators that it does.
+"""Expand activations that ConvertLayout does not support.
 
 Repair: `layout-of-activations`.
 """
@@ -18,7 +18,7 @@ Emit = Callable[[Any], Any]
 
 
 def spell_out_activations(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write leaky ReLUs with a slope from 0 to 1, and softplus, with the operators that they consist of."""
+    """Expand softplus, and leaky ReLUs with a slope from 0 to 1."""
     return rewritten(module, _ActivationExpander(module))
 
 

@@ -1,4 +1,4 @@
-"""The layouts of convolutions that there is a choice of, and the mark of one that has been chosen."""
+"""Candidate layouts of convolutions, and the attribute of a chosen one."""
 
 from typing import Any
 
@@ -7,28 +7,28 @@ import tvm
 from tvmake.ir.expressions import is_call
 
 LAYOUTS = {
-    # TVM has no kernel for transposed convolutions in NHWC, so that theirs stays as it is.
+    # TVM has no kernel for transposed convolutions in NHWC, so they stay in NCHW.
     "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]},
     "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"]},
 }
-"""The argument of ConvertLayout. Pooling and element-wise operators take the layout of their inputs (naming one
-is an error); transposes appear only where a layout begins or ends. ``keep`` has no entry, nor has ``auto``: which layout
-that is, is chosen among several results of the transform stage."""
+"""Arguments of ConvertLayout. Pooling and element-wise operators take the layout of their inputs (naming one is an error);
+transposes are inserted only where a layout begins or ends. ``keep`` and ``auto`` have no entry: ``auto`` selects one of
+several results of the transform stage."""
 
 FAILURES = (tvm.error.InternalError, ValueError, TypeError, RuntimeError, IndexError)
-"""What TVM's ConvertLayout ends with where it does not know an operator."""
+"""Exceptions of TVM's ConvertLayout for unsupported operators."""
 
 CHOSEN_LAYOUT = "tvmake.layout"
-"""The attribute of a module whose layout the user, or a measurement, has chosen: no target changes it then."""
+"""Attribute of a module whose layout the user or a measurement chose; targets do not change it."""
 
 
 def has_convolutions(module: "tvm.IRModule") -> bool:
-    """Whether a network has operators whose layout there is a choice of."""
-    found: list[Any] = []
+    """Whether a network has operators whose layout can be chosen."""
+    convolutions: list[Any] = []
 
-    def note(node: Any) -> None:
+    def visit(node: Any) -> None:
         if is_call(node, "nn.conv2d"):
-            found.append(node)
+            convolutions.append(node)
 
-    tvm.relax.analysis.post_order_visit(module["main"].body, note)
-    return bool(found)
+    tvm.relax.analysis.post_order_visit(module["main"].body, visit)
+    return bool(convolutions)

@@ -1,7 +1,7 @@
-"""Clip as minimum and maximum, which any layout suits.
+"""Replace clips by minimum and maximum, which work in any layout.
 
-For ToMixedPrecision the clips become minimum and maximum for a while; they come back afterwards, because their bounds are part of a
-kernel, and constants are arguments. Repairs: `layout-of-clips`, `mixed-precision-arguments`.
+They are also replaced during ToMixedPrecision and restored afterwards, because a clip's bounds are part of its kernel,
+whereas constants are arguments. Repairs: `layout-of-clips`, `mixed-precision-arguments`.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ class _ClipSplitter(PyExprMutator):
         low, high = (_number(bound) for bound in bounds)
         if not dtype.startswith(("float", "bfloat")) or low is None or high is None:
             return call
-        # In clip's own order, so that crossed bounds give the lower one, and NaN stays NaN.
+        # In the order of clip, so that crossed bounds give the lower one, and NaN stays NaN.
         below = self.builder_.emit(relax.op.minimum(value, relax.const(high, dtype)))
         return relax.op.maximum(below, relax.const(low, dtype))
 
@@ -44,17 +44,17 @@ class _ClipJoiner(PyExprMutator):
 
 
 def split_clips(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write every floating-point clip with known bounds as minimum, then maximum."""
+    """Replace floating-point clips with constant bounds by a minimum and a maximum."""
     return rewritten(module, _ClipSplitter(module))
 
 
 def join_clips(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write minimum, then maximum, with numbers as a clip."""
+    """Replace a minimum and a maximum with constants by a clip."""
     return tvm.relax.transform.DeadCodeElimination()(rewritten(module, _ClipJoiner(module)))
 
 
 def _scalar(value: Any) -> float | None:
-    """The number that a constant without dimensions holds."""
+    """Return the value of a scalar constant; None for other expressions."""
     if not (isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType)):
         return None
     is_scalar = value.ty.ndim == 0 and str(value.ty.dtype) in ("float16", "float32")

@@ -1,4 +1,4 @@
-"""Elements that are looked up along an axis, in the layout of the tensor that they come from.
+"""Propagate layouts through lookups along an axis.
 
 Repair: `layout-of-lookups`.
 """
@@ -16,7 +16,7 @@ from tvm import relax  # isort: skip
 
 ATTRIBUTE = "FRelaxInferLayout"
 AXES = "ABCDEFGHIJ"
-"""How ConvertLayout names the axes of a tensor in their original order."""
+"""ConvertLayout's names of a tensor's axes in their original order."""
 
 
 def is_lookup_of_rows(call: Any) -> bool:
@@ -27,7 +27,7 @@ def is_lookup_of_rows(call: Any) -> bool:
 
 @cache
 def teach_layout_of_lookups() -> None:
-    """Let ConvertLayout carry the layout of a dynamic tensor through ``relax.take``."""
+    """Let ConvertLayout propagate the layout of a dynamic tensor through ``relax.take``."""
     tvm.ir.register_op_attr("relax.take", ATTRIBUTE, _infer_layout)
 
 
@@ -52,7 +52,7 @@ def _decision(axes: str) -> Any:
 
 
 def _make(key: str, **fields: Any) -> Any:
-    """An object of a class that TVM has no constructor for in Python."""
+    """Create an object of a class without a constructor in Python."""
     make = tvm_ffi.get_global_func("ffi.MakeObjectFromPackedArgs")
     pairs = [part for field in fields.items() for part in field]
     return make(tvm_ffi.core._object_type_key_to_index(key), *pairs)

@@ -1,6 +1,6 @@
-"""Norms as such over one axis of a matrix, which no layout changes.
+"""Rewrite norms as norms over one axis of a matrix, which no layout changes.
 
-Between two reshapes they are right in any layout. Repair: `layout-of-norms`.
+Between two reshapes they are correct in any layout. Repair: `layout-of-norms`.
 """
 
 import math
@@ -17,7 +17,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def flatten_norms(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write layer norms over several axes, and RMS norms, over trailing axes of fixed extents as such over a single axis."""
+    """Flatten the axes of RMS norms, and of layer norms over several axes, if they are trailing and static."""
     return rewritten(module, _NormFlattener(module))
 
 
@@ -37,11 +37,11 @@ class _NormFlattener(PyExprMutator):
         if not all(isinstance(extent, tvm.tirx.IntImm) for extent in normed):
             return call
         length = math.prod(int(extent) for extent in normed)
-        flat = [self._reshaped(value, [length]) for value in weights]
-        matrix = self._reshaped(data, [math.prod(leading), length])
+        flat = [self._reshape(value, [length]) for value in weights]
+        matrix = self._reshape(data, [math.prod(leading), length])
         return relax.op.reshape(self.builder_.emit(norm.write(call, matrix, flat)), shape)
 
-    def _reshaped(self, value: Any, shape: list[Any]) -> Any:
+    def _reshape(self, value: Any, shape: list[Any]) -> Any:
         return self.builder_.emit(relax.op.reshape(value, shape))
 
 
@@ -55,12 +55,12 @@ def _rms_norm(call: relax.Call, data: Any, weights: list[Any]) -> Any:
 
 
 class Norm(NamedTuple):
-    """A norm that ConvertLayout gets wrong."""
+    """A norm with a defect in ConvertLayout."""
 
     write: Callable[[relax.Call, Any, list[Any]], Any]
-    """The same over the last axis of a matrix."""
+    """Creates the norm over the last axis of a matrix."""
     is_affected: Callable[[int], bool]
-    """Whether one over so many axes is wrong."""
+    """Whether a norm over this number of axes is affected."""
 
 
 NORMS = {

@@ -1,4 +1,4 @@
-"""Element-wise operators in the layout of what they are computed from.
+"""Move transposes behind element-wise operators, which then keep the layout of their operands.
 
 Repair: `layout-of-choices`.
 """
@@ -24,11 +24,11 @@ OF_SEVERAL = (
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "greater", "greater_equal", "less", "less_equal", "equal",
     "not_equal", "where",
 )  # fmt: skip
-"""Those of several, which may have extents of one where others have more."""
+"""Element-wise operators of several operands, with broadcasting."""
 
 
 def transpose_afterwards(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Write element-wise operators on transposed tensors as transposed results, and a transposition that another takes back as neither."""
+    """Move transposes behind element-wise operators, and remove pairs of inverse transposes."""
     return relax.transform.CanonicalizeBindings()(rewritten(module, _TransposeSinker(module)))
 
 
@@ -37,26 +37,26 @@ class _TransposeSinker(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if is_call(call, *OF_ONE, *OF_SEVERAL):
-            return self._transposed(call)
+            return self._move_transpose(call)
         axes = _axes(call)
         if not axes:
             return call
         before = definition(self, call.args[0])
         first = _axes(before)
-        is_taken_back = first and [first[axis] for axis in axes] == list(range(len(axes)))
-        return before.args[0] if is_taken_back else call
+        is_inverse = first and [first[axis] for axis in axes] == list(range(len(axes)))
+        return before.args[0] if is_inverse else call
 
-    def _transposed(self, call: relax.Call) -> relax.Expr:
-        made = [definition(self, operand) for operand in call.args]
-        orders = {tuple(axes) for one in made if (axes := _axes(one))}
+    def _move_transpose(self, call: relax.Call) -> relax.Expr:
+        definitions = [definition(self, operand) for operand in call.args]
+        orders = {tuple(axes) for expression in definitions if (axes := _axes(expression))}
         if len(orders) != 1:
             return call
         (order,) = orders
         back = [order.index(axis) for axis in range(len(order))]
         operands = []
-        for operand, one in zip(call.args, made, strict=True):
-            if _axes(one):
-                operands.append(one.args[0])
+        for operand, expression in zip(call.args, definitions, strict=True):
+            if _axes(expression):
+                operands.append(expression.args[0])
             elif _is_single(operand):
                 operands.append(operand)
             elif _is_line(operand, len(order)):
@@ -68,7 +68,7 @@ class _TransposeSinker(PyExprMutator):
 
 
 def _axes(expression: Any) -> list[int]:
-    """In which order a transposition has the axes of its operand; nothing for other expressions."""
+    """Return the axis order of a transpose; empty for other expressions."""
     if not is_call(expression, "permute_dims") or expression.attrs.axes is None:
         return []
     return [int(axis) for axis in expression.attrs.axes]
@@ -79,7 +79,7 @@ def _is_single(operand: Any) -> bool:
 
 
 def _is_line(operand: Any, rank: int) -> bool:
-    """Whether a tensor has values along one axis at most, so that it costs nothing to transpose."""
+    """Whether at most one axis has more than one element, so that a transpose costs nothing."""
     shape = operand.ty.shape
     if shape is None or len(shape) != rank or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
         return False

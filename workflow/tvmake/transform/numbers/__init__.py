@@ -1,1 +1,1 @@
-"""What a network means where its operators, taken as TVM takes them, compute something else: NaN, infinities, divisions, wide sums."""
+"""Correct TVM's arithmetic where it differs from the source: NaN, infinities, divisions, wide sums."""

@@ -17,7 +17,7 @@ TRUE_OF_NUMBERS = ("equal", "less_equal", "greater_equal")
 
 
 def ask_for_numbers(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with floating-point values that are compared with themselves asked whether they are NaN."""
+    """Replace comparisons of floating-point values with themselves by ``isnan``."""
     return rewritten(module, _IsnanMutator(module))
 
 
@@ -27,14 +27,14 @@ class _IsnanMutator(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if not is_call(call, "not_equal", *TRUE_OF_NUMBERS):
             return call
-        value, other = (self._named(side) for side in call.args)
-        if not isinstance(value, relax.Var) or not value.same_as(other) or "float" not in str(value.ty.dtype):
+        left, right = (self._original(side) for side in call.args)
+        if not isinstance(left, relax.Var) or not left.same_as(right) or "float" not in str(left.ty.dtype):
             return call
-        is_nan = relax.op.isnan(value)
+        is_nan = relax.op.isnan(left)
         return is_nan if is_call(call, "not_equal") else relax.op.logical_not(self.builder_.emit(is_nan))
 
-    def _named(self, value: Any) -> Any:
-        """The variable that was bound first of those that are one value."""
+    def _original(self, value: Any) -> Any:
+        """Return the first of the variables that are aliases of a value."""
         while isinstance(value, relax.Var) and isinstance(bound := self.lookup_binding(value), relax.Var):
             value = bound
         return value

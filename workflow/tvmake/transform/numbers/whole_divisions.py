@@ -1,12 +1,12 @@
-"""Divisions by zero that end no process.
+"""Guard integer divisions by zero.
 
-A processor stops a program that divides a whole number by zero. PyTorch raises an error and ONNX says nothing of it, but where both
-branches of a choice are computed, the one that is not taken may well divide by what the other is there for. A quotient by zero is
-the dividend here, a remainder zero.
+A processor stops a program that divides an integer by zero. PyTorch raises an error, and ONNX does not define the result.
+But both branches of a ``where`` are computed, and the branch that is not taken may divide by zero. Here a quotient by zero
+is the dividend, and a remainder is zero.
 
-The guard compares the size of `y` as a floating-point value, of which the simplifier concludes nothing. Repair: `guarded-divisions`.
+The guard compares ``abs(y)`` in floating point, which the simplifier does not analyse. Repair: `guarded-divisions`.
 
-A quotient of floating-point values by a constant zero is written as a multiplication. Repair: `division-by-constant-zero`.
+A floating-point division by a constant zero becomes a multiplication. Repair: `division-by-constant-zero`.
 """
 
 import math
@@ -24,7 +24,7 @@ DIVISIONS = ("divide", "floor_divide", "mod", "floor_mod")
 
 
 def divide_by_no_zero(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with one for zero in divisors of whole numbers that are not constants, and no others by a constant zero."""
+    """Replace zeros in integer divisors by one, and floating-point divisions by a constant zero."""
     return rewritten(module, _DivisionGuard(module))
 
 

@@ -1,4 +1,4 @@
-"""Norms of float64 as means, differences and products.
+"""Expand norms of float64 to means, differences and multiplications.
 
 Repair: `float64-norms`.
 """
@@ -18,7 +18,7 @@ NORMS = ("nn.layer_norm", "nn.group_norm", "nn.instance_norm")
 
 
 def spell_out_wide_norms(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The network with arithmetic for norms of float64."""
+    """Expand norms of float64."""
     return rewritten(module, _WideNormExpander(module))
 
 

@@ -1,7 +1,7 @@
-"""Products that are summed up in float32 are computed in float32, too.
+"""Compute products in float32 if they are summed in float32.
 
-TVM's ToMixedPrecision computes a sum in float32 and what it sums up in float16: the squares of a norm of numbers beyond 256 are infinite
-there, and those of numbers below 0.0002 nothing. A kernel that sums them up holds them in registers, where float32 costs nothing.
+TVM's ToMixedPrecision computes a sum in float32 but its terms in float16. The squares in a norm then overflow for values
+above 256 and vanish for values below 0.0002. The kernel keeps the terms in registers, where float32 costs nothing.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ PRODUCTS = ("multiply", "power", "square")
 
 
 def widen_terms(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with the products of float16 that sums of float32 are of in float32."""
+    """Convert float16 products that are terms of float32 sums to float32."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _TermWidener(module)))
 
 

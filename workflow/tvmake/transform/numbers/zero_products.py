@@ -1,6 +1,6 @@
-"""Products with a constant zero, which are no zero where the other factor is infinite or NaN.
+"""Preserve NaN for multiplications of infinities and NaN by a constant zero.
 
-The multiplication becomes a choice. Repair: `multiplication-by-zero`.
+The multiplication becomes a ``where``. Repair: `multiplication-by-zero`.
 """
 
 import math
@@ -16,7 +16,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def keep_infinities(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with choices for products of floating-point numbers with a zero of one element."""
+    """Replace floating-point multiplications by a single constant zero."""
     return rewritten(module, _ZeroProductKeeper(module))
 
 
