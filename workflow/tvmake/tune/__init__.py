@@ -1,1 +1,1 @@
-"""Find fast schedules for a model's kernels: extract them, measure candidates, keep the best that are right."""
+"""Find fast schedules for a model's kernels: extract kernels, measure candidates, keep the best valid ones."""

@@ -1,4 +1,4 @@
-"""Spread trials over kernels: first by the work in them, then to where more trials pay most."""
+"""Distribute trials over kernels: first by their work, then to the kernels that gain most from trials."""
 
 import fnmatch
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ BACKWARD = 0.2
 OSDI 2020, section 6.2; ``gradient`` strategy of tvm.auto_scheduler.TaskScheduler)."""
 
 SIMILAR = 2.0
-"""How much faster than a similar kernel one may hope to become: Ansor's beta."""
+"""Largest speed-up expected over a similar kernel: Ansor's beta."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,15 @@ def spread(
     portion: float,
     receipts: Mapping[str, Receipt],
 ) -> tuple[dict[str, KernelBudget], int]:
-    """The trials every kernel should have spent once ``portion`` of the budgets is spent.
+    """Return the trials that every kernel should have after ``portion`` of the budgets.
 
-    Each variant spreads its own budget; a kernel of several variants gets the most that one of them gives it, and that
-    is measured once.
+    Each variant distributes its own budget. A kernel of several variants gets the largest of its shares, and is measured
+    once.
 
     Args:
         variants: kernels by ``model/precision``.
-        portion: share of the budgets to have spent, 0..1.
-        receipts: how the search of each workload went so far; empty at first. Kernels that have no further candidates get no more
-            trials.
+        portion: fraction of the budgets to spend, 0..1.
+        receipts: state of each workload's search; empty at first. Kernels without further candidates get no more trials.
 
     Returns:
         Budgets by workload, the largest first, and the trials saved by sharing.
@@ -71,7 +70,7 @@ def spread(
 
 
 def _to_tune(variant: str, tasks: TaskList, patterns: Sequence[str]) -> list[Task]:
-    """The kernels that are worth it, and that a pattern names where there are any."""
+    """Return the kernels worth tuning that match the patterns, if there are any."""
     tunable = [task for task in tasks.tasks if task.trivial is None]
     if not patterns:
         return tunable
@@ -90,37 +89,39 @@ def _spread_one(
         return {}
     if budget.trials_per_kernel is not None:
         return dict.fromkeys(kernels, max(1, round(budget.trials_per_kernel * portion)))
-    # The floor yields to the budget, not the other way round.
+    # The budget takes precedence over the floor.
     least = max(1, min(budget.floor, budget.trials // len(kernels)))
     exhausted = {key: max(1, receipts[key].trials) for key in kernels if key in receipts and receipts[key].is_exhausted}
-    others = {key: one for key, one in kernels.items() if key not in exhausted}
-    spent = {key: receipts[key].trials if key in receipts else 0 for key in others}
+    active = {key: kernel for key, kernel in kernels.items() if key not in exhausted}
+    spent = {key: receipts[key].trials if key in receipts else 0 for key in active}
     start = {key: max(least, trials) for key, trials in spent.items()}
     free = round(budget.trials * portion) - sum(exhausted.values()) - sum(start.values())
-    if free <= 0 or not others:
+    if free <= 0 or not active:
         return exhausted | start
-    known = all(key in receipts and receipts[key].best_ms for key in others)
-    weights = _gains(others, receipts) if known else {key: one.calls * one.flops for key, one in others.items()}
+    known = all(key in receipts and receipts[key].best_ms for key in active)
+    weights = (
+        _gains(active, receipts) if known else {key: kernel.calls * kernel.flops for key, kernel in active.items()}
+    )
     total = sum(weights.values())
-    more = {key: int(free * (weights[key] / total if total else 1 / len(others))) for key in others}
-    # What rounding leaves goes to the kernels worth most.
-    for key in sorted(others, key=lambda key: (-weights[key], key))[: free - sum(more.values())]:
+    more = {key: int(free * (weights[key] / total if total else 1 / len(active))) for key in active}
+    # The remainder from rounding goes to the kernels with the largest gain.
+    for key in sorted(active, key=lambda key: (-weights[key], key))[: free - sum(more.values())]:
         more[key] += 1
-    return exhausted | {key: start[key] + more[key] for key in others}
+    return exhausted | {key: start[key] + more[key] for key in active}
 
 
 def _gains(kernels: Mapping[str, _Kernel], receipts: Mapping[str, Receipt]) -> dict[str, float]:
-    """Seconds a trial may save for the model, by Ansor's estimate of the gradient."""
-    fastest = max((one.flops / receipts[key].best_ms for key, one in kernels.items()), default=1.0)  # type: ignore[operator]
+    """Estimate, with Ansor's gradient, the seconds that a trial saves for the model."""
+    fastest = max((kernel.flops / receipts[key].best_ms for key, kernel in kernels.items()), default=1.0)  # type: ignore[operator]
     gains = {}
-    for key, one in kernels.items():
+    for key, kernel in kernels.items():
         receipt = receipts[key]
         best, trials = receipt.best_ms or 0.0, max(1, receipt.trials)
         window = max(1, trials // 4)
         before = receipt.best_at(trials - window) or best
         backward = (before - best) / window
-        # What it would take at a multiple of the best rate seen; never more than all of its time.
-        reachable = best - one.flops / (SIMILAR * fastest)
+        # Time at a multiple of the best measured rate; the gain is at most the kernel's time.
+        reachable = best - kernel.flops / (SIMILAR * fastest)
         forward = max(0.0, min(best, reachable)) / trials
-        gains[key] = one.calls * (BACKWARD * backward + (1 - BACKWARD) * forward)
+        gains[key] = kernel.calls * (BACKWARD * backward + (1 - BACKWARD) * forward)
     return gains

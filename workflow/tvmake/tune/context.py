@@ -1,4 +1,4 @@
-"""The context that a target's records belong to, and for what its candidates are scheduled."""
+"""The context of a target's records, and the number of cores for schedules."""
 
 import tvm
 
@@ -10,7 +10,7 @@ from tvmake.targets.backends import device_kind
 
 
 def tuning_context(target: "tvm.target.Target", fingerprint: Fingerprint) -> TuningContext:
-    """The context of records of this target measured on this device: that of equal devices, and no others."""
+    """Return the record context of a target on a device; identical devices share it."""
     return TuningContext(
         generation=GENERATION,
         target=target_identity(target),
@@ -19,12 +19,12 @@ def tuning_context(target: "tvm.target.Target", fingerprint: Fingerprint) -> Tun
 
 
 def device_class(fingerprint: Fingerprint, kind: str) -> str:
-    """What equal devices share, as far as it decides which candidate is fast.
+    """Return the properties of a device that determine which candidate is fastest.
 
-    That is the GPU where kernels run on one; each record says with which driver it was measured.
+    This is the GPU if kernels run on one; records also name the driver.
 
     Args:
-        kind: of the device that kernels run on.
+        kind: kind of the device that runs kernels.
     """
     details = fingerprint.details
     if kind == "cpu":
@@ -33,5 +33,5 @@ def device_class(fingerprint: Fingerprint, kind: str) -> str:
 
 
 def cores(device: DeviceConfig, fingerprint: Fingerprint) -> int:
-    """Cores that CPU kernels are scheduled for."""
+    """Return the number of cores for schedules of CPU kernels."""
     return device.threads or fingerprint.cores

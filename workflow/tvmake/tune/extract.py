@@ -1,4 +1,4 @@
-"""Which kernels a fused module consists of."""
+"""Extract the kernels of a fused module."""
 
 from collections import Counter
 
@@ -11,27 +11,27 @@ from tvmake.records.workload import Workload, workload
 
 
 def extract(fused: "tvm.IRModule", target: "tvm.target.Target") -> tuple[list[Task], list[Workload]]:
-    """The kernels of a fused module, the heaviest first, and the workloads of those worth tuning."""
+    """Return the kernels of a fused module, the most expensive first, and the workloads worth tuning."""
     calls = _calls(fused)
-    found: dict[str, Workload] = {}
+    workloads: dict[str, Workload] = {}
     names: dict[str, list[str]] = {}
     for variable, function in fused.functions_items():
         if isinstance(function, tvm.tirx.PrimFunc):
-            one = workload(function, target)
-            found.setdefault(one.key, one)
-            names.setdefault(one.key, []).append(str(variable.name_hint))
+            entry = workload(function, target)
+            workloads.setdefault(entry.key, entry)
+            names.setdefault(entry.key, []).append(str(variable.name_hint))
     tasks = [
         Task(
             workload=key,
             names=sorted(names[key]),
             calls=sum(calls[name] for name in names[key]),
-            flops=flops(one.module["main"]),
-            trivial=why_trivial(one.module["main"]),
+            flops=flops(entry.module["main"]),
+            trivial=why_trivial(entry.module["main"]),
         )
-        for key, one in found.items()
+        for key, entry in workloads.items()
     ]
     tasks.sort(key=lambda task: (-task.calls * task.flops, task.workload))
-    return tasks, [found[task.workload] for task in tasks if task.trivial is None]
+    return tasks, [workloads[task.workload] for task in tasks if task.trivial is None]
 
 
 def _calls(fused: "tvm.IRModule") -> Counter[str]:

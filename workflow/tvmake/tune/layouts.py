@@ -1,4 +1,4 @@
-"""Which data layout is fastest, judged by the kernels that do most of the work."""
+"""Choose the fastest data layout, by the kernels that do most of the work."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,10 @@ from tvmake.storage.documents import FailsFast
 from tvmake.transform.options import Layout
 
 SHARE = 2 / 3
-"""Of a network's operations, how much the kernels that are measured do: with those of a few kinds of convolution, the
-rest is much like them."""
+"""Fraction of a network's operations in the measured kernels. The rest resembles these few kinds of convolution."""
 
 MAX_KERNELS = 5
-"""Kernels of a layout to measure, whatever they cover."""
+"""Maximum number of measured kernels of a layout."""
 
 
 class _File(FailsFast, BaseModel):
@@ -21,66 +20,66 @@ class _File(FailsFast, BaseModel):
 
 
 class MeasuredKernel(_File):
-    """A kernel that stands for its layout."""
+    """A kernel that represents its layout."""
 
     workload: str
     name: str
     calls: int
     flops: float
     trials: int
-    """Candidates that ``latency_ms`` is the best of."""
+    """Number of candidates that ``latency_ms`` is the best of."""
     latency_ms: float
 
     def called(self, calls: int) -> "MeasuredKernel":
-        """The same kernel in a network that calls it so often."""
+        """Return the kernel for a network with a number of calls."""
         return self.model_copy(update={"calls": calls})
 
 
 class LayoutEstimate(_File):
-    """How fast a network would be in one layout."""
+    """Estimated time of a network in one layout."""
 
     layout: Layout
     estimate_ms: float | None
-    """Of all kernels; None where ``problem`` says why there is none."""
+    """Time of all kernels; None if ``problem`` is set."""
     share: float
-    """Of the layout's operations, how much the kernels below do."""
+    """Fraction of the layout's operations in ``kernels``."""
     kernels: list[MeasuredKernel] = []
     problem: str | None = None
 
 
 class LayoutChoice(_File):
-    """layout.json: which data layout a variant has, and why."""
+    """layout.json: the chosen data layout of a variant, with its reasons."""
 
     schema_version: int = 1
     layout: Layout
     trials: int
-    """Candidates measured for each kernel."""
+    """Number of candidates measured for each kernel."""
     estimates: list[LayoutEstimate]
-    """In the order the layouts were given; empty where nothing had to be measured."""
+    """Estimates in the order of the layouts; empty if no measurement was needed."""
     because: str = "all layouts come to the same network"
-    """Why nothing had to be measured."""
+    """The reason why no measurement was needed."""
 
     @property
     def summary(self) -> str:
-        """The choice in one line: ``NHWC, 0.31 ms against 0.44 ms NCHW``."""
+        """Describe the choice in one line: ``NHWC, 0.31 ms against 0.44 ms NCHW``."""
         if not self.estimates:
             return f"{self.layout}, {self.because}"
-        (chosen,) = (one for one in self.estimates if one.layout == self.layout)
-        others = [one for one in self.estimates if one.layout != self.layout]
-        times = [f"{one.estimate_ms:.3g} ms {one.layout}" for one in others if one.estimate_ms is not None]
+        (chosen,) = (entry for entry in self.estimates if entry.layout == self.layout)
+        others = [entry for entry in self.estimates if entry.layout != self.layout]
+        times = [f"{entry.estimate_ms:.3g} ms {entry.layout}" for entry in others if entry.estimate_ms is not None]
         text: str = self.layout
         if chosen.estimate_ms is not None:
             text += f", {chosen.estimate_ms:.3g} ms"
         if times:
             text += f" against {', '.join(times)}"
-        return text + "".join(f"; {one.layout}: {one.problem}" for one in others if one.problem)
+        return text + "".join(f"; {entry.layout}: {entry.problem}" for entry in others if entry.problem)
 
 
 def representative_kernels(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Layout, list[Task]]:
-    """The kernels that stand for each layout: the heaviest, and those that only bring data into that layout.
+    """Return the kernels that represent each layout: the most expensive ones, and those that only convert data.
 
     Args:
-        kernels: of each layout, the heaviest first.
+        kernels: kernels of each layout, the most expensive first.
     """
     everywhere = set.intersection(*({task.workload for task in tasks} for tasks in kernels.values()))
     return {
@@ -90,21 +89,21 @@ def representative_kernels(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Lay
 
 
 def estimate(layout: Layout, tasks: Sequence[Task], measured: Sequence[MeasuredKernel]) -> LayoutEstimate:
-    """The time of a layout: of its heaviest kernels, as a share of the work they do, and of those that move data.
+    """Estimate the time of a layout from its most expensive kernels, scaled by their share of the work, and its data movement.
 
     Args:
         tasks: all kernels of the layout.
-        measured: those of them that were measured.
+        measured: the measured kernels.
     """
     tunable = [task for task in tasks if task.trivial is None]
     total = sum(task.calls * task.flops for task in tunable)
-    covered = sum(one.calls * one.flops for one in measured)
+    covered = sum(kernel.calls * kernel.flops for kernel in measured)
     if not covered:
         return LayoutEstimate(
             layout=layout, estimate_ms=None, share=0, kernels=list(measured), problem="it has no kernels worth tuning"
         )
-    computing = sum(one.calls * one.latency_ms for one in measured if one.flops)
-    moving = sum(one.calls * one.latency_ms for one in measured if not one.flops)
+    computing = sum(kernel.calls * kernel.latency_ms for kernel in measured if kernel.flops)
+    moving = sum(kernel.calls * kernel.latency_ms for kernel in measured if not kernel.flops)
     return LayoutEstimate(
         layout=layout,
         estimate_ms=computing * total / covered + moving,
@@ -114,9 +113,9 @@ def estimate(layout: Layout, tasks: Sequence[Task], measured: Sequence[MeasuredK
 
 
 def fastest(estimates: Sequence[LayoutEstimate]) -> Layout:
-    """The layout with the smallest estimate; the first where none has one."""
-    known = [one for one in estimates if one.estimate_ms is not None]
-    return min(known, key=lambda one: one.estimate_ms or 0.0).layout if known else estimates[0].layout
+    """Return the layout with the smallest estimate; the first one if there is none."""
+    known = [entry for entry in estimates if entry.estimate_ms is not None]
+    return min(known, key=lambda entry: entry.estimate_ms or 0.0).layout if known else estimates[0].layout
 
 
 def _heaviest(tasks: Sequence[Task]) -> list[Task]:

@@ -1,4 +1,4 @@
-"""What tuning jobs import by and by, and their build workers, for the server they are forked from."""
+"""Modules of tuning jobs and their build workers, preloaded in the server that they are forked from."""
 
 from contextlib import suppress
 
@@ -19,5 +19,5 @@ light_intrinsics(tvm.target.Target("llvm"))
 
 import tvm.s_tir.meta_schedule  # noqa: E402
 
-with suppress(ImportError):  # it is needed by one of the cost models, which says so itself
+with suppress(ImportError):  # one of the cost models needs it, and reports if it is missing
     import xgboost  # noqa: F401

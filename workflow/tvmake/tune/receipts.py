@@ -1,8 +1,8 @@
-"""Receipts: what a tuning job leaves as its output, and the records that belong to it.
+"""Receipts: the output of a tuning job, and the records that belong to it.
 
-A receipt says that a kernel has its budget and how its search went; the records themselves are in the store. A variant is
-built from the records that its receipts count and from no later ones: other projects may tune the same kernels at the same
-time. On a shared file system the records may become visible later than the receipt.
+A receipt states that a kernel's budget is spent, and summarises its search; the records are in the store. A variant is
+built from the records that its receipts count, and not from later ones, because other projects may tune the same kernels
+concurrently. On a shared file system the records may become visible after the receipt.
 """
 
 import os
@@ -20,16 +20,16 @@ from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.storage.documents import FailsFast
 
 VISIBILITY_TIMEOUT_S = 90.0
-"""NFS trusts what it knows of a directory for up to 60 s (acdirmax in nfs(5)), the latency-wait of the cluster profiles."""
+"""NFS caches directories for up to 60 s (acdirmax in nfs(5)); the latency-wait of the cluster profiles."""
 
 POLL_S = 0.5
 
 EXHAUSTED = "space exhausted"
-"""Why a search ended that has no further candidates."""
+"""The end reason of a search without further candidates."""
 
 
 class Receipt(FailsFast, BaseModel):
-    """One kernel's search so far, earlier runs included."""
+    """The state of one kernel's search, including earlier runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -39,25 +39,25 @@ class Receipt(FailsFast, BaseModel):
     place: TuningContext
     flops: float
     trials: int
-    """Candidates measured, in all runs."""
+    """Number of candidates measured in all runs."""
     measured_now: int
-    """Candidates measured by the job that wrote this."""
+    """Number of candidates measured by the job that wrote this receipt."""
     stopped: str
-    """Why the search ended: ``budget``, ``early stopping``, ``deadline`` or :data:`EXHAUSTED`."""
+    """The end reason: ``budget``, ``early stopping``, ``deadline`` or :data:`EXHAUSTED`."""
     by_status: dict[Status, int]
     comparison: Digest | None = None
-    """How the best of them were timed again, in turns, by its digest; None where they were not."""
+    """Digest of the interleaved comparison of the best candidates; None if there was none."""
     curve: list[tuple[int, float]]
-    """Where the search got better: trial number and latency in ms."""
+    """The improvements: trial number and latency in ms."""
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the kernel has no candidates that were not measured."""
+        """Whether all candidates of the kernel are measured."""
         return self.stopped == EXHAUSTED
 
     @property
     def records(self) -> int:
-        """Records of the kernel that there were when this was written, those of lost devices too."""
+        """Number of the kernel's records when this was written, including lost devices."""
         return sum(self.by_status.values())
 
     @property
@@ -66,13 +66,13 @@ class Receipt(FailsFast, BaseModel):
         return self.curve[-1][1] if self.curve else None
 
     def best_at(self, trials: int) -> float | None:
-        """The best latency after so many trials, in ms."""
+        """Return the best latency after a number of trials, in ms."""
         reached = [latency for trial, latency in self.curve if trial <= trials]
         return reached[-1] if reached else None
 
 
 def curve(records: Sequence[StoredRecord]) -> list[tuple[int, float]]:
-    """The improving trials of a store's records, in the order they were measured."""
+    """Return the improving trials of a store's records, in the order of measurement."""
     steps: list[tuple[int, float]] = []
     for number, stored in enumerate(records, start=1):
         latency = stored.latency_ms
@@ -88,17 +88,16 @@ def records_of_receipt(
     receipt: Receipt | None,
     timeout_s: float = VISIBILITY_TIMEOUT_S,
 ) -> tuple[list[StoredRecord], Comparison | None]:
-    """The records of a workload that its receipt counts, once they are visible, or at least the best of them, and the comparison that it
-    names.
+    """Return the records that a workload's receipt counts, once they (or at least the best) are visible, and its comparison.
 
-    Records are only ever added at the end, so that these are the first ones. Where some were pruned since, later ones may
-    take their places. Without a receipt, or with one of another context, it is all records, and the last comparison.
+    Records are only appended, so these are the first ones. If some were pruned, later ones may replace them. Without a
+    receipt, or with one of another context, all records and the last comparison are returned.
 
     Args:
-        timeout_s: how long to wait for records that are not visible yet.
+        timeout_s: time to wait for records that are not visible yet.
 
     Raises:
-        MachineError: they do not become visible in time, or the store cannot be read.
+        MachineError: the records do not become visible in time, or the store cannot be read.
     """
     until = time.monotonic() + timeout_s
     while True:

@@ -1,1 +1,1 @@
-"""Building and timing candidate kernels, each in processes of its own: here, or on devices behind a TVM RPC tracker."""
+"""Build and time candidate kernels in separate processes: locally, or on devices behind a TVM RPC tracker."""

@@ -1,4 +1,4 @@
-"""Building many candidates at once, each in a process of its own."""
+"""Build many candidates in parallel, each in a separate process."""
 
 import queue
 import signal
@@ -23,15 +23,15 @@ from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
 from tvmake.tune.measure.workers.protocol import Failed
 
 ATTEMPTS = 2
-"""How often a candidate is built when the process that its builder was forked from is lost."""
+"""Number of build attempts if the builder's fork server is lost."""
 
 CLOCK_FACTOR = 10
-"""A build may take this many times its limit on the clock: a candidate is not to blame for what others compute."""
+"""Factor of the wall-clock limit over the processor time limit, since other jobs may slow a build down."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A candidate that was built."""
+    """A built candidate."""
 
     number: int
     library: Path
@@ -40,17 +40,17 @@ class Kernel:
 
 
 Outcome = Kernel | Measured | BaseException
-"""A kernel to time, a candidate that failed, or what ends the batch."""
+"""A kernel to time, a failed candidate, or the end of the batch."""
 
 
 class Builders:
-    """Builds candidates for one target.
+    """Build candidates for one target.
 
     Args:
         driver: the compiler driver that links.
-        count: candidates built at once.
-        timeout_s: processor time for building one.
-        scratch: where libraries are put.
+        count: number of parallel builds.
+        timeout_s: processor time limit of one build.
+        scratch: directory of libraries.
         pause_directory: see :class:`tvmake.tune.measure.workers.processes.WorkerSource`.
     """
 
@@ -71,7 +71,7 @@ class Builders:
 
     @contextmanager
     def building(self, candidates: Sequence[Candidate]) -> Iterator["Building"]:
-        """Build these; at the end of the block whatever is still being built is given up."""
+        """Build candidates; unfinished builds are cancelled at the end of the block."""
         batch = Building(self, candidates)
         threads = [
             threading.Thread(target=batch.work, name=f"builder-{number}", daemon=True)
@@ -92,7 +92,7 @@ class Builders:
 
 
 class Building:
-    """Candidates being built by several threads, each of which waits for one worker at a time."""
+    """Parallel builds of candidates; each thread waits for one worker."""
 
     def __init__(self, builders: Builders, candidates: Sequence[Candidate]):
         self._builders = builders
@@ -100,7 +100,7 @@ class Building:
         for candidate in candidates:
             self._todo.put(candidate)
         self.done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        """Gets one outcome for each candidate as soon as there is one."""
+        """Receives one outcome per candidate."""
         self._lock = threading.Lock()
         self._working: set[MeasuringWorker] = set()
         self._paused: list[MeasuringWorker] = []
@@ -111,7 +111,7 @@ class Building:
 
     @contextmanager
     def paused(self, running: int) -> Iterator[None]:
-        """Stop all but ``running`` builds where they are, and begin none, until the block ends."""
+        """Pause all but ``running`` builds, and start none, until the block ends."""
         with self._lock:
             self._paused_at = time.monotonic()
             self._paused = list(self._working)[running:]
@@ -127,12 +127,12 @@ class Building:
                     worker.resume()
 
     def clock(self) -> float:
-        """Seconds that pass only while builds go on."""
+        """Return the seconds during which builds were not paused."""
         with self._lock:
             return (self._paused_at or time.monotonic()) - self._paused_s
 
     def work(self) -> None:
-        """Build until there is nothing left, or the batch was stopped."""
+        """Build until no candidate is left or the batch is stopped."""
         try:
             while not self._stopped:
                 try:
@@ -144,7 +144,7 @@ class Building:
             self.done.put(error)
 
     def stop(self) -> None:
-        """Begin nothing more and end what is under way."""
+        """Start no more builds and cancel the running ones."""
         with self._lock:
             self._stopped = True
             working = list(self._working)

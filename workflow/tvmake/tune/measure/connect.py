@@ -1,4 +1,4 @@
-"""The measurer for a device, as the config reaches it."""
+"""Create the measurer for a device of the config."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,7 +23,7 @@ from tvmake.tune.measure.remote import RPCMeasurer
 def measurer(
     request: TuneRequest, target: "tvm.target.Target", on_set_aside: Callable[[str], None] = lambda _: None
 ) -> Iterator[Measurer]:
-    """What builds and times candidates for this request's device, until the block ends.
+    """Yield the measurer for the device of a request.
 
     Args:
         on_set_aside: called with one line for each device that is set aside.

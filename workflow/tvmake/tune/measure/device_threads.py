@@ -1,4 +1,4 @@
-"""The threads of a batch, each of which times candidates on one device at a time, and what they do when it is lost."""
+"""The threads of a batch, each of which times candidates on one device at a time, and the recovery of lost devices."""
 
 import queue
 import threading
@@ -23,24 +23,24 @@ from tvmake.tune.measure.workers.run_worker import Timed
 from tvmake.tune.measure.workers.session_worker import TimeThere
 
 ATTEMPTS = 2
-"""How often a candidate is tried while devices are lost; the second loss may well be its own doing."""
+"""Attempts for a candidate while devices are lost; the candidate may cause the second loss."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
-"""Before looking for a lost device again; each pause is twice the one before."""
+"""First pause before searching a lost device; each further pause is twice as long."""
 
 FRESH_S = 1.0
-"""A session this young has its time before it, however short that is."""
+"""A session younger than this has its full time left."""
 
 OVER = "the batch is over"
 
 
 @dataclass(frozen=True)
 class Warn:
-    """For the user to know."""
+    """A warning for the user."""
 
     line: str
     is_set_aside: bool = False
-    """Whether it is of a device that is set aside."""
+    """Whether the warning concerns a device that is set aside."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class NoneLeft:
 
 
 class Batch:
-    """What the threads of a batch share.
+    """State that the threads of a batch share.
 
     Args:
-        built: candidates that were built, or failed to; threads put back those that have to be tried again.
-        count: threads.
-        lost: addresses that do not answer; kept up to date.
-        time_slots: how the devices are shared with other jobs.
+        built: built or failed candidates; threads put back those to try again.
+        count: number of threads.
+        lost: addresses that do not answer; updated.
+        time_slots: sharing of the devices with other jobs.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Batch:
         self.remaining = count
         """Threads that have not ended."""
         self.tried: dict[int, int] = {}
-        """How often a device was lost while a candidate ran."""
+        """Number of losses of a device per running candidate."""
         self.working: set[MeasuringWorker] = set()
         self.rested: set[Address] = set()
-        """Devices that had their rest before this batch."""
+        """Devices that were cooled down before this batch."""
         self._count = count
 
     def stop(self) -> None:
@@ -97,7 +97,7 @@ class Batch:
             self.built.put(None)
 
     def leave(self, line: str, is_lost: bool) -> None:
-        """A thread ends: when the batch does, or because its device is lost."""
+        """Remove a thread, at the end of the batch or because its device is lost."""
         with self.lock:
             self.remaining -= 1
             left = self.remaining
@@ -107,14 +107,14 @@ class Batch:
                 self.results.put(NoneLeft(line))
 
     def has_servers(self) -> bool:
-        """Whether a server is left that answers, as far as is known."""
+        """Whether a server is left that is not known to be lost."""
         try:
             return any(address not in self.lost or address.is_reachable() for address in self.tracker.servers())
         except DeviceError:
             return False
 
     def is_back(self, address: Address | None) -> bool:
-        """Whether a lost device, or another in its place, can be used again."""
+        """Whether a lost device, or a replacement, can be used again."""
         try:
             listed = self.tracker.servers()
         except DeviceError:
@@ -125,7 +125,7 @@ class Batch:
         return len(set(listed) - self.lost) >= self.remaining
 
     def answers(self, address: Address | None) -> bool:
-        """Whether the device itself is there, whatever it is busy with."""
+        """Whether the device answers, even if it is busy."""
         try:
             return address in self.tracker.servers() and address.is_reachable()
         except DeviceError:
@@ -133,7 +133,7 @@ class Batch:
 
 
 class _Gone(Exception):
-    """No session: there is no device, or it does not answer."""
+    """No session: the device is missing or does not answer."""
 
     def __init__(self, address: Address | None, line: str):
         super().__init__(line)
@@ -142,18 +142,18 @@ class _Gone(Exception):
 
 
 class _SetAside(Exception):
-    """This thread has ended."""
+    """The thread has ended."""
 
 
 class DeviceThread:
-    """The work of a thread: one device at a time, which one is the tracker's choice.
+    """The work of a thread: one device at a time, chosen by the tracker.
 
-    A session is kept while there are candidates to time in it, and given back as soon as there are none.
+    A session is kept while candidates are left, and released immediately afterwards.
 
     Args:
-        timeout_s: for loading and timing one candidate.
-        session_timeout_s: after which the server ends a session.
-        wait_s: for a lost device to come back.
+        timeout_s: limit for loading and timing one candidate.
+        session_timeout_s: time after which the server ends a session.
+        wait_s: time to wait for a lost device.
     """
 
     def __init__(self, batch: Batch, timeout_s: float, session_timeout_s: float, wait_s: float):
@@ -222,10 +222,10 @@ class DeviceThread:
             self._lose(kernel, "it stopped answering" if SESSION_TIMEOUT in answer.line else answer.line, result)
 
     def _in_time_slot(self, kernel: Kernel) -> tuple[Timed | Failed | Lost, float, dict[str, str]]:
-        """Time a candidate, alone on the device; the session is opened first, because only then it is known which one.
+        """Time a candidate exclusively; the session is opened first, because it determines the device.
 
         Returns:
-            What became of it, how long that took in seconds, and what was seen of the device.
+            The outcome, its duration in seconds, and the conditions of the device.
         """
         batch = self._batch
         while True:
@@ -248,7 +248,7 @@ class DeviceThread:
             return answer, run_s, conditions
 
     def _has_waited(self) -> bool:
-        """Whether others took so long that the server is about to end the session, or has."""
+        """Whether waiting for others took so long that the server is about to end the session."""
         return time.monotonic() > max(self._until, self._opened + FRESH_S)
 
     def _answer(self, kernel: Kernel) -> Timed | Failed | Lost:
@@ -260,10 +260,10 @@ class DeviceThread:
         except WorkerEnded as ended:
             answer = Lost(ended.line("the session's process"))
         if not isinstance(answer, Timed):
-            # Errors of a device's driver outlive the kernel that made them.
+            # Driver errors outlive the kernel that caused them.
             self._end_session()
         if isinstance(answer, Lost):
-            # What hangs goes on for that long: nobody else is to be timed beside it.
+            # A hanging kernel runs until then: no other kernel may be timed beside it.
             self._batch.over.wait(self._batch.time_slots.freed_s)
         return answer
 
@@ -284,10 +284,10 @@ class DeviceThread:
         self._recover(address, line)
 
     def _recover(self, address: Address | None, line: str) -> None:
-        """Wait for the device, or another in its place.
+        """Wait for the device or a replacement.
 
         Raises:
-            _SetAside: there is none in time, or the batch is over.
+            _SetAside: none appears in time, or the batch is over.
         """
         batch = self._batch
         until, pause = time.monotonic() + self._wait_s, FIRST_PAUSE_S
@@ -340,7 +340,7 @@ class DeviceThread:
         raise _Gone(offer.address, f"device {offer.address} does not open a session ({line})")
 
     def _nobody_is_there(self) -> Callable[[], bool]:
-        """A check for the time in the tracker's queue: over, or nothing left to queue for."""
+        """Return a check for the wait in the tracker's queue: whether the batch is over or no server is left."""
         checked = time.monotonic()
 
         def check() -> bool:

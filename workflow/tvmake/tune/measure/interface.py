@@ -1,4 +1,4 @@
-"""The interface of a measurer: candidates in, what became of each out."""
+"""The interface of measurers: from candidates to their results."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Candidate:
     """One scheduled kernel to measure."""
 
     number: int
-    """The caller's name for it; unique among the candidates measured together."""
+    """The caller's name; unique among the candidates measured together."""
     module: "tvm.IRModule"
     """The scheduled kernel as ``main``, postprocessors applied (``candidate.sch.mod``)."""
     args_info: Sequence[object]
@@ -31,38 +31,38 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of a candidate."""
+    """The result of a candidate."""
 
     number: int
     status: Status
-    """``ok``, ``build_error``, ``run_error``, ``timeout`` or ``device_lost`` (which says nothing about the candidate)."""
+    """``ok``, ``build_error``, ``run_error``, ``timeout`` or ``device_lost`` (independent of the candidate)."""
     samples_s: tuple[float, ...] = ()
     """Seconds per run, one value per repeat; empty unless ``ok``."""
     error: str | None = None
-    """One telling line, unless ``ok``."""
+    """One descriptive line, unless ``ok``."""
     build_s: float = 0.0
-    """Seconds it took to build and link."""
+    """Seconds to build and link."""
     run_s: float = 0.0
-    """Seconds it took to load and time, without waiting for the device."""
+    """Seconds to load and time, without waiting for the device."""
     conditions: Mapping[str, str] = field(default_factory=dict)
-    """What was seen of the device before and after (:mod:`tvmake.device.conditioning.controls`) where it is conditioned, and how the
-    time of a CUDA kernel was taken (:data:`tvmake.tune.measure.kernel.TIMER`)."""
+    """Conditions of the device before and after (:mod:`tvmake.device.conditioning.controls`) if it is conditioned, and the timing
+    method of a CUDA kernel (:data:`tvmake.tune.measure.kernel.TIMER`)."""
 
 
 class Measurer(Protocol):
-    """Builds and times candidates; whatever they do, the caller's process goes on."""
+    """Builds and times candidates without endangering the caller's process."""
 
     def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
-        """Yield every candidate's result as soon as there is one, in any order.
+        """Yield the results of all candidates as they become available, in any order.
 
-        Closing the iterator early stops what is under way.
+        Closing the iterator early cancels running work.
 
         Raises:
-            DeviceError: there is no device to measure on.
-            MachineError: processes or files cannot be made here.
+            DeviceError: no device is available.
+            MachineError: processes or files cannot be created.
         """
         ...
 
     def close(self) -> None:
-        """End every process and remove every file. A measurer that was closed is of no use any more."""
+        """End every process and remove every file. A closed measurer cannot be used again."""
         ...

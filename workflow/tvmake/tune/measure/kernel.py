@@ -1,4 +1,4 @@
-"""A kernel, as the processes that build and time it describe it to each other."""
+"""Descriptions of a kernel for the processes that build and time it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,10 @@ CUDA = "cuda"
 """The runtime's name for NVIDIA's GPUs."""
 
 TIMER = "timer"
-"""What records of CUDA kernels say among their conditions: how the time was taken."""
+"""Key of a record's conditions: the timing method of CUDA kernels."""
 
 GRAPH, LAUNCHES = "CUDA graph", "launches"
-"""The ways: many launches of a kernel in a graph, or one after the other, each of which takes the processor 4 µs."""
+"""The timing methods: many launches in a graph, or single launches, which take the processor 4 µs each."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class TensorSpec:
     dtype: str
     shape: tuple[int, ...]
     scope: str = "global"
-    """The memory it is in: ``global`` is a buffer, ``global.texture…`` an image."""
+    """Memory scope: ``global`` is a buffer, ``global.texture…`` an image."""
 
     @classmethod
     def of(cls, info: Any, scope: str = "global") -> "TensorSpec":
-        """From MetaSchedule's ``ArgInfo``, of which TVM has one kind.
+        """Convert MetaSchedule's ``ArgInfo``.
 
         Raises:
-            ValueError: it is not a tensor.
+            ValueError: the argument is not a tensor.
         """
         kind, *rest = info.as_json()
         if kind != "TENSOR":
@@ -46,7 +46,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Loop:
-    """TVM's measurement loop, in its own terms and types."""
+    """Parameters of TVM's measurement loop."""
 
     number: int
     repeat: int
@@ -55,7 +55,7 @@ class Loop:
 
     @classmethod
     def of(cls, options: TrialMeasurement) -> "Loop":
-        """From the config; TVM counts whole milliseconds, so parts of one are rounded up."""
+        """Convert from the config; TVM takes integer milliseconds, so fractions are rounded up."""
         return cls(options.number, options.repeat, _whole(options.min_repeat_ms), _whole(options.cooldown_ms))
 
 

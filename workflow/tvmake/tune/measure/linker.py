@@ -1,4 +1,4 @@
-"""Linking candidates quickly: they are many, small, and alike."""
+"""Link many small candidates quickly."""
 
 import subprocess
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ import tvm
 from tvm.support import cc as tvm_cc
 
 LIBRARIES = ("libgcc.a", "libm.so.6")
-"""What kernels call: float16 conversions, mathematics. Every process that loads them has the C library already."""
+"""Libraries of kernels: float16 conversions, mathematics. Every process that loads kernels already has the C library."""
 
 
 class Linker:
-    """Makes shared libraries for the machine that a compiler driver compiles for.
+    """Link shared libraries for the machine of a compiler driver.
 
-    Where the driver is GCC's and links against glibc, the linker itself is called: 4 ms instead of the 18 that the
-    driver takes with its helpers, plugins and libraries, of the 300 ms that building a candidate takes.
+    For GCC's drivers with glibc, the linker is called directly: this takes 4 ms instead of 18 ms with the driver's helpers,
+    plugins and libraries, of 300 ms for a candidate.
 
     Args:
         driver: ``g++``, ``aarch64-linux-gnu-g++``, an NDK's ``clang++`` …
@@ -49,7 +49,7 @@ class Linker:
 def _direct_command(driver: str) -> tuple[list[str], list[str]] | None:
     linker = _said(driver, "-print-prog-name=ld")
     libraries = [_said(driver, f"-print-file-name={name}") for name in LIBRARIES]
-    # A driver repeats the names of what it does not find.
+    # A driver prints the name of a file that it does not find.
     if all(Path(name).is_absolute() and Path(name).exists() for name in [linker, *libraries]):
         return [linker, "-shared"], libraries
     return None

@@ -1,4 +1,4 @@
-"""Timing candidates on this machine."""
+"""Time candidates on this machine."""
 
 import tempfile
 import time
@@ -28,25 +28,24 @@ from tvmake.tune.measure.workers.protocol import Failed
 from tvmake.tune.measure.workers.run_worker import Load, RunOptions, Time
 
 REUSES = 64
-"""Candidates that one process times on a GPU. Libraries that were loaded stay in its memory."""
+"""Number of candidates that one process times on a GPU; loaded libraries stay in its memory."""
 
 
 class LocalMeasurer:
-    """Builds and times candidates on this machine; a :class:`tvmake.tune.measure.interface.Measurer`.
+    """Build and time candidates on this machine; a :class:`tvmake.tune.measure.interface.Measurer`.
 
-    While one candidate is timed on the CPU, this job's builds go on as far as there are cores that the kernel does not use,
-    and other jobs as far as there are more; the rest are paused for that moment. On two cores, a kernel of two threads
-    measures 2.3 times too slow beside two builds.
+    While one candidate is timed on the CPU, this job's builds and then other jobs continue on the cores that the kernel does
+    not use; the rest are paused. On two cores, a kernel of two threads is measured 2.3 times too slow beside two builds.
 
     Args:
-        target: what candidates are compiled for.
-        options: how they are timed.
-        builders: candidates built at once.
-        device_name: what the lease is taken on: one candidate is timed at a time, whichever process it belongs to.
-        threads: for the kernel (TVM_NUM_THREADS); all cores when None.
+        target: target of the candidates.
+        options: timing options.
+        builders: number of parallel builds.
+        device_name: name of the lease: one candidate is timed at a time, across processes.
+        threads: threads of the kernel (TVM_NUM_THREADS); all cores if None.
         env: environment variables for the processes that run kernels.
         driver: the compiler driver that links.
-        conditioning: of this machine, before a batch and around each candidate.
+        conditioning: conditioning of this machine, before a batch and around each candidate.
     """
 
     def __init__(
@@ -119,8 +118,8 @@ class LocalMeasurer:
 
     @contextmanager
     def _runner(self) -> Iterator[MeasuringWorker]:
-        """The process that times a candidate. It ends with the block, unless :meth:`_reuse` says that it may time another:
-        opening a GPU's driver takes longer than timing (0.1 to 0.5 s with NVIDIA's, one process after the other)."""
+        """Yield the process that times a candidate. It ends with the block unless :meth:`_reuse` keeps it: opening a GPU's driver
+        takes longer than timing (0.1 to 0.5 s with NVIDIA's, serialised between processes)."""
         worker, self._reusable = self._reusable or self._runners.fork(), None
         self._served += 1
         try:

@@ -1,4 +1,4 @@
-"""Failures that a candidate is not to blame for: it is not recorded as one that does not work."""
+"""Failures of the machine, which are not recorded as failures of a candidate."""
 
 import errno
 import os
@@ -8,18 +8,18 @@ from pathlib import Path
 from tvmake.storage.refusals import NO_SPACE, full_for_temporary_files, is_full, system_error
 
 REFUSALS = (*NO_SPACE, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
-"""The system's codes for what it has no more of, whatever is built or run. Memory is not among them: a candidate may want too much."""
+"""Error codes for exhausted resources. Memory is not among them: a candidate may need too much."""
 
 
 def check_machine(line: str, crashed: bool = False) -> None:
-    """See whether a builder or a kernel failed for the machine.
+    """Check whether the machine caused a failure of a builder or a kernel.
 
     Args:
-        line: what it said of its failure.
-        crashed: whether its process ended: LLVM's code generator does so, and says nothing, where it cannot write.
+        line: the error message.
+        crashed: whether the process ended: LLVM's code generator exits silently if it cannot write.
 
     Raises:
-        MachineError: it did, which all that follow would do, too.
+        MachineError: the machine caused it, and would fail all further candidates.
     """
     for number in REFUSALS:
         if os.strerror(number) in line and (refused := system_error(number, "tuning")):

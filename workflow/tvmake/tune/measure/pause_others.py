@@ -1,8 +1,8 @@
 """Pause the other tuning jobs of this machine while one of them times a candidate.
 
-Whoever times asks the fork servers of the other jobs (:mod:`tvmake.tune.measure.workers.forkserver`), which stop their job and
-their workers. These go on when they are asked to, when the pause takes too long, or when the one who times has died.
-Each fork server has a socket in a directory beside the device's lease; its name says whose it is.
+The timing job asks the fork servers of other jobs (:mod:`tvmake.tune.measure.workers.forkserver`) to stop their job and
+workers. They resume on request, when the pause takes too long, or when the timing job has ended. Each fork server has a
+socket in a directory beside the device's lease; its name identifies the job.
 """
 
 import contextlib
@@ -22,28 +22,28 @@ from tvmake.storage.files import writing
 
 PAUSE, RESUME = b"S", b"G"
 MESSAGE = struct.Struct("!cid")
-"""What to do, the process that times, and for how many seconds at most."""
+"""Message format: the action, the timing process, and the time limit in seconds."""
 
 LIMIT_S = 2.0
-"""For one candidate. One that takes longer is slow whatever else runs, or hangs."""
+"""Time limit for one candidate. A slower one is slow in any case, or hangs."""
 
 IS_SUPPORTED = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
-"""Elsewhere than on Linux no job pauses."""
+"""Jobs are paused on Linux only."""
 
 
 def socket_directory(device: str) -> Path:
-    """Where the fork servers of jobs that measure on a device of this machine listen."""
+    """Return the directory with the sockets of the jobs that measure on a device of this machine."""
     return lease_file(qualify_with_machine(device)).with_suffix(".beside")
 
 
 @contextmanager
 def others_paused(directory: Path, running: int, limit_s: float = LIMIT_S) -> Iterator[None]:
-    """Pause the other jobs until the block ends; for whoever holds the device's lease.
+    """Pause the other jobs until the block ends; only for the holder of the device's lease.
 
     Args:
         directory: see :func:`socket_directory`.
-        running: other jobs that may go on.
-        limit_s: after which they go on in any case.
+        running: number of other jobs that may continue.
+        limit_s: time after which they resume in any case.
     """
     jobs = _other_jobs(directory)[running:]
     _send(directory, jobs, MESSAGE.pack(PAUSE, os.getpid(), limit_s))
@@ -54,7 +54,7 @@ def others_paused(directory: Path, running: int, limit_s: float = LIMIT_S) -> It
 
 
 def _other_jobs(directory: Path) -> list[list[str]]:
-    """Sockets by job, without this one's."""
+    """Return the sockets of other jobs, by job."""
     jobs: dict[str, list[str]] = {}
     with contextlib.suppress(FileNotFoundError):
         for name in sorted(path.name for path in directory.iterdir()):
@@ -72,14 +72,14 @@ def _send(directory: Path, jobs: Collection[list[str]], message: bytes) -> None:
             try:
                 sender.sendto(message, f"{short}/{name}")
             except (ConnectionRefusedError, FileNotFoundError):
-                (directory / name).unlink(missing_ok=True)  # left by one that was killed
+                (directory / name).unlink(missing_ok=True)  # left by a killed job
             except BlockingIOError:
-                continue  # its queue is full: it has messages enough
+                continue  # its queue is full of messages
 
 
 @contextmanager
 def _short_name(directory: Path) -> Iterator[str]:
-    """A short name for a directory: addresses of sockets have 107 bytes."""
+    """Yield a short path for a directory, because socket addresses have at most 107 bytes."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{opened}"
@@ -88,7 +88,7 @@ def _short_name(directory: Path) -> Iterator[str]:
 
 
 class PauseListener:
-    """In a fork server: pauses its job and workers as other jobs ask for it, and resumes them.
+    """Part of a fork server that pauses and resumes its job and workers at the request of other jobs.
 
     Args:
         directory: see :func:`socket_directory`.
@@ -102,7 +102,7 @@ class PauseListener:
         self._path = directory / f"{job}-{os.getpid()}"
         self._job = None if _is_foreground(job) else os.pidfd_open(job)
         self._holder: int | None = None
-        """A pidfd of the process that times while this job is paused."""
+        """A pidfd of the timing process while this job is paused."""
         self._holder_number = 0
         self._until = 0.0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -114,15 +114,15 @@ class PauseListener:
                 self._socket.bind(f"{short}/{self._path.name}")
 
     def files(self) -> list[int]:
-        """What to wait for before calling :meth:`handle`."""
+        """Return the files to wait for before calling :meth:`handle`."""
         return [self._socket.fileno(), *([self._holder] if self._holder is not None else [])]
 
     def timeout_s(self) -> float | None:
-        """How long to wait for them at most; None for no limit."""
+        """Return the longest time to wait for them; None for no limit."""
         return max(self._until - time.monotonic(), 0) if self._holder is not None else None
 
     def handle(self, workers: Collection[int]) -> None:
-        """Follow the messages that came, and resume if the pause is over."""
+        """Process the received messages, and resume if the pause is over."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 kind, number, limit_s = MESSAGE.unpack(self._socket.recv(MESSAGE.size))
@@ -143,13 +143,13 @@ class PauseListener:
         self._signal(signal.SIGSTOP, workers)
 
     def resume(self, workers: Collection[int]) -> None:
-        """Let all go on; nothing happens if they do."""
+        """Resume all paused processes; no effect if none is paused."""
         if self._holder is not None:
             self._forget_holder()
             self._signal(signal.SIGCONT, workers)
 
     def close(self) -> None:
-        """Resume the job, and listen no more."""
+        """Resume the job and close the socket."""
         self.resume(())
         self._socket.close()
         self._path.unlink(missing_ok=True)
@@ -157,7 +157,7 @@ class PauseListener:
             os.close(self._job)
 
     def close_in_fork(self) -> None:
-        """In a fork of the fork server: close files, and leave everything else to the server."""
+        """Close files in a fork of the fork server, without changing the server's state."""
         self._socket.close()
         for opened in (self._job, self._holder):
             if opened is not None:
@@ -177,12 +177,12 @@ class PauseListener:
 
 
 def _is_foreground(job: int) -> bool:
-    """Whether a shell waits for the process itself, and would take a pause for a job that was suspended."""
+    """Whether a shell waits for the process and would report a pause as a suspended job."""
     fields = Path(f"/proc/{job}/stat").read_text().rpartition(")")[2].split()
     group, terminal = int(fields[2]), int(fields[4])
     return group == job and terminal != 0
 
 
 def _lives(process: int) -> bool:
-    """Whether the process of a pidfd has not ended."""
+    """Whether the process of a pidfd is alive."""
     return not select.select([process], [], [], 0)[0]

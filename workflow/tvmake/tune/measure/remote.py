@@ -1,4 +1,4 @@
-"""Timing candidates on devices behind a TVM RPC tracker."""
+"""Time candidates on devices behind a TVM RPC tracker."""
 
 import queue
 import sys
@@ -22,28 +22,28 @@ from tvmake.tune.measure.workers.session_worker import SessionOptions
 
 
 def print_warning(line: str) -> None:
-    """Where warnings go unless the caller says otherwise."""
+    """Print a warning; the default if the caller passes no function."""
     print(f"warning: {line}", file=sys.stderr)
 
 
 class RPCMeasurer:
-    """Builds candidates here and times them on remote devices; a :class:`tvmake.tune.measure.interface.Measurer`.
+    """Build candidates here and time them on remote devices; a :class:`tvmake.tune.measure.interface.Measurer`.
 
-    As many candidates are timed at once as there are servers. A candidate whose device is lost is tried once more; a
-    lost device is waited for, then set aside until it answers again.
+    One candidate is timed per server. A candidate whose device is lost is tried once more. A lost device is waited for, then
+    set aside until it answers again.
 
     Args:
-        target: what candidates are compiled for.
-        options: how they are timed.
-        builders: candidates built at once, here.
-        tracker: where the servers are, and the key that those of equal devices share.
-        session_timeout_s: after which a server ends a session, and with it a kernel that hangs.
-        servers: candidates timed at once; as many as the tracker lists when None, and never more.
-        wait_s: how long to wait for a server of the key before there is an error, and for a lost one to come back.
-        threads: of CPU kernels; as many as a server has when None.
+        target: target of the candidates.
+        options: timing options.
+        builders: number of parallel local builds.
+        tracker: address of the tracker and key of the devices.
+        session_timeout_s: time after which a server ends a session, and with it a kernel that hangs.
+        servers: number of candidates timed at once; all servers of the tracker if None, and never more.
+        wait_s: time to wait for a server of the key, or for a lost one to return.
+        threads: threads of CPU kernels; the server's cores if None.
         driver: the compiler driver that links for the devices.
         warn: called with one line for each device that is lost or set aside.
-        time_slots: how the devices are shared with other jobs; by their sessions when None.
+        time_slots: sharing of the devices with other jobs; by their sessions if None.
         on_set_aside: called with one line for each device that is set aside.
     """
 

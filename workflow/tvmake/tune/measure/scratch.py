@@ -1,4 +1,4 @@
-"""A directory for libraries that live for seconds."""
+"""A directory for short-lived libraries."""
 
 import tempfile
 from contextlib import ExitStack
@@ -11,10 +11,10 @@ PREFIX = "tvmake-measuring-"
 
 
 class Scratch:
-    """A temporary directory that is removed at the latest when the next one is made after its owner died.
+    """A temporary directory. If its owner dies, the creation of the next one removes it.
 
     Raises:
-        MachineError: it cannot be made.
+        MachineError: the directory cannot be created.
     """
 
     def __init__(self) -> None:
@@ -23,5 +23,5 @@ class Scratch:
             self.path = self._held.enter_context(temporary_directory(PREFIX))
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the directory."""
         self._held.close()

@@ -1,4 +1,4 @@
-"""The cost model, which predicts which candidates are worth measuring, trained on what was measured before."""
+"""The cost model that predicts which candidates are worth measuring, trained on earlier measurements."""
 
 import math
 import random
@@ -14,18 +14,17 @@ from tvmake.records.workload import Workload
 from tvmake.tune.search.transfer import KernelFeatures
 
 WARMUP = 32
-"""Samples from which the model predicts at all. MetaSchedule waits for 100; with records of other kernels, or with the
-small budgets of most kernels, that is never."""
+"""Number of samples from which the model predicts. MetaSchedule waits for 100, which small budgets never reach."""
 
 FAILED_S = 1e10
 """MetaSchedule's run time of a candidate that failed."""
 
 MAX_RECORDS = 512
-"""Records of the kernel itself to learn from at most: reading features off one takes about 20 ms."""
+"""Maximum number of the kernel's records to train on: extracting features takes about 20 ms per record."""
 
 
 def cost_model(kind: CostModel, threads: int, seed: int, features: Sequence[KernelFeatures]) -> Any:
-    """A model by its name, trained on the features of measured candidates.
+    """Create a model by name, trained on the features of measured candidates.
 
     Raises:
         MachineError: xgboost is not installed.
@@ -46,7 +45,7 @@ def cost_model(kind: CostModel, threads: int, seed: int, features: Sequence[Kern
 
 
 def _train(model: Any, features: Sequence[KernelFeatures]) -> None:
-    """As ``XGBModel.update`` does with candidates."""
+    """Train like ``XGBModel.update``."""
     from tvm.s_tir.meta_schedule.cost_model.xgb_model import FeatureGroup
 
     for kernel in features:
@@ -59,17 +58,17 @@ def _train(model: Any, features: Sequence[KernelFeatures]) -> None:
 
 
 def measured_features(workload: Workload, records: Sequence[tuple[StoredRecord, np.ndarray]]) -> KernelFeatures | None:
-    """What there is to learn from a kernel's records and their features (float32 [stores, features] each)."""
+    """Return the training data of a kernel's records and their features (float32 [stores, features] each)."""
     from tvm.s_tir.meta_schedule.utils import shash2hex
 
     if not records:
         return None
     costs = [FAILED_S if stored.latency_ms is None else stored.latency_ms / 1e3 for stored, _ in records]
-    return KernelFeatures(shash2hex(workload.module), [found for _, found in records], np.array(costs, "float32"))
+    return KernelFeatures(shash2hex(workload.module), [features for _, features in records], np.array(costs, "float32"))
 
 
 def sample_records(records: Sequence[StoredRecord], count: int, seed: int) -> list[StoredRecord]:
-    """At most ``count`` of the records, drawn evenly, the best one always among them."""
+    """Draw at most ``count`` records evenly, always including the best one."""
     if len(records) <= count:
         return list(records)
     best = min(records, key=lambda stored: stored.latency_ms or math.inf)

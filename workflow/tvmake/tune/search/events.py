@@ -11,7 +11,7 @@ from tvmake.tune.search.search import Trial
 
 
 class EventLog:
-    """Appends to ``*.events.jsonl``; every line says which kernel it is about."""
+    """Append to ``*.events.jsonl``; every line names its kernel."""
 
     def __init__(self, path: Path, name: str, workload: str, trials: int, flops: float):
         self.path = path
@@ -25,7 +25,7 @@ class EventLog:
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = self.path.open("a", buffering=1)
-        # Whoever watches a device tells from a thread of its own; a line is one write.
+        # Warnings about a device come from another thread; a line is one write.
         self._write(event="start", name=self.name, trials=self.trials, flops=self.flops)
         return self
 
@@ -37,7 +37,7 @@ class EventLog:
         self.file.close()
 
     def trial(self, trial: Trial) -> None:
-        """One more candidate was measured."""
+        """Log a measured candidate."""
         self._write(
             event="trial",
             trial=trial.number,
@@ -49,11 +49,11 @@ class EventLog:
         )
 
     def device_set_aside(self, line: str) -> None:
-        """A device was set aside, as the line says."""
+        """Log that a device was set aside."""
         self._write(event="aside", message=line)
 
     def stopped(self, why: str, best_ms: float | None) -> None:
-        """The search has ended."""
+        """Log the end of the search."""
         self._write(event="stop", why=why, **self._best(best_ms))
 
     def _best(self, best_ms: float | None) -> dict[str, float | None]:

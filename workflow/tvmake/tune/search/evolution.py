@@ -1,7 +1,7 @@
-"""Candidates by MetaSchedule's evolutionary search: each batch follows from the seed and the records before it alone.
+"""Candidates of MetaSchedule's evolutionary search: the seed and the earlier records determine each batch.
 
-A search that was interrupted therefore goes on as if it had not been: its last batch is proposed again, and what was
-measured of it counts. MetaSchedule itself keeps what it has proposed in its memory only.
+An interrupted search therefore continues as if it had not been interrupted: its last batch is proposed again, and its
+measured candidates count. MetaSchedule itself keeps its proposals only in memory.
 """
 
 import hashlib
@@ -25,37 +25,37 @@ from tvmake.tune.trace import trace_key
 from tvmake.tune.verify.record_validation import ValidRecord, validate_records
 
 GENERATIONS = 2
-"""Rounds of mutation over a population. Each takes as long as drawing the population did: a candidate is replayed, and
-its features are read off, in 15–20 ms. MetaSchedule has 4."""
+"""Rounds of mutation of a population. Each takes as long as drawing the population: 15–20 ms to replay a candidate and
+extract its features. MetaSchedule has 4."""
 
 UNTRAINED_GENERATIONS = 1
-"""Rounds while the cost model is untrained: they mutate the best of those measured."""
+"""Rounds while the cost model is untrained; they mutate the best measured candidates."""
 
 FROM_MEASURED = 0.2
-"""Of a population, how much begins as the best of those measured: MetaSchedule's ``init_measured_ratio``."""
+"""Fraction of a population that starts from the best measured candidates: MetaSchedule's ``init_measured_ratio``."""
 
 UNMEASURED = 50
-"""Of a population, how many are drawn at random, at least: MetaSchedule's ``init_min_unmeasured``."""
+"""Minimum number of random candidates in a population: MetaSchedule's ``init_min_unmeasured``."""
 
 RANDOM_SHARE = 0.05
-"""Of a batch, how many are drawn whatever the cost model predicts: MetaSchedule's ``eps_greedy``."""
+"""Fraction of a batch that is drawn independently of the cost model: MetaSchedule's ``eps_greedy``."""
 
 MAX_TRIALS = 1_000_000
-"""Candidates that MetaSchedule may propose; our own budget ends the search."""
+"""Number of candidates that MetaSchedule may propose; tvmake's budget ends the search."""
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A record, and what of it is used here."""
+    """A record with the parts that the search uses."""
 
     key: str
     stored: StoredRecord
     valid: ValidRecord | None
-    """None for a record that is known to be wrong, or that was not replayed."""
+    """None for a record with wrong output, or that was not replayed."""
 
     @property
     def order(self) -> tuple[int, str]:
-        """Where it stands among the others, in whatever order they were measured; starts come before all batches."""
+        """Sort key, independent of the order of measurement; starts come before all batches."""
         batch = _batch(self.stored)
         return -1 if batch is None else batch, self.key
 
@@ -65,10 +65,10 @@ class Evolution:
 
     Args:
         spaces: design spaces.
-        target: for the rules that make them (see :meth:`tvmake.targets.backend.Backend.search_target`).
-        stored: the kernel's records. The next batch is the last one of theirs unless that is complete.
-        transferred: what was measured of other kernels.
-        exclude: called with records that are no schedules of this kernel.
+        target: target of the rules that create them (see :meth:`tvmake.targets.backend.Backend.search_target`).
+        stored: the kernel's records. The next batch is their last one unless it is complete.
+        transferred: measurements of other kernels.
+        exclude: called with records that are not schedules of this kernel.
     """
 
     def __init__(
@@ -99,12 +99,15 @@ class Evolution:
     def propose(self) -> list[Any] | None:
         """See :class:`tvmake.tune.search.search.Source`."""
         options = self._options
-        before = sorted((one for one in self._known.values() if one.order[0] < self.number), key=lambda one: one.order)
-        # XGBModel's guesses come from numpy's global generator.
+        before = sorted(
+            (record for record in self._known.values() if record.order[0] < self.number),
+            key=lambda record: record.order,
+        )
+        # XGBModel's guesses come from NumPy's global generator.
         np.random.seed(self._draw)
         model, generations = self._model(before)
         random_count = int(options.batch * RANDOM_SHARE)
-        # What is known comes up again, and is passed over below.
+        # Known candidates may be proposed again; they are skipped below.
         requested = options.batch + len(before)
         ctx = self._context(generations, (random_count + 0.5) / requested)
         ctx.pre_tuning(
@@ -118,7 +121,7 @@ class Evolution:
         ctx.post_tuning()
         if proposed is None:
             return None
-        # MetaSchedule's order: the most promising first, those by chance last.
+        # MetaSchedule's order: the most promising first, random ones last.
         fresh = _unknown(proposed, before)
         end = max(len(fresh) - random_count, 0)
         return fresh[:end][: options.batch - random_count] + fresh[end:]
@@ -134,7 +137,7 @@ class Evolution:
 
     @property
     def features(self) -> KernelFeatures | None:
-        """What other kernels can learn from this one."""
+        """Return the training data of this kernel for other kernels."""
         if self._options.cost_model == "random":
             return None
         return self._measured_features(list(self._known.values()))
@@ -143,14 +146,14 @@ class Evolution:
         self, stored: Mapping[str, StoredRecord], exclude: Callable[[Mapping[str, Refused]], None]
     ) -> dict[str, _Known]:
         options = self._options
-        usable = [one for one in stored.values() if one.outcome != "wrong_output"]
+        usable = [record for record in stored.values() if record.outcome != "wrong_output"]
         training = sample_records(usable, MAX_RECORDS, options.seed) if options.cost_model == "xgb" else []
-        found = validate_records(
+        results = validate_records(
             self._workload, self._ctx, self._spaces, sort_by_latency(usable)[: options.population], training
         )
-        exclude({digest: one for digest, one in found.items() if isinstance(one, Refused)})
-        valid = {digest: one for digest, one in found.items() if isinstance(one, ValidRecord)}
-        return {key: _Known(key, one, valid.get(one.digest)) for key, one in stored.items()}
+        exclude({digest: record for digest, record in results.items() if isinstance(record, Refused)})
+        valid = {digest: record for digest, record in results.items() if isinstance(record, ValidRecord)}
+        return {key: _Known(key, record, valid.get(record.digest)) for key, record in stored.items()}
 
     @property
     def _draw(self) -> int:
@@ -171,42 +174,52 @@ class Evolution:
         return meta_schedule_context(self._workload, strategy, self._draw, self._target, self._threads)
 
     def _database(self, before: Sequence[_Known]) -> Any:
-        """The best so far, for the population to begin with."""
+        """Return the best records, from which the population starts."""
         from tvm.s_tir import meta_schedule
 
         database = meta_schedule.database.MemoryDatabase()
         database.commit_workload(self._workload.module)
-        seeds = {one.stored.digest: one.valid.tuning for one in before if one.valid and one.valid.tuning is not None}
-        best = [one.digest for one in sort_by_latency(one.stored for one in before) if one.digest in seeds]
+        seeds = {
+            record.stored.digest: record.valid.tuning
+            for record in before
+            if record.valid and record.valid.tuning is not None
+        }
+        best = [
+            record.digest for record in sort_by_latency(record.stored for record in before) if record.digest in seeds
+        ]
         for digest in best[: int(self._options.population * FROM_MEASURED)]:
             database.commit_tuning_record(seeds[digest])
         return database
 
     def _model(self, before: Sequence[_Known]) -> tuple[Any, int]:
-        """The cost model trained on the records before this batch, and how many generations it judges."""
+        """Return the cost model trained on the records before this batch, and the number of generations."""
         own_features = self._measured_features(before)
         training = [*self._transferred, *([own_features] if own_features else [])]
         model = cost_model(self._options.cost_model, self._threads, self._draw, training)
-        if self._options.cost_model == "xgb" and sum(len(one.costs) for one in training) >= WARMUP:
+        if self._options.cost_model == "xgb" and sum(len(record.costs) for record in training) >= WARMUP:
             return model, GENERATIONS
-        has_seeds = any(one.valid and one.valid.tuning is not None for one in before)
+        has_seeds = any(record.valid and record.valid.tuning is not None for record in before)
         return model, UNTRAINED_GENERATIONS if has_seeds else 0
 
     def _measured_features(self, known: Sequence[_Known]) -> KernelFeatures | None:
         features = {
-            one.stored.digest: one.valid.features for one in known if one.valid and one.valid.features is not None
+            record.stored.digest: record.valid.features
+            for record in known
+            if record.valid and record.valid.features is not None
         }
-        stored = [one.stored for one in known if one.stored.digest in features]
+        stored = [record.stored for record in known if record.stored.digest in features]
         return measured_features(
             self._workload,
-            [(one, features[one.digest]) for one in sample_records(stored, MAX_RECORDS, self._options.seed)],
+            [(record, features[record.digest]) for record in sample_records(stored, MAX_RECORDS, self._options.seed)],
         )
 
     def _features(self, batch: Sequence[Any]) -> list[np.ndarray | None]:
         if self._options.cost_model == "random" or not batch:
             return [None] * len(batch)
-        found = [one.numpy().astype("float32") for one in self._extractor.extract_from(self._ctx, list(batch))]
-        return [one if len(one) else None for one in found]
+        found = [
+            features.numpy().astype("float32") for features in self._extractor.extract_from(self._ctx, list(batch))
+        ]
+        return [features if len(features) else None for features in found]
 
     def _tuning_record(self, candidate: Any, stored: StoredRecord) -> Any:
         from tvm.s_tir.meta_schedule.database import TuningRecord
@@ -220,7 +233,7 @@ class Evolution:
 
 
 def _next_batch(stored: Iterable[StoredRecord], size: int) -> int:
-    numbers = [number for one in stored if (number := _batch(one)) is not None]
+    numbers = [number for record in stored if (number := _batch(record)) is not None]
     if not numbers:
         return 0
     last = max(numbers)
@@ -228,14 +241,14 @@ def _next_batch(stored: Iterable[StoredRecord], size: int) -> int:
 
 
 def _batch(stored: StoredRecord) -> int | None:
-    """Which batch a record was in; None for what was measured before any."""
+    """Return the batch of a record; None if it was measured before the batches."""
     return None if stored.record.strategy in ORIGINS else stored.record.batch
 
 
 def _unknown(proposed: Sequence[Any], before: Sequence[_Known]) -> list[Any]:
-    """What of a proposal gives code that was not measured yet, each once."""
-    codes = {one.valid.code for one in before if one.valid}
-    keys = {one.key for one in before}
+    """Select the proposals with new code, without duplicates."""
+    codes = {record.valid.code for record in before if record.valid}
+    keys = {record.key for record in before}
     fresh = []
     for candidate in proposed:
         code = structure(candidate.sch.mod["main"])

@@ -1,7 +1,7 @@
-"""The end of a search: its best candidates are timed again, in turns.
+"""The end of a search: its best candidates are timed again, interleaved.
 
-Candidates are measured one after the other, for minutes. On a machine with other work, or a phone that grows warm, the winner would
-often be one that was measured in a good moment.
+Candidates are measured sequentially, for minutes. On a busy machine, or a phone that warms up, the winner would often be a
+candidate that was measured at a favourable moment.
 """
 
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from tvmake.tune.measure.interface import Measurer
 from tvmake.tune.search.starts import candidate
 
 TURNS = 2
-"""How often each is timed."""
+"""Number of measurements of each finalist."""
 
 CANDIDATES_EACH = 8
-"""A search has a third finalist, and so on, for so many candidates each: timing them again then adds a quarter to its measurements."""
+"""Number of candidates per additional finalist from the third on; the comparison then adds a quarter to the measurements."""
 
 FEWEST_CANDIDATES = 4
-"""With fewer, nothing is compared."""
+"""With fewer candidates nothing is compared."""
 
 
 def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
-    """The best records of a kernel, the schedule of the target's rules among them; nothing where there is nothing to compare.
+    """Return a kernel's best records, including the schedule of the target's rules; empty if there is nothing to compare.
 
     Args:
-        count: how many, at most.
+        count: maximum number of records.
     """
     if len(stored) < FEWEST_CANDIDATES:
         return []
@@ -49,14 +49,14 @@ def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
 def compare(
     workload: Workload, records: Sequence[StoredRecord], measurer: Measurer, device: Fingerprint
 ) -> Comparison | None:
-    """Time records in turns.
+    """Time records interleaved.
 
     Returns:
-        What it gave; None where a device was lost, or none of them works any more.
+        The comparison; None if a device was lost or all records fail now.
 
     Raises:
-        DeviceError: there is no device to measure on.
-        MachineError: processes or files cannot be made here.
+        DeviceError: no device is available.
+        MachineError: processes or files cannot be created.
     """
     kernels = replay_all([(workload, record.record.trace) for record in records])
     samples: dict[str, tuple[float, ...]] = {record.digest: () for record in records}

@@ -1,4 +1,4 @@
-"""Candidates by MetaSchedule's strategies that draw them at random, in an order that the seed alone decides."""
+"""Candidates of MetaSchedule's random strategies, in an order that depends only on the seed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tvmake.tune.search.spaces import meta_schedule_context
 
 
 class FixedOrder:
-    """``replay-trace`` (also called ``random``) and ``replay-func``: nothing that is measured changes what comes next."""
+    """``replay-trace`` (also called ``random``) and ``replay-func``: measurements do not influence further candidates."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class FixedOrder:
         strategy = search_strategy.ReplayFunc() if options.strategy == "replay-func" else search_strategy.ReplayTrace()
         self.number = 0
         self._ctx = meta_schedule_context(workload, strategy, options.seed, target, threads)
-        # MetaSchedule counts what it proposes, known candidates too; our own budget ends the search.
+        # MetaSchedule counts its proposals, including known candidates; tvmake's budget ends the search.
         self._ctx.pre_tuning(max_trials=1_000_000, num_trials_per_iter=options.batch, design_spaces=list(spaces))
 
     def propose(self) -> list[Any] | None:
@@ -38,5 +38,5 @@ class FixedOrder:
     def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
         """See :class:`tvmake.tune.search.search.Source`."""
         self.number += 1
-        # It counts results, and takes them for nothing else.
+        # It counts results, and does not use them otherwise.
         self._ctx.notify_runner_results(list(batch.values()), [])

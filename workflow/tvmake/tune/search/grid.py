@@ -10,14 +10,14 @@ from tvmake.errors import InputError
 from tvmake.records.store import StoredRecord
 
 LARGEST = 20_000
-"""Combinations of decisions to go through at most; most of them are no valid schedules."""
+"""Maximum number of combinations of decisions; most of them are invalid schedules."""
 
 NEWEST_LOCATION = 8
-"""Positions tried for a block that may move: -2 (inline), -1 (stay), and loops from the outside."""
+"""Positions of a movable block: -2 (inline), -1 (stay), and loops from the outside."""
 
 
 class Grid:
-    """Goes through all decisions of all design spaces."""
+    """Enumerate all decisions of all design spaces."""
 
     def __init__(self, ctx: Any, spaces: Sequence[Any], batch: int):
         self.number = 0
@@ -33,17 +33,17 @@ class Grid:
         self.points = itertools.chain.from_iterable(_points(space) for space in spaces)
 
     def propose(self) -> list[Any] | None:
-        """See :class:`tvmake.tune.search.search.Source`; all of them are valid."""
-        found: list[Any] = []
+        """See :class:`tvmake.tune.search.search.Source`; all candidates are valid."""
+        batch: list[Any] = []
         for trace in self.points:
             if (candidate := self._candidate(trace)) is not None:
-                found.append(candidate)
-                if len(found) == self.batch:
+                batch.append(candidate)
+                if len(batch) == self.batch:
                     break
-        return found or None
+        return batch or None
 
     def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
-        """See :class:`tvmake.tune.search.search.Source`; a grid has nothing to learn."""
+        """See :class:`tvmake.tune.search.search.Source`; a grid does not learn."""
         self.number += 1
 
     def _candidate(self, trace: Any) -> Any:
@@ -58,14 +58,16 @@ class Grid:
                 if not post.apply(schedule):
                     return None
         except (tvm.error.InternalError, RuntimeError, ValueError, tvm.s_tir.ScheduleError):
-            return None  # a combination of decisions that is no schedule
+            return None  # not a valid schedule
         return MeasureCandidate(schedule, ArgInfo.from_entry_func(schedule.mod, remove_preproc=True))
 
 
 def _points(space: Any) -> Iterator[Any]:
     trace = space.trace
     sampled = [instruction for instruction in trace.insts if instruction in trace.decisions]
-    for combination in itertools.product(*(_choices(one, trace.decisions[one]) for one in sampled)):
+    for combination in itertools.product(
+        *(_choices(instruction, trace.decisions[instruction]) for instruction in sampled)
+    ):
         point = trace
         for instruction, decision in zip(sampled, combination, strict=True):
             point = point.with_decision(instruction, decision, remove_postproc=True)

@@ -1,7 +1,7 @@
-"""Starts from records of similar kernels: those that differ in extents only.
+"""Initial candidates from records of similar kernels, which differ only in extents.
 
-What made a convolution of 56×56 pixels fast is close to what makes one of 40×40 fast. The decisions of such a kernel's best records
-are taken over; a tiling is the one of this kernel's extents that is nearest to theirs.
+A fast schedule of a convolution of 56×56 pixels is close to a fast one for 40×40. The decisions of the similar kernel's best
+records are adopted; tilings are adapted to the nearest tiling of this kernel's extents.
 """
 
 import json
@@ -27,34 +27,34 @@ from tvmake.tune.trace import trace_json
 from tvmake.tune.verify.record_validation import designs_of
 
 KERNELS = 4
-"""Similar kernels that are looked at: the nearest."""
+"""Number of similar kernels, the nearest ones."""
 
 RECORDS = 2
-"""Of each, how many of its fastest records."""
+"""Number of fastest records of each."""
 
 TILE = "SamplePerfectTile"
 
 PATTERN, EXTENTS = "pattern", "extents"
-"""What a workload's description holds for kernels that look for similar ones."""
+"""Keys of a workload's description, for the search of similar kernels."""
 
 FAILURE = "its decisions do not suit this kernel"
 
 _NUMBER = re.compile(r'"[^"]*"|\d+')
-"""A number outside of quotes; what is quoted are data types and names of blocks."""
+"""A number outside of quotes; quoted are dtypes and names of blocks."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a kernel has in common with similar ones, and what tells it from them."""
+    """The properties that similar kernels share, and the extents in which they differ."""
 
     pattern: str
     """sha256 of the kernel's text without its numbers."""
     extents: tuple[int, ...]
-    """Of its arguments, in order."""
+    """Extents of its arguments, in order."""
 
     @classmethod
     def of(cls, workload: Workload) -> "Shape":
-        """A kernel's."""
+        """Return the shape of a kernel."""
         main = workload.module["main"]
         text = _NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "#", workload.module.script())
         extents = [
@@ -67,29 +67,29 @@ class Shape:
 
     @classmethod
     def read(cls, description: Mapping[str, Any] | None) -> "Shape | None":
-        """From a workload's description in a store; None where it does not say."""
+        """Read the shape from a workload's description in a store; None if it is missing."""
         pattern, extents = (description or {}).get(PATTERN), (description or {}).get(EXTENTS)
         if not isinstance(pattern, str) or not isinstance(extents, list):
             return None
-        return cls(pattern, tuple(extents)) if all(type(one) is int and one > 0 for one in extents) else None
+        return cls(pattern, tuple(extents)) if all(type(extent) is int and extent > 0 for extent in extents) else None
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """For the workload's description."""
+        """Return the entries for the workload's description."""
         return {PATTERN: self.pattern, EXTENTS: list(self.extents)}
 
     def distance(self, other: "Shape") -> float:
-        """How far apart two kernels of one pattern are: the sum of what their extents differ by, on a logarithmic scale."""
+        """Return the distance of two kernels of one pattern: the sum of logarithmic differences of their extents."""
         return sum(abs(math.log(a / b)) for a, b in zip(self.extents, other.extents, strict=True))
 
 
 def nearest_starts(
     workload: Workload, store: RecordStore, context: TuningContext, spaces: Sequence[Any], tuning: Any
 ) -> Iterator[Start]:
-    """The best schedules of the nearest kernels in a store, on this kernel.
+    """Return the best schedules of the nearest kernels in a store, adapted to this kernel.
 
     Args:
-        spaces: this kernel's design spaces; what is no schedule of one of them is left out.
+        spaces: this kernel's design spaces; schedules that are not in one of them are left out.
         tuning: MetaSchedule's context of this kernel.
     """
     light_intrinsics(workload.target)
@@ -108,16 +108,16 @@ def nearest_starts(
 
 def _nearest(workload: Workload, store: RecordStore, context: TuningContext) -> list[str]:
     shape = Shape.of(workload)
-    found = []
+    candidates = []
     for key in store.workloads(context):
-        other = Shape.read(store.description(context, key)) if key != workload.key else None
-        if other and other.pattern == shape.pattern and len(other.extents) == len(shape.extents):
-            found.append((shape.distance(other), key))
-    return [key for _, key in sorted(found)[:KERNELS]]
+        similar = Shape.read(store.description(context, key)) if key != workload.key else None
+        if similar and similar.pattern == shape.pattern and len(similar.extents) == len(shape.extents):
+            candidates.append((shape.distance(similar), key))
+    return [key for _, key in sorted(candidates)[:KERNELS]]
 
 
 def _adapted(workload: Workload, design: Any, tuning: Any) -> bytes:
-    """In a fork: the trace and the kernel of a design with this kernel's extents, postprocessing included, as JSON."""
+    """Return, in a fork, the trace and the kernel of an adapted design, with postprocessing, as JSON."""
     try:
         instructions, decisions = design
         schedule = _replayed(workload, instructions, _tiles_of(workload, instructions, decisions))
@@ -127,13 +127,13 @@ def _adapted(workload: Workload, design: Any, tuning: Any) -> bytes:
                 raise Refused(FAILURE)
     except Refused:
         raise
-    except Exception as error:  # whatever TVM thinks of another kernel's decisions, as in replay
+    except Exception as error:  # any error of TVM for another kernel's decisions, as in replay
         raise Refused(FAILURE) from error
     return json.dumps([trace_json(schedule.trace), tvm.ir.save_json(schedule.mod["main"])]).encode()
 
 
 def _tiles_of(workload: Workload, instructions: list[Any], decisions: list[Any]) -> list[Any]:
-    """The decisions with tilings of this kernel's extents, which TVM finds out by drawing some."""
+    """Adapt the tilings among the decisions to this kernel's extents, which TVM finds by drawing some."""
     is_tile = [instruction[0] == TILE for instruction in instructions]
     others = [[index, decision] for index, decision in decisions if not is_tile[index]]
     drawn = dict(trace_json(_replayed(workload, instructions, others).trace)[1])
@@ -151,7 +151,7 @@ def _replayed(workload: Workload, instructions: list[Any], decisions: list[Any])
 
 
 def nearest_tile(extent: int, tile: Sequence[int]) -> list[int]:
-    """Factors whose product is ``extent``, each from the innermost outwards as near to the tile's as it can be."""
+    """Return factors with the product ``extent``, each as near to the tile's factor as possible, from the innermost outwards."""
     factors = []
     for wanted in reversed(tile[1:]):
         divisors = [number for number in range(1, extent + 1) if extent % number == 0]

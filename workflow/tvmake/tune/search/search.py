@@ -1,7 +1,7 @@
-"""The search for one kernel: propose, measure, store, learn, until its budget is spent.
+"""The search for one kernel: propose, measure, store and learn until the budget is spent.
 
-MetaSchedule proposes candidates and learns; the loop around it is ours, so that every measured candidate is stored at
-once, earlier records count and teach, and a search that cannot succeed stops and says why.
+MetaSchedule proposes candidates and learns. The loop is tvmake's, so that every measured candidate is stored at once,
+earlier records count and train the model, and a search that cannot succeed stops with a reason.
 """
 
 import json
@@ -44,17 +44,17 @@ from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_key
 
 MAX_FAILURES = 32
-"""Candidates that may fail, with none that works, before the search gives up."""
+"""Number of failed candidates, without a working one, after which the search gives up."""
 
 MAX_STALE_BATCHES = 5
-"""Batches in a row with nothing new before the space counts as exhausted."""
+"""Number of consecutive batches without a new candidate after which the space counts as exhausted."""
 
 MAX_NAMED = 3
-"""Records that a warning names."""
+"""Maximum number of records that a warning names."""
 
 
 def print_warning(warning: str) -> None:
-    """Write a warning where a job's log gets it."""
+    """Write a warning to the job's log."""
     print(f"warning: {warning}", file=sys.stderr)
 
 
@@ -67,18 +67,18 @@ class Trial:
     """One measured candidate, for a log or a display."""
 
     number: int
-    """Counted over all runs, from 1."""
+    """Number over all runs, from 1."""
     status: Status
     latency_ms: float | None
     best_ms: float | None
     error: str | None
     is_throttled: bool = False
-    """Whether heat slowed the device down, as far as one can see."""
+    """Whether heat visibly slowed the device down."""
 
 
 @dataclass(frozen=True)
 class _Proposal:
-    """A schedule that was measured, and where it came from."""
+    """A measured schedule and its origin."""
 
     trace: Any
     origin: str
@@ -87,63 +87,63 @@ class _Proposal:
 
 
 class Source(Protocol):
-    """What proposes candidates, a batch at a time."""
+    """Proposes batches of candidates."""
 
     number: int
-    """Of the batch that comes next, counted over all runs."""
+    """Number of the next batch, over all runs."""
 
     def propose(self) -> list[Any] | None:
-        """MetaSchedule's candidates; None when there are no more. Known ones may be among them."""
+        """Return MetaSchedule's candidates, possibly known ones; None if there are no more."""
 
     def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
-        """Learn what became of a batch, candidates by :func:`tvmake.tune.trace.trace_key`; the next one is another."""
+        """Learn the results of a batch, by :func:`tvmake.tune.trace.trace_key`, and advance to the next batch."""
 
 
 @dataclass
 class Search:
-    """One kernel's search; :meth:`run` does it."""
+    """One kernel's search; start it with :meth:`run`."""
 
     workload: Workload
     context: TuningContext
     store: RecordStore
     measuring: Callable[[], AbstractContextManager[Measurer]]
-    """Opens what measures, which takes a while; called only if there is something to measure."""
+    """Opens the measurer, which takes time; called only if there is something to measure."""
     device: Fingerprint
     options: SearchOptions
     trials: int
-    """Candidates to have in the store when it ends."""
+    """Number of candidates in the store at the end."""
     target: "tvm.target.Target"
-    """For the rules that make schedules (see :meth:`tvmake.targets.backend.Backend.search_target`)."""
+    """Target of the rules that create schedules (see :meth:`tvmake.targets.backend.Backend.search_target`)."""
     threads: int
-    """For the search itself."""
+    """Threads of the search."""
     finalists: int = 0
-    """How many of the best candidates to time again at the end, in turns."""
+    """Number of best candidates for the comparison at the end."""
     transferred: Sequence[KernelFeatures] = ()
-    """What was measured of other kernels in the same context, to learn from."""
+    """Measurements of other kernels in the same context, for training."""
     watch: Callable[[Trial], None] = lambda _: None
     warn: Callable[[str], None] = print_warning
     measured: int = 0
-    """Candidates measured by this run."""
+    """Number of candidates measured by this run."""
     comparison: str | None = None
-    """The digest of the comparison of the finalists, once the search has ended."""
+    """Digest of the comparison of the finalists, after the search."""
     features: KernelFeatures | None = None
-    """What the cost model learnt from of this kernel, once the search has ended."""
+    """The cost model's training data of this kernel, after the search."""
     _known: dict[str, StoredRecord] = field(default_factory=dict)
     _proposed: set[str] = field(default_factory=set)
-    """What this run has come across, measured or known."""
+    """Measured and known candidates that this run met."""
     _errors: list[str] = field(default_factory=list)
     _until: float = math.inf
-    """When the deadline is, by the monotonic clock."""
+    """Time of the deadline on the monotonic clock."""
 
     def run(self) -> str:
-        """Search until the budget is spent; every candidate is in the store as soon as it is measured.
+        """Search until the budget is spent; every measured candidate is stored at once.
 
         Returns:
-            Why it stopped: ``budget``, ``early stopping``, ``deadline`` or :data:`tvmake.tune.receipts.EXHAUSTED`.
+            The reason for the end: ``budget``, ``early stopping``, ``deadline`` or :data:`tvmake.tune.receipts.EXHAUSTED`.
 
         Raises:
             InputError: the kernel has no schedules, or its space is too large for a grid.
-            NothingWorksError: nothing that was measured worked.
+            NothingWorksError: all measured candidates failed.
         """
         known = [one for one in self._load() if not self._is_tried_again(one)]
         self._known = {canonical_json(one.record.trace): one for one in known}
@@ -172,7 +172,7 @@ class Search:
             proposed = source.propose()
             if proposed is None or stale == MAX_STALE_BATCHES:
                 return EXHAUSTED
-            batch = self._affordable({trace_key(one): one for one in proposed})
+            batch = self._affordable({trace_key(candidate): candidate for candidate in proposed})
             stale = 0 if self._has_unknown(batch) else stale + 1
             self._measure_new(batch, source.number, measurer)
             source.learn(batch, [self._known.get(key) for key in batch])
@@ -182,7 +182,7 @@ class Search:
         return "budget"
 
     def _to_compare(self) -> list[StoredRecord]:
-        """The finalists, unless they have been compared; ``comparison`` tells how."""
+        """Return the finalists unless they have been compared; then set ``comparison``."""
         self.comparison = None
         chosen = finalists(list(self._known.values()), self.finalists)
         wanted = {record.digest for record in chosen}
@@ -193,14 +193,14 @@ class Search:
 
     def _compare(self, measurer: Measurer) -> None:
         chosen = self._to_compare()
-        found = compare(self.workload, chosen, measurer, self.device) if chosen else None
-        if found is not None:
-            self.store.append(self.context, self.workload.key, [found])
-            self.comparison = found.digest
+        comparison = compare(self.workload, chosen, measurer, self.device) if chosen else None
+        if comparison is not None:
+            self.store.append(self.context, self.workload.key, [comparison])
+            self.comparison = comparison.digest
 
     def _is_tried_again(self, stored: StoredRecord) -> bool:
-        """Whether a record says nothing: its device was lost, or its kernel can be timed in a CUDA graph and it does not say how it was
-        timed. Such records come from versions that timed single launches, in which short kernels look alike."""
+        """Whether a record must be measured again: its device was lost, or its kernel supports CUDA graphs and the record does not
+        state the timing method. Such records come from versions that timed single launches, in which short kernels look alike."""
         can_use_graph = backend_of(self.workload.target).captures_graphs
         is_old = can_use_graph and stored.status == "ok" and TIMER not in stored.record.conditions
         return stored.status == "device_lost" or is_old
@@ -216,28 +216,29 @@ class Search:
 
     @property
     def _spent(self) -> int:
-        return sum(1 for one in self._known.values() if one.status != "device_lost")
+        return sum(1 for record in self._known.values() if record.status != "device_lost")
 
     @property
     def best_ms(self) -> float | None:
-        """The best latency in the store, in ms."""
-        return min((ms for one in self._known.values() if (ms := one.latency_ms) is not None), default=None)
+        """Return the best latency in the store, in ms."""
+        return min((ms for record in self._known.values() if (ms := record.latency_ms) is not None), default=None)
 
     def _is_stuck(self) -> bool:
         patience = self.options.early_stopping
         if patience is None or self._spent < patience:
             return False
-        latencies = [one.latency_ms for one in self._known.values()]
+        latencies = [record.latency_ms for record in self._known.values()]
         best = min((ms for ms in latencies if ms is not None), default=None)
         return best is not None and best not in latencies[-patience:]
 
     @property
     def _has_rule_alone(self) -> bool:
-        """Whether no candidates are drawn from MetaSchedule's spaces: of Winograd's convolutions they keep whole pictures between the steps."""
+        """Whether no candidates are drawn from MetaSchedule's spaces: for Winograd convolutions they store whole feature maps between
+        the steps."""
         return self.options.warm_start and is_winograd(self.workload.module["main"])
 
     def _design_spaces(self) -> tuple[Any, list[Any]]:
-        """MetaSchedule's context of the kernel, and what candidates are drawn from."""
+        """Return MetaSchedule's context of the kernel, and the design spaces."""
         workload = self.workload
         ctx = meta_schedule_context(workload, "replay-trace", self.options.seed, self.target, self.threads)
         spaces = [with_whole_pixels(space, workload) for space in ctx.generate_design_space()]
@@ -256,7 +257,7 @@ class Search:
         return FixedOrder(workload, options, spaces, self.target, self.threads)
 
     def exclude(self, refused: Mapping[str, Refused]) -> None:
-        """Note records whose trace is no schedule of this kernel, so that nobody tries them again, and say so."""
+        """Record that traces are not schedules of this kernel, so that they are not tried again, and warn."""
         if not refused:
             return
         verdicts = {
@@ -265,9 +266,9 @@ class Search:
             if why.is_final
         }
         self.store.append(self.context, self.workload.key, list(verdicts.values()))
-        for key, one in self._known.items():
-            if one.digest in verdicts:
-                self._known[key] = StoredRecord(one.record, one.digest, verdicts[one.digest])
+        for key, stored in self._known.items():
+            if stored.digest in verdicts:
+                self._known[key] = StoredRecord(stored.record, stored.digest, verdicts[stored.digest])
         named = ", ".join(digest[:12] for digest in list(refused)[:MAX_NAMED]) + (
             ", …" if len(refused) > MAX_NAMED else ""
         )
@@ -275,35 +276,35 @@ class Search:
         self.warn(f"kernel {self.workload.key[:12]}: {len(refused)} unusable records left out ({named}): {why}")
 
     def _affordable(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch up to where the budget ends. What is in the store costs nothing: a strategy with a seed proposes it
-        again, and goes on after it as a run that was never interrupted."""
+        """Cut a batch at the end of the budget. Stored candidates are free: a seeded strategy proposes them again and then continues
+        like a run without interruption."""
         left = self.trials - self._spent
-        taken: dict[str, Any] = {}
-        for key, one in batch.items():
+        affordable: dict[str, Any] = {}
+        for key, proposal in batch.items():
             if key not in self._known:
                 if left == 0:
                     break
                 left -= 1
-            taken[key] = one
-        return taken
+            affordable[key] = proposal
+        return affordable
 
     def _has_unknown(self, batch: Mapping[str, Any]) -> bool:
-        """Whether a batch has anything that this run has not met before."""
+        """Whether a batch has candidates that are new to this run."""
         has_unknown = not batch.keys() <= self._proposed
         self._proposed |= batch.keys()
         return has_unknown
 
     def _measure_starts(self, ctx: Any, spaces: list[Any], measurer: Measurer) -> None:
-        """Measure the schedule of the target's rules, those of similar kernels, and further ones of the rules, as far as they are new; of
-        the last half as many at most as there are trials left, unless there is nothing else to try."""
+        """Measure new schedules of the target's rules and of similar kernels, then further ones of the rules, with at most half of the
+        remaining trials unless there are no other candidates."""
         left = self.trials - self._spent
-        found = chain(
+        sources = chain(
             starts_by_rule(self.workload),
             nearest_starts(self.workload, self.store, self.context, spaces, ctx),
             islice(further_starts(self.workload), None if self._has_rule_alone else left // 2),
         )
         starts: dict[str, Start] = {}
-        for start in found:
+        for start in sources:
             key = canonical_json(start.trace)
             if len(starts) < left and not self._is_measured(key):
                 starts.setdefault(key, start)
@@ -321,7 +322,7 @@ class Search:
         self._stop_if_nothing_works()
 
     def _measure_new(self, batch: Mapping[str, Any], batch_number: int, measurer: Measurer) -> None:
-        """Measure what is not in the store yet of a batch."""
+        """Measure the candidates of a batch that are not in the store."""
         keys = [key for key in batch if not self._is_measured(key)]
         candidates = [
             Candidate(number, batch[key].sch.mod, list(batch[key].args_info)) for number, key in enumerate(keys)
@@ -331,7 +332,7 @@ class Search:
                 key = keys[measured.number]
                 self._store(key, _Proposal(json.loads(key), self.options.strategy, batch_number), measured)
                 if time.monotonic() > self._until:
-                    # As if it were interrupted here: a search with more time would go on with this batch.
+                    # As if interrupted here: a search with more time would continue with this batch.
                     break
 
     def _is_measured(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What candidates are drawn from: MetaSchedule's design spaces."""
+"""MetaSchedule's design spaces, from which candidates are drawn."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from tvmake.records.workload import Workload
 from tvmake.targets.backends import backend_of
 
 FIRST_SEED, SEEDS = 1, 2**31 - 1
-"""Those that MetaSchedule takes."""
+"""Strategies of MetaSchedule."""
 
 
 def meta_schedule_context(
     workload: Workload, strategy: Any, seed: int, target: "tvm.target.Target", threads: int
 ) -> "tvm.s_tir.meta_schedule.TuneContext":
-    """MetaSchedule's context for one kernel.
+    """Create MetaSchedule's context for one kernel.
 
     Args:
         strategy: MetaSchedule's search strategy, or its name.
-        target: with what MetaSchedule's rules need (``Backend.search_target``).
-        threads: of this process, for the search.
+        target: with the attributes that MetaSchedule's rules need (``Backend.search_target``).
+        threads: number of threads of this process for the search.
     """
     light_intrinsics(workload.target)
     from tvm.s_tir import meta_schedule

@@ -1,4 +1,4 @@
-"""Where a search starts: schedules that are likely to be good, and are measured before it draws any."""
+"""Initial schedules, which are likely to be good and are measured before random ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from tvmake.tune.measure.interface import Candidate
 from tvmake.tune.trace import trace_json
 
 Origin = Literal["rule", "tile", "nearest"]
-"""The schedule that the rules of the target give, other tiles of the same rule, or the records of kernels that differ from this one in extents only."""
+"""Origins: the schedule of the target's rules, other tiles of the same rule, or records of kernels with other extents."""
 
 ORIGINS: tuple[Origin, ...] = ("rule", "tile", "nearest")
-"""What records of starts have in place of a strategy."""
+"""Values of a record's strategy for initial schedules."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Start:
 
     origin: Origin
     trace: Any
-    """As records keep it."""
+    """The trace in the format of records."""
     kernel: "tvm.tirx.PrimFunc"
     """The kernel with this schedule."""
 
 
 def candidate(number: int, kernel: "tvm.tirx.PrimFunc") -> Candidate:
-    """What to measure of a scheduled kernel. Weights come packed: packing them is not the kernel's work."""
+    """Create a candidate of a scheduled kernel. Weights are packed in advance, which is not the kernel's work."""
     from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
     parts = split(kernel)
@@ -41,14 +41,14 @@ def candidate(number: int, kernel: "tvm.tirx.PrimFunc") -> Candidate:
 
 
 def starts_by_rule(workload: Workload) -> Iterator[Start]:
-    """The schedule that the kernel has in a package without tuning; nothing for kernels without one."""
-    found = backend_of(workload.target).schedule_by_rule(workload.module["main"], workload.target)
-    if found is not None:
-        yield _start("rule", found)
+    """Yield the kernel's schedule in a package without tuning, if there is one."""
+    schedule = backend_of(workload.target).schedule_by_rule(workload.module["main"], workload.target)
+    if schedule is not None:
+        yield _start("rule", schedule)
 
 
 def further_starts(workload: Workload) -> Iterator[Start]:
-    """Other schedules of the same rule, those first that are estimated to be faster."""
+    """Yield other schedules of the same rule, those with the lowest estimated time first."""
     for schedule in backend_of(workload.target).further_schedules(workload.module["main"], workload.target):
         yield _start("tile", schedule)
 

@@ -1,7 +1,7 @@
-"""Features of measured candidates, kept so that the cost model of one kernel learns from others at once.
+"""Features of measured candidates, stored for the cost models of other kernels.
 
-Reading the features of a candidate means replaying its trace and analysing the kernel: 20 ms. A job adds what it has
-measured when it ends; a job that begins reads what others have added. It is a cache: it can be deleted at any time.
+Extracting the features of a candidate means replaying its trace and analysing the kernel: 20 ms. A job adds its
+measurements when it ends; a new job reads those of others. This is a cache and can be deleted at any time.
 """
 
 import zipfile
@@ -16,19 +16,19 @@ from tvmake.storage.directories import cache_directory
 from tvmake.storage.files import atomic_path
 
 MAX_CANDIDATES = 512
-"""Candidates of other kernels to learn from: training on more takes longer than measuring a candidate."""
+"""Maximum number of other kernels' candidates: training on more takes longer than measuring a candidate."""
 
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """One kernel's measured candidates, as MetaSchedule's ``FeatureGroup`` holds them."""
+    """One kernel's measured candidates in the form of MetaSchedule's ``FeatureGroup``."""
 
     group: str
     """MetaSchedule's hash of the kernel."""
     features: list[np.ndarray]
-    """Per candidate, float32 [stores, features]."""
+    """Features of each candidate, float32 [stores, features]."""
     costs: np.ndarray
-    """Per candidate its run time in seconds, float32 (1e10 for one that failed)."""
+    """Run time of each candidate in seconds, float32 (1e10 for a failed one)."""
 
 
 def transfer_root() -> Path:
@@ -37,9 +37,9 @@ def transfer_root() -> Path:
 
 
 def save(context: TuningContext, workload: str, features: KernelFeatures) -> None:
-    """Replace what is kept of a workload. Not being able to is no reason to fail: it is a cache."""
+    """Replace the stored features of a workload. Failures are ignored, because this is a cache."""
     path = _directory(context) / f"{workload}.npz"
-    lengths = np.array([len(one) for one in features.features], np.int64)
+    lengths = np.array([len(array) for array in features.features], np.int64)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
@@ -55,14 +55,14 @@ def save(context: TuningContext, workload: str, features: KernelFeatures) -> Non
 
 
 def load(context: TuningContext, without: str, seed: int) -> list[KernelFeatures]:
-    """Features of a context's other workloads, at most :data:`MAX_CANDIDATES` candidates drawn evenly over them."""
+    """Load features of a context's other workloads, at most :data:`MAX_CANDIDATES` candidates, evenly drawn."""
     files = sorted(path for path in _directory(context).glob("*.npz") if path.stem != without)
     draw = np.random.default_rng(seed)
     share = max(8, MAX_CANDIDATES // max(1, len(files)))
     if len(files) * share > MAX_CANDIDATES:
         files = [files[index] for index in sorted(draw.choice(len(files), MAX_CANDIDATES // share, replace=False))]
-    found = (_read(path) for path in files)
-    return [_sample(features, share, draw) for features in found if features is not None]
+    groups = (_read(path) for path in files)
+    return [_sample(features, share, draw) for features in groups if features is not None]
 
 
 def _directory(context: TuningContext) -> Path:
@@ -77,7 +77,7 @@ def _read(path: Path) -> KernelFeatures | None:
             costs = file["costs"].astype("float32")
             group = str(file["group"])
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
-        path.unlink(missing_ok=True)  # damaged; it will be written again
+        path.unlink(missing_ok=True)  # damaged; will be rewritten
         return None
     return KernelFeatures(group, features, costs) if len(features) == len(costs) > 0 else None
 
@@ -86,7 +86,7 @@ def _sample(features: KernelFeatures, count: int, draw: np.random.Generator) -> 
     if len(features.costs) <= count:
         return features
     chosen = draw.choice(len(features.costs), count, replace=False)
-    # The best one gives the others their meaning: the model predicts best / cost.
+    # Keep the best one as the reference: the model predicts best / cost.
     chosen[0] = int(np.argmin(features.costs))
     chosen = np.unique(chosen)
     return KernelFeatures(features.group, [features.features[number] for number in chosen], features.costs[chosen])

@@ -1,8 +1,8 @@
 """Design spaces of kernels that write textures.
 
-A pixel of a texture holds four channels and is written at once, by one thread (``target.adreno.texture_store``).
-MetaSchedule splits the channels of a pixel over threads as it does any other axis, so that four candidates in five have no
-code. Here that axis is left whole in the innermost loop of every candidate.
+A texel has four channels and is written at once, by one thread (``target.adreno.texture_store``). MetaSchedule splits the
+channels of a texel over threads like any other axis, so that four of five candidates have no code. Here that axis stays
+whole in the innermost loop of every candidate.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ SEED = 1
 
 
 def with_whole_pixels(space: Any, workload: Workload) -> Any:
-    """A design space whose candidates write whole pixels; one that needs no change as it is."""
+    """Return a design space whose candidates write whole texels; unchanged if it already does."""
     if not writes_textures(workload.module["main"]):
         return space
     instructions, decisions = trace_json(space.trace)
@@ -42,7 +42,7 @@ def with_whole_pixels(space: Any, workload: Workload) -> Any:
 
 
 def _lane_tile(instructions: list[Any]) -> int | None:
-    """Which instruction chooses how the lanes are split: of the tiles in as many parts as the first, the last one."""
+    """Return the instruction that splits the lanes: the last of the tiles with as many parts as the first."""
     tiles = [number for number, (kind, *_) in enumerate(instructions) if kind == TILE]
     parts = [len(instructions[number][3]) for number in tiles]
     spatial = [number for number, count in zip(tiles, parts, strict=True) if count == parts[0]]
@@ -50,7 +50,7 @@ def _lane_tile(instructions: list[Any]) -> int | None:
 
 
 def _with_literals(instruction: Any, names: list[str]) -> Any:
-    """An instruction with numbers in place of the tile's results."""
+    """Replace the tile's results in an instruction by numbers."""
     kind, inputs, attributes, outputs = instruction
     values = dict.fromkeys(names, 1) | {names[-1]: LANES}
     if kind == SPLIT:

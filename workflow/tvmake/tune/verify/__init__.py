@@ -1,1 +1,1 @@
-"""Check candidates and records: outputs against the unscheduled kernel, records of others before they are used."""
+"""Check candidates against the unscheduled kernel, and foreign records before they are used."""

@@ -1,4 +1,4 @@
-"""Whether a tuned kernel computes what the unscheduled one does."""
+"""Check that a tuned kernel computes the same as the unscheduled one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,15 +30,15 @@ from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner, LocalK
 from tvmake.tune.verify.tolerance import outputs, random_inputs, tolerance
 
 REFERENCE_TIMEOUT_S = 600.0
-"""For an unscheduled kernel on one core: the largest of a ResNet-50 takes seconds, in float16 ten times that."""
+"""Time limit of an unscheduled kernel on one core: the largest of a ResNet-50 takes seconds, in float16 ten times that."""
 
 BUILD_LIMIT_S = 600
-"""For building a scheduled kernel; large ones take some seconds."""
+"""Time limit for building a scheduled kernel; large ones take some seconds."""
 
 KERNEL, PACKING = "kernel.so", "packing.so"
 
 REFERENCE_FILL, CHECKED_FILL = 0x00, 0xFF
-"""What outputs hold before: values that a kernel leaves unwritten differ. 0xFF bytes are NaN as floats."""
+"""Initial bytes of outputs: unwritten values then differ. 0xFF bytes are NaN as floats."""
 
 
 def check_record(workload: Workload, record: Record, runner: KernelRunner, seed: int = 0) -> Verdict:
@@ -47,11 +47,11 @@ def check_record(workload: Workload, record: Record, runner: KernelRunner, seed:
 
 
 class Checker:
-    """Compares records of one kernel with the unscheduled kernel, which runs on this machine's CPU, once.
+    """Compare records of one kernel with the unscheduled kernel, which runs once on this machine's CPU.
 
     Args:
         runner: runs scheduled kernels.
-        seed: of the random inputs.
+        seed: seed of the random inputs.
     """
 
     def __init__(self, workload: Workload, runner: KernelRunner, seed: int = 0):
@@ -63,10 +63,10 @@ class Checker:
     def check(self, record: Record) -> Verdict:
         """Build the record's kernel, run it on random inputs, and compare its outputs.
 
-        A kernel that cannot be built, crashes, hangs or gives other numbers is wrong, with the reason.
+        A kernel that cannot be built, crashes, hangs or gives other values is wrong; the verdict has the reason.
 
         Raises:
-            MachineError: the unscheduled kernel cannot be built or run here, or the machine has no room or processes for the other.
+            MachineError: the unscheduled kernel cannot be built or run here, or the machine lacks resources.
             DeviceError: the runner lost its device.
         """
         try:
@@ -81,11 +81,11 @@ class Checker:
             compare(want, have, _step(want.dtype, expected.bound))
             for want, have in zip(expected.outputs, got, strict=True)
         ]
-        number, found = max(enumerate(worst), key=lambda pair: (pair[1].error > expected.bound, pair[1].error))
-        right = found.error <= expected.bound
+        number, largest = max(enumerate(worst), key=lambda pair: (pair[1].error > expected.bound, pair[1].error))
+        right = largest.error <= expected.bound
         where = f"output {number}: " if len(worst) > 1 else ""
-        reason = found.reason or f"off by {found.error:.2g} of the RMS, {expected.bound:.2g} is allowed"
-        return _verdict(record, right, found.error, where + reason)
+        reason = largest.reason or f"off by {largest.error:.2g} of the RMS, {expected.bound:.2g} is allowed"
+        return _verdict(record, right, largest.error, where + reason)
 
     def _outputs(self, record: Record, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         light_intrinsics(self.workload.target)
@@ -112,13 +112,13 @@ def scheduled_outputs(
     """Build a scheduled kernel in a fork, and run it once.
 
     Args:
-        make: gives the scheduled kernel; called in the fork.
-        unscheduled: the same kernel without a schedule, which says what its arguments are.
-        inputs: its inputs; where the kernel packs weights, that is done on this machine before.
+        make: returns the scheduled kernel; called in the fork.
+        unscheduled: the kernel without a schedule, which defines the arguments.
+        inputs: its inputs; weights that the kernel packs are packed on this machine first.
 
     Raises:
-        Refused: it cannot be built.
-        KernelFailure: it crashes, hangs or raises an error.
+        Refused: the kernel cannot be built.
+        KernelFailure: the kernel crashes, hangs or raises an error.
         DeviceError: the device was lost.
     """
     with temporary_directory("tvmake-check-") as name:
@@ -138,28 +138,28 @@ def scheduled_outputs(
             for place, value in zip(packing.places, packed, strict=True):
                 arguments[place] = value
         results = _tensors(outputs(unscheduled))
-        scopes = [memory_scope(one) for one in unscheduled.params[: len(arguments)]]
+        scopes = [memory_scope(parameter) for parameter in unscheduled.params[: len(arguments)]]
         return runner.run(directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two outputs differ."""
+    """The difference of two outputs."""
 
     error: float
-    """Largest difference of two values, as a share of the reference's RMS, or of the value where that is larger;
-    infinite where they do not compare."""
+    """Largest difference of two values, relative to the reference's RMS, or to the value if it is larger; infinite if they are not
+    comparable."""
     reason: str | None = None
-    """What is wrong, where the figure does not say it."""
+    """The problem, if the error does not describe it."""
 
 
 def compare(expected: np.ndarray, got: np.ndarray, step: float = 0.0) -> Comparison:
     """Compare a kernel's output with the reference's.
 
-    Infinite values and NaN are right where the reference has the same.
+    Infinite values and NaN are correct if the reference has the same.
 
     Args:
-        step: differences up to this count as none.
+        step: differences up to this are ignored.
     """
     want, have = (np.asarray(values, np.float64) for values in (expected, got))
     finite = np.isfinite(want)
@@ -186,26 +186,26 @@ class _Expected:
 
 
 def _step(dtype: np.dtype, bound: float) -> float:
-    """Floats rounded to 8- or 16-bit integers may fall on either side of a half."""
+    """Return the largest difference by rounding: floats rounded to 8- or 16-bit integers may fall on either side of a half."""
     return 1.0 if bound and dtype.kind in "iu" and dtype.itemsize <= 2 else 0.0
 
 
 class _BuildError(Refused):
-    """A kernel that has no code."""
+    """A kernel that cannot be compiled."""
 
 
 class _Packing(BaseModel):
-    """What a kernel's weights are packed to."""
+    """Packed weights of a kernel."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     places: tuple[int, ...] = ()
-    """Which arguments."""
+    """Indices of the arguments."""
     results: tuple[Tensor, ...] = ()
 
 
 def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
-    """Inputs and what the unscheduled kernel makes of them, finite where that can be had."""
+    """Return inputs and the outputs of the unscheduled kernel, finite if possible."""
     host = tvm.target.Target({"kind": "llvm", **native_attributes()})
     runner = LocalKernelRunner(REFERENCE_TIMEOUT_S)
     try:
@@ -224,7 +224,7 @@ def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
 
 
 def _build_kernel(kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", directory: Path, compiler: str) -> bytes:
-    """In a fork: build a kernel, and what the build does to its weights, on this machine; a _Packing as JSON."""
+    """Build a kernel and its packing of weights for this machine, in a fork; returns a _Packing as JSON."""
     packing = _Packing()
     if parts := split(kernel):
         kernel = parts.compute

@@ -1,4 +1,4 @@
-"""Where a kernel is run once for its output: this machine, or a device behind an RPC tracker."""
+"""Run a kernel once for its output: on this machine, or on a device behind an RPC tracker."""
 
 import os
 import subprocess
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 ENTRY_POINT = "tvmake.codegen.run_kernel:main"
 
 ATTEMPTS = 2
-"""How often a kernel is run while devices are lost; the second loss is taken for its own doing."""
+"""Attempts for a kernel while devices are lost; the second loss is attributed to the kernel."""
 
 
 NONE: Mapping[str, str] = {}
 
 GLOBAL = "global"
-"""The memory of a buffer."""
+"""The memory scope of a buffer."""
 
 
 class KernelFailure(Exception):
-    """A kernel that gave no output; the text says what it did instead, in one line."""
+    """A kernel without output; the text is the reason, in one line."""
 
 
 class KernelRunner(Protocol):
@@ -65,24 +65,24 @@ class KernelRunner(Protocol):
 
         Args:
             library: a shared library with the kernel as ``main``, which takes inputs, then outputs.
-            fill: the byte that outputs are filled_array with before.
-            scopes: the memory of each input (``Tensor.scope``); buffers when left out.
+            fill: the byte that outputs are filled with before.
+            scopes: the memory scope of each input (``Tensor.scope``); buffers by default.
 
         Raises:
-            KernelFailure: it crashed, raised an error or did not end; the device is well.
+            KernelFailure: the kernel crashed, raised an error or did not end; the device still works.
             DeviceError: the device cannot be reached, or was lost.
         """
         ...
 
 
 class LocalKernelRunner:
-    """Runs kernels on this machine, each in a process of its own.
+    """Run kernels on this machine, each in a separate process.
 
     Args:
-        timeout_s: how long loading and running one may take, in seconds.
+        timeout_s: time limit for loading and running a kernel, in seconds.
         device: the runtime's name for the kind of device.
         threads: threads of CPU kernels; the machine's cores by default.
-        variables: environment variables for those processes, over this one's.
+        variables: environment variables for these processes.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class LocalKernelRunner:
         """See :class:`KernelRunner`.
 
         Raises:
-            MachineError: nothing can be loaded from where the library is, or the machine has no room or processes for it.
+            MachineError: libraries cannot be loaded from their directory, or the machine lacks resources.
         """
         check_loadable(library.parent)
         with temporary_directory("tvmake-kernel-") as name:
@@ -134,7 +134,8 @@ class LocalKernelRunner:
             self._run([str(request_file), str(inputs_file), str(outputs_file)])
             with zipfile.ZipFile(outputs_file) as archive:
                 return [
-                    read_array(archive, member("output", None, number), one.dtype) for number, one in enumerate(outputs)
+                    read_array(archive, member("output", None, number), output.dtype)
+                    for number, output in enumerate(outputs)
                 ]
 
     def _run(self, arguments: list[str]) -> None:
@@ -142,7 +143,7 @@ class LocalKernelRunner:
         if self.variables:
             environment.pop(
                 DIRECTORY, None
-            )  # some count only while libraries are loaded, which a fork's parent has done
+            )  # some variables only count while libraries are loaded, which happens in the fork's parent
         if self.threads:
             environment["TVM_NUM_THREADS"] = str(self.threads)
         command = entry_command("runtime", ENTRY_POINT, arguments)
@@ -158,10 +159,10 @@ class LocalKernelRunner:
 
 
 class RPCKernelRunner:
-    """Runs kernels on a device behind a tracker, each in a session of its own.
+    """Run kernels on a device behind a tracker, each in a separate session.
 
     Args:
-        reach: gives what reaches the device; called once, for the first kernel.
+        reach: connects to the device; called once, for the first kernel.
         kind: the runtime's name for the kind of device.
     """
 
@@ -190,9 +191,9 @@ class RPCKernelRunner:
             library=library.resolve(),
             function=ENTRY,
             device=self.kind,
-            arguments=[*inputs, *(filled_array(one, fill) for one in outputs)],
+            arguments=[*inputs, *(filled_array(output, fill) for output in outputs)],
             returned=len(outputs),
-            scopes=[*(scopes or [GLOBAL] * len(inputs)), *(one.scope for one in outputs)],
+            scopes=[*(scopes or [GLOBAL] * len(inputs)), *(output.scope for output in outputs)],
         )
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -210,7 +211,7 @@ class RPCKernelRunner:
 
 
 def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", compiler: str) -> KernelRunner:
-    """What runs kernels of a target on a device of the config.
+    """Create the runner for kernels of a target on a device of the config.
 
     Raises:
         DeviceError: the device cannot be reached.

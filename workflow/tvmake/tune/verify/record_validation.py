@@ -1,8 +1,8 @@
-"""Stored records that are safe for MetaSchedule.
+"""Select stored records that are safe for MetaSchedule.
 
-MetaSchedule replays what its database holds, and changes its steps and decisions to find better ones. So it gets only schedules
-that it could have proposed itself, after they have been replayed in a fork. What the cost model learns
-from is read off in the fork as well. Repair: `damaged-traces`.
+MetaSchedule replays the records of its database, and mutates their steps and decisions. It therefore gets only schedules
+that it could have proposed itself, after they have been replayed in a fork. The fork also extracts the features for the
+cost model. Repair: `damaged-traces`.
 """
 
 import io
@@ -25,12 +25,12 @@ from tvmake.storage.files import canonical_json
 from tvmake.tune.trace import trace_json
 
 PARALLEL = "meta_schedule.parallel"
-"""An annotation that MetaSchedule changes as if it were a decision: how many ways to run loops in parallel."""
+"""An annotation that MetaSchedule mutates like a decision: the number of ways to run loops in parallel."""
 
 NO_FEATURES = np.zeros((0, 0), "float32")
 
 LARGEST = 1 << 20
-"""For one decision; tile sizes and numbers of alternatives are far below."""
+"""Largest decision; tile sizes and numbers of alternatives are far below."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class ValidRecord:
     """A record whose trace is a schedule of this kernel."""
 
     tuning: Any | None
-    """MetaSchedule's tuning record, of a schedule that it could have proposed."""
+    """MetaSchedule's tuning record, if MetaSchedule could have proposed the schedule."""
     code: str
     """Structural hash of the scheduled kernel."""
     features: np.ndarray | None
-    """What the cost model learns from, float32 [stores, features]; None where they were not wanted, or there are none."""
+    """Features for the cost model, float32 [stores, features]; None if not requested or missing."""
 
 
 @dataclass(frozen=True)
@@ -65,42 +65,42 @@ def validate_records(
     """Replay records of a kernel.
 
     Args:
-        context: MetaSchedule's, of this kernel.
+        context: MetaSchedule's context of this kernel.
         spaces: its design spaces.
-        fastest: records that worked, for MetaSchedule's population.
-        training: records to train on; failed ones count too.
+        fastest: working records, for MetaSchedule's population.
+        training: records to train on, also failed ones.
 
     Returns:
-        By the record's digest what it gives, or why its trace is no schedule of this kernel.
+        The valid record, or the reason for a refusal, by the record's digest.
     """
     light_intrinsics(workload.target)
     known = _shapes(spaces)
-    designs = {one.digest: _design(one.record.trace, known) for one in fastest}
-    training_digests = {one.digest for one in training}
-    every = {one.digest: one for one in [*fastest, *training]}
-    items = [_Item(one, designs.get(digest), digest in training_digests) for digest, one in every.items()]
-    answers = map_isolated(items, lambda one: _replayed(workload, context, one), FAILURE)
+    designs = {stored.digest: _design(stored.record.trace, known) for stored in fastest}
+    training_digests = {stored.digest for stored in training}
+    every = {stored.digest: stored for stored in [*fastest, *training]}
+    items = [_Item(stored, designs.get(digest), digest in training_digests) for digest, stored in every.items()]
+    answers = map_isolated(items, lambda item: _replayed(workload, context, item), FAILURE)
     found: dict[str, ValidRecord | Refused] = {}
-    for one, answer in zip(items, answers, strict=True):
-        found[one.stored.digest] = (
-            answer if isinstance(answer, Refused) else _valid_record(workload, context, one, answer)
+    for item, answer in zip(items, answers, strict=True):
+        found[item.stored.digest] = (
+            answer if isinstance(answer, Refused) else _valid_record(workload, context, item, answer)
         )
     return found
 
 
 def designs_of(records: Iterable[StoredRecord], spaces: Sequence[Any], count: int) -> list[Any]:
-    """The traces, without postprocessing, of the first records whose schedules MetaSchedule could have chosen from spaces.
+    """Return the traces, without postprocessing, of the first records whose schedules are in the design spaces.
 
     Args:
-        count: how many, at most.
+        count: maximum number of traces.
     """
     known = _shapes(spaces)
-    designs = (_design(one.record.trace, known) for one in records)
+    designs = (_design(stored.record.trace, known) for stored in records)
     return list(islice((design for design in designs if design is not None), count))
 
 
 def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], target: "tvm.target.Target") -> Any:
-    """A trace and its measurement as MetaSchedule's database keeps them; TVM replays the trace."""
+    """Create the tuning record of a trace and its measurement for MetaSchedule's database; TVM replays the trace."""
     from tvm.s_tir import meta_schedule
 
     tvm_workload = meta_schedule.database.Workload(workload.module)
@@ -109,12 +109,12 @@ def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], targ
 
 
 def _replayed(workload: Workload, context: Any, item: _Item) -> bytes:
-    """In the fork: everything that is done with the record later; the hash and the features, as an .npz file."""
+    """Replay a record in a fork, including all later uses; returns the hash and the features as an .npz file."""
     kernel = replay(workload, item.stored.record.trace)
     if item.design is not None:
         try:
             tuning_record(workload, item.design, item.stored.samples_s, context.target).as_measure_candidate()
-        except Exception as error:  # whatever TVM thinks of foreign data, as in replay
+        except Exception as error:  # any error of TVM for foreign data, as in replay
             raise ReplayError(FAILURE) from error
     features = _features(context, kernel) if item.is_training else NO_FEATURES
     file = io.BytesIO()
@@ -123,7 +123,10 @@ def _replayed(workload: Workload, context: Any, item: _Item) -> bytes:
 
 
 def _features(context: Any, kernel: "tvm.tirx.PrimFunc") -> np.ndarray:
-    """What the cost model learns from; nothing of kernels whose packed weights end in zeros. Repair: `features-of-padded-weights`."""
+    """Extract features for the cost model; empty for kernels whose packed weights end in zeros.
+
+    Repair: `features-of-padded-weights`.
+    """
     from tvm.s_tir import meta_schedule
 
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))
@@ -145,10 +148,10 @@ def _valid_record(workload: Workload, context: Any, item: _Item, answer: bytes) 
 
 
 def _design(trace: Any, known: set[str]) -> Any:
-    """A trace's part that MetaSchedule chooses, without postprocessing; None if it is not one of its own."""
+    """Return the part of a trace that MetaSchedule chooses, without postprocessing; None for foreign traces."""
     try:
         instructions, decisions = trace
-        names = [one[0] for one in instructions]
+        names = [instruction[0] for instruction in instructions]
         end = names.index("EnterPostproc") if "EnterPostproc" in names else len(names)
         chosen = [[index, decision] for index, decision in decisions if index < end]
         if _shape(instructions[:end]) not in known:
@@ -157,15 +160,15 @@ def _design(trace: Any, known: set[str]) -> Any:
         asks = [index for index, one in enumerate(instructions[:end]) if one[0].startswith("Sample")]
         right = sorted(decided) == asks and len(chosen) == len(asks)
         return [instructions[:end], chosen] if right and all(map(_is_decision, decided.values())) else None
-    # Foreign data may have any form.
+    # Foreign data may have any structure.
     except (TypeError, ValueError, IndexError, KeyError, AttributeError):
         return None
 
 
 def _is_decision(value: Any) -> bool:
-    """Tile sizes, or the number of an alternative or of a loop (-1: inlined, -2: at the root)."""
+    """Whether a value is tile sizes, or the number of an alternative or of a loop (-1: inlined, -2: at the root)."""
     if isinstance(value, list):
-        return bool(value) and all(type(one) is int and 1 <= one <= LARGEST for one in value)
+        return bool(value) and all(type(number) is int and 1 <= number <= LARGEST for number in value)
     return type(value) is int and -2 <= value <= LARGEST
 
 
@@ -174,8 +177,8 @@ def _shapes(spaces: Sequence[Any]) -> set[str]:
 
 
 def _shape(instructions: Sequence[Any]) -> str:
-    """A trace's steps, without what MetaSchedule itself changes in them."""
-    return canonical_json([_without_choice(one) for one in instructions])
+    """Return a trace's steps without the parts that MetaSchedule mutates."""
+    return canonical_json([_without_choice(instruction) for instruction in instructions])
 
 
 def _without_choice(instruction: Sequence[Any]) -> Any:

@@ -26,7 +26,7 @@ from tvmake.codegen.kernel_analysis import leaf_blocks, reduction_length
 from tvmake.targets.cuda.propagate_tf32 import allows_tf32
 
 LAMBDA = 14.0
-"""Standard deviations allowed for."""
+"""Number of allowed standard deviations."""
 
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Half the distance from 1 to the next number."""
@@ -34,24 +34,24 @@ UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, 
 TF32_ROUNDOFF = 2.0**-11
 
 OTHER_ROUNDOFF = 2.0**-3
-"""For 8-bit floats, of which the coarsest (e5m2) has two bits."""
+"""Unit roundoff of 8-bit floats; the coarsest (e5m2) has two bits."""
 
 COARSE = frozenset({"float16", "bfloat16"})
-"""Types whose random inputs are -1, 0 and 1."""
+"""Dtypes whose random inputs are -1, 0 and 1."""
 
 COPYING = frozenset({"Cast", "TensorLoad", "FloatImm", "Var", "Select", "if_then_else", "BufferType", "PrimType"})
-"""What a block may do with values that stay as they are."""
+"""Operations that leave values unchanged."""
 
 ADDING = COPYING | {"Add", "Sub", "Mul", "Max", "Min"}
-"""What keeps sums of small integers exact."""
+"""Operations that keep sums of small integers exact."""
 
 
 def tolerance(function: "tvm.tirx.PrimFunc", positive: bool = False) -> float:
-    """Largest error to expect of a right schedule, as a share of the output's RMS; 0 where nothing is rounded.
+    """Return the largest expected error of a correct schedule, relative to the output's RMS; 0 if nothing is rounded.
 
     Args:
         function: the unscheduled kernel.
-        positive: whether its inputs were drawn so.
+        positive: whether its inputs are positive.
     """
     coarse = [parameter for parameter in function.params if _dtype(parameter.ty) in COARSE and not positive]
     total = 0.0
@@ -70,12 +70,12 @@ def tolerance(function: "tvm.tirx.PrimFunc", positive: bool = False) -> float:
 
 
 def random_inputs(function: "tvm.tirx.PrimFunc", seed: int, positive: bool = False) -> list[np.ndarray]:
-    """Random values for a kernel's inputs: normal for wide floats, small for narrow ones, integers in range.
+    """Create random inputs for a kernel: normal for wide floats, small for narrow ones, integers in range.
 
     A 32- or 64-bit integer may be an index; it stays below the shortest axis that is longer than one.
 
     Args:
-        positive: floats from 0.5 to 2, for kernels that have no result for negative ones (logarithms, variances).
+        positive: floats from 0.5 to 2, for kernels that are undefined for negative values (logarithms, variances).
     """
     random = np.random.default_rng(seed)
     shapes = [[int(extent) for extent in parameter.ty.shape] for parameter in function.params]
@@ -87,7 +87,7 @@ def random_inputs(function: "tvm.tirx.PrimFunc", seed: int, positive: bool = Fal
 
 
 def outputs(function: "tvm.tirx.PrimFunc") -> list[Any]:
-    """The arguments a kernel writes: its last ones."""
+    """Return the arguments that a kernel writes: its last ones."""
     written: list[Any] = []
 
     def visit(block: Any) -> None:
@@ -112,7 +112,7 @@ def _random(random: np.random.Generator, shape: list[int], dtype: str, top: int,
 
 
 def _float_operations(block: "tvm.s_tir.SBlock") -> set[str]:
-    """Names of what a block does with floats."""
+    """Return the names of a block's operations on floats."""
     found: set[str] = set()
 
     def visit(node: Any) -> None:

@@ -1,1 +1,1 @@
-"""CUDA candidates compiled when they are built, and the headers that this needs."""
+"""Compile CUDA candidates at build time, and provide the headers for it."""

@@ -1,8 +1,8 @@
-"""Machine code for CUDA kernels when they are built, where TVM would compile their source when it is loaded.
+"""Compile CUDA kernels to machine code at build time; TVM would compile their source when it is loaded.
 
-A search loads every candidate once, one after the other, while the others wait: compiling belongs to the builders. It takes
-NVIDIA's driver library, which TVM's CUDA runtime is linked with, and NVRTC (the package cuda-bindings) or nvcc. Without
-them kernels stay source, which is right too.
+A search loads candidates one by one while others wait, so compiling belongs in the builders. It needs NVIDIA's driver
+library, which TVM's CUDA runtime is linked with, and NVRTC (the package cuda-bindings) or nvcc. Without them kernels stay
+source, which is also correct.
 """
 
 import os
@@ -21,17 +21,18 @@ from tvmake.tune.measure.cuda.headers import is_plain, plain_headers
 import tvm_ffi  # isort: skip
 
 CREATE, COMPILE = "ffi.Module.create.cuda", "tvm_callback_cuda_compile"
-"""TVM's global functions: a module of (code, format, kernels …), and machine code of source."""
+"""TVM's global functions: create a module of (code, format, kernels …), and compile source to machine code."""
 
 SOURCE = "cuda"
 BINARY = {"nvrtc": "cubin", "nvcc": "fatbin"}
-"""Formats of a module's code, the latter as TVM's compile function gives them."""
+"""Formats of a module's code; the latter are those of TVM's compile function."""
 
 
 def prepare_builders(target: "tvm.target.Target") -> None:
-    """Load what :func:`machine_code` needs, for processes that are forked from this one and use no GPU.
+    """Load what :func:`machine_code` needs, before processes without a GPU are forked.
 
-    NVRTC 13 opens the driver for each compilation, which costs a process 1.4 s while others use it: here it finds no GPU.
+    NVRTC 13 opens the driver for each compilation, which takes 1.4 s while other processes use it. In these processes it finds
+    no GPU.
     """
     if backend_of(target).emits_cuda and choose_compiler() == "nvrtc" and _has_driver():
         from cuda.bindings import nvrtc
@@ -42,7 +43,7 @@ def prepare_builders(target: "tvm.target.Target") -> None:
 
 @contextmanager
 def machine_code(target: "tvm.target.Target") -> Iterator[None]:
-    """Kernels that are built in this block for a CUDA target are machine code, where that can be had."""
+    """Build kernels for a CUDA target in this block as machine code, if possible."""
     if not backend_of(target).emits_cuda or (mode := choose_compiler()) is None or not _has_driver():
         yield
         return
@@ -53,7 +54,7 @@ def machine_code(target: "tvm.target.Target") -> Iterator[None]:
             return create(code, form, *rest)
         source = bytes(code).decode()
         if mode == "nvrtc" and is_plain(source):
-            # What they do not declare after all, the library's own headers do.
+            # Fall back to the library's headers for other declarations.
             with suppress(RuntimeError), plain_headers():
                 return create(compiled(source), BINARY[mode], *rest)
         return create(compiled(source), BINARY[mode], *rest)

@@ -1,8 +1,8 @@
-"""Timing a CUDA kernel in a CUDA graph: without the launches, which take longer than short kernels do.
+"""Time a CUDA kernel in a CUDA graph, to exclude launches, which take longer than short kernels.
 
-A launch takes a process about 4 µs. Kernels of 3 µs, timed one launch after the other, look alike, and packages that launch
-graphs have no such waits. Here the launches of a kernel are recorded once, and the graph is replayed. As in TVM's own loop every run
-has the same arguments, so that caches are as warm for each candidate.
+A launch takes a process about 4 µs. Kernels of 3 µs look alike if they are launched one by one, and packages that launch
+graphs do not have this overhead. The launches of a kernel are captured once, and the graph is replayed. As in TVM's own
+loop, all runs have the same arguments, so that caches are equally warm for all candidates.
 """
 
 import ctypes
@@ -18,22 +18,22 @@ from tvmake.tune.measure.kernel import Loop
 import tvm_ffi  # isort: skip
 
 LIBRARY = "libcuda.so.1"
-"""NVIDIA's driver, which TVM's CUDA runtime has loaded."""
+"""NVIDIA's driver library, which TVM's CUDA runtime has loaded."""
 
 MOST_LAUNCHES = 128
-"""In a graph: what passes between two replays, 1 to 2 µs, is 1 % of it then."""
+"""Maximum launches in a graph; the gap between two replays, 1 to 2 µs, is then 1 %."""
 
 GRAPH_S = 1e-3
-"""How long a replay takes, about, where that needs fewer launches."""
+"""Approximate duration of a replay, if fewer launches suffice."""
 
 SHORTEST_S = 1e-6
-"""That a launch takes."""
+"""Minimum assumed duration of a launch."""
 
 TRIES = 3
-"""Runs that the length of one is estimated by."""
+"""Number of runs that estimate the duration of one."""
 
 NON_BLOCKING, RELAXED, DEFAULT = 1, 2, 0
-"""CUDA's flags: of a stream that does not wait for others, of a capture during which memory may be allocated, of events and graphs."""
+"""CUDA's flags: a non-blocking stream, a capture that allows memory allocation, and defaults of events and graphs."""
 
 
 class CudaError(RuntimeError):
@@ -41,42 +41,42 @@ class CudaError(RuntimeError):
 
 
 class CaptureRefused(Exception):
-    """A kernel's launches cannot be recorded; the text says why, in one line."""
+    """A kernel's launches cannot be captured; the text is the reason, in one line."""
 
 
 class Driver:
-    """The functions of NVIDIA's driver that are used here, for the context that is current in this thread. Handles are numbers.
+    """Functions of NVIDIA's driver for the current context of this thread. Handles are integers.
 
     Args:
         library: the driver's name or path.
 
     Raises:
-        OSError: there is none.
+        OSError: the driver is missing.
     """
 
     def __init__(self, library: str = LIBRARY):
         self._library = ctypes.CDLL(library)
 
     def stream(self) -> int:
-        """A stream that does not wait for others."""
+        """Create a non-blocking stream."""
         return self._made("cuStreamCreate", NON_BLOCKING)
 
     def event(self) -> int:
-        """A moment on a stream."""
+        """Create an event."""
         return self._made("cuEventCreate", DEFAULT)
 
     def recorded(self, stream: int) -> int:
-        """The graph of what was launched on a stream since its capture began, which this ends."""
+        """End a stream's capture and return the graph."""
         graph = ctypes.c_void_p()
         self.call("cuStreamEndCapture", stream, ctypes.byref(graph))
         return graph.value or 0
 
     def executable(self, graph: int) -> int:
-        """A graph that can be launched."""
+        """Instantiate a graph."""
         return self._made("cuGraphInstantiateWithFlags", graph, DEFAULT)
 
     def milliseconds(self, start: int, end: int) -> float:
-        """Between two events that are over."""
+        """Return the time between two completed events."""
         elapsed = ctypes.c_float()
         self.call("cuEventElapsedTime", ctypes.byref(elapsed), start, end)
         return elapsed.value
@@ -85,10 +85,12 @@ class Driver:
         """Call a function.
 
         Raises:
-            CudaError: it fails.
+            CudaError: the call fails.
         """
-        # Handles take 64 bits, and flags do no harm in as many.
-        status = self._library[name](*(ctypes.c_uint64(one) if isinstance(one, int) else one for one in arguments))
+        # Handles take 64 bits; flags may be passed in 64 bits as well.
+        status = self._library[name](
+            *(ctypes.c_uint64(argument) if isinstance(argument, int) else argument for argument in arguments)
+        )
         if status:
             error = ctypes.c_char_p()
             self._library.cuGetErrorName(status, ctypes.byref(error))
@@ -101,15 +103,16 @@ class Driver:
 
 
 def timed_in_graph(run: Callable[[], object], device: Any, loop: Loop, driver: Driver) -> tuple[float, ...]:
-    """Seconds per run, one value per repeat.
+    """Return seconds per run, one value per repeat.
 
     Args:
-        run: launches the kernel on TVM's current stream. It has run before: drivers load code and TVM memory at the first run.
-        device: where, as TVM has it.
-        loop: its ``number`` is the least.
+        run: launches the kernel on TVM's current stream. It must have run before: drivers load code and TVM allocates memory in
+            the first run.
+        device: TVM's device.
+        loop: its ``number`` is the minimum.
 
     Raises:
-        CaptureRefused: the launches cannot be recorded.
+        CaptureRefused: the launches cannot be captured.
         CudaError: the kernel fails.
     """
     stream = driver.stream()
@@ -124,7 +127,7 @@ def timed_in_graph(run: Callable[[], object], device: Any, loop: Loop, driver: D
 
 
 def _samples(seconds: Callable[[int], float], launches: int, loop: Loop) -> tuple[float, ...]:
-    """Seconds per run, given those of a replay of a graph with so many launches, on average over a number of replays."""
+    """Return seconds per run, from replays of a graph with a number of launches."""
     seconds(1)  # uploads the graph
     least_s = loop.min_repeat_ms / 1e3
     replays = math.ceil(loop.number / launches)
@@ -153,7 +156,7 @@ class _Stopwatch:
             self._driver.call("cuEventDestroy_v2", event)
 
     def seconds(self, run: Callable[[], object], times: int) -> float:
-        """Of one run, of so many in a row."""
+        """Return the seconds of one of ``times`` consecutive runs."""
         start, end = self._events
         self._driver.call("cuEventRecord", start, self._stream)
         for _ in range(times):
@@ -165,10 +168,10 @@ class _Stopwatch:
 
 @contextmanager
 def _recorded(run: Callable[[], object], launches: int, stream: int, driver: Driver) -> Iterator[Callable[[], None]]:
-    """What launches a kernel so many times at once."""
+    """Yield a function that launches a kernel a number of times at once."""
     try:
         graph = _graph(run, launches, stream, driver)
-    except Exception as error:  # TVM's, of whatever kind, where a kernel does what cannot be recorded
+    except Exception as error:  # an error of TVM, of any type, if the kernel cannot be captured
         raise CaptureRefused((str(error).strip().splitlines() or [type(error).__name__])[-1]) from error
     try:
         yield lambda: driver.call("cuGraphLaunch", graph, stream)
@@ -177,13 +180,13 @@ def _recorded(run: Callable[[], object], launches: int, stream: int, driver: Dri
 
 
 def _graph(run: Callable[[], object], launches: int, stream: int, driver: Driver) -> int:
-    """Launches as a graph that can be launched. The capture has ended, whatever happens."""
+    """Capture launches as an executable graph; the capture always ends."""
     driver.call("cuStreamBeginCapture_v2", stream, RELAXED)
     try:
         for _ in range(launches):
             run()
     except BaseException:
-        with suppress(CudaError):  # which says that the capture was in vain
+        with suppress(CudaError):  # reports that the capture failed
             driver.call("cuGraphDestroy", driver.recorded(stream))
         raise
     graph = driver.recorded(stream)

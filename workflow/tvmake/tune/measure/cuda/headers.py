@@ -1,8 +1,7 @@
-"""The headers of CUDA's C++ library that TVM's generated source includes, without what float32 kernels have no use for.
+"""Minimal replacements of the CUDA C++ headers that TVM's generated source includes.
 
-Parsing libcu++ takes NVRTC 0.5 to 0.9 s a candidate, more than most kernels themselves, for eight names of integers. NVRTC
-prefers headers from memory to files, so that TVM's own compile function, with all its options, can be used. The kernels'
-machine code is the same.
+Parsing libcu++ takes NVRTC 0.5 to 0.9 s per candidate, more than most kernels, for eight integer type names. NVRTC prefers
+headers in memory to files, so TVM's own compile function works with all its options. The machine code is identical.
 """
 
 import re
@@ -38,7 +37,7 @@ template <bool B, class T> struct enable_if;
 template <bool B, class T, class F> struct conditional;
 } }
 """
-"""Declared for TVM's ``using``; see :func:`is_plain` for why nothing more is needed."""
+"""Declared for TVM's ``using``; :func:`is_plain` explains why this suffices."""
 
 HEADERS = {b"cuda/std/cstdint": INTEGERS, b"cuda/std/limits": LIMITS, b"cuda/std/type_traits": TRAITS}
 
@@ -50,14 +49,14 @@ USING = re.compile(r"^\s*using cuda::std::\w+;$", re.MULTILINE)
 
 
 def is_plain(source: str) -> bool:
-    """Whether source uses nothing of libcu++ but names of integers."""
+    """Whether source uses only integer type names of libcu++."""
     known = {name.decode() for name in HEADERS} | HOST
     return set(INCLUDE.findall(source)) <= known and "std::" not in USING.sub("", source)
 
 
 @contextmanager
 def plain_headers() -> Iterator[None]:
-    """NVRTC programs that are created in this block have :data:`HEADERS`."""
+    """Provide :data:`HEADERS` to NVRTC programs that are created in this block."""
     from cuda.bindings import nvrtc
 
     create = nvrtc.nvrtcCreateProgram

@@ -1,1 +1,1 @@
-"""The processes that build and time candidates, and the messages to them."""
+"""The processes that build and time candidates, and their messages."""

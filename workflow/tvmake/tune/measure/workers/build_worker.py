@@ -1,4 +1,4 @@
-"""In a worker: from a scheduled kernel to a shared library, as MetaSchedule's own builder does it."""
+"""Worker that builds a shared library from a scheduled kernel, like MetaSchedule's builder."""
 
 import json
 import math
@@ -19,14 +19,14 @@ from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """For all candidates."""
+    """Options of all candidates."""
 
     target: str
-    """As JSON, with its host."""
+    """The target with its host, as JSON."""
     driver: str
     """The compiler driver that links."""
     cpu_s: float
-    """Processor time after which a build is ended by SIGXCPU, in seconds."""
+    """Processor time in seconds after which SIGXCPU ends a build."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Build:
     """Request: build one candidate."""
 
     module: str
-    """As ``tvm.ir.save_json`` writes it."""
+    """The kernel in the format of ``tvm.ir.save_json``."""
     library: Path
-    """Where to put it."""
+    """Path of the library."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """Answer: the library is there."""
+    """Answer: the library is built."""
 
 
 class BuildWorker:
-    """Builds."""
+    """Builds candidates."""
 
     def __init__(self, options: BuildOptions):
         self.cpu_s = math.ceil(options.cpu_s)
@@ -56,10 +56,10 @@ class BuildWorker:
 
     def answer(self, request: Build) -> Built:
         """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
-        # At the hard limit the kernel sends SIGKILL, which would look like memory running out.
+        # At the hard limit the kernel sends SIGKILL, which would look like an exhausted memory.
         resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s + 5))
         module = tvm.ir.load_json(request.module)
-        # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
+        # Packing weights ahead of time does not count as the kernel's cost (MetaSchedule's default_build).
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
         with cuda_code.machine_code(self.target):
             built = tvm.tirx.build(module, target=self.target, pipeline=kernel_pipeline(self.target))

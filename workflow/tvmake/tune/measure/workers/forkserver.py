@@ -1,9 +1,9 @@
-"""A process with modules loaded, from which measuring workers are forked.
+"""A process with loaded modules, from which measuring workers are forked.
 
-It is started by :mod:`tvmake.process.forkserver.launch`, and has its socket as standard input. It does one thing at a time,
-as requested over the socket: fork a worker that serves on the socket sent along, or kill a worker and report how it ended.
-It starts no threads and runs nothing that could crash, so that every fork is whole and nothing but its own death ends the
-workers with it. It ends with all workers, and removes the scratch directory, when the process that started it is gone.
+:mod:`tvmake.process.forkserver.launch` starts it with a socket as standard input. It processes one request at a time from
+the socket: fork a worker that serves on the attached socket, or kill a worker and report its exit code. It starts no
+threads and runs nothing that could crash, so that every fork is complete and only its own death ends the workers with it.
+When the process that started it has ended, it ends with all workers and removes the scratch directory.
 """
 
 import importlib
@@ -31,35 +31,35 @@ ROLES = {
     "run": "tvmake.tune.measure.workers.run_worker:RunWorker",
     "session": "tvmake.tune.measure.workers.session_worker:SessionWorker",
 }
-"""What workers can be."""
+"""Roles of workers."""
 
 CHECK_S = 5.0
-"""How often to check that the job lives; its end of the socket closing says so at once, unless a fork holds it too."""
+"""Interval of checks that the job is alive. A closed socket reports its end at once, unless a fork also holds the socket."""
 
 WORKER_OOM_SCORE = 500
-"""Makes the kernel choose a worker, not the tuning job, when memory runs out; from -1000 (never) to 1000 (first)."""
+"""Makes the kernel kill a worker, not the tuning job, when memory is exhausted; from -1000 (never) to 1000 (first)."""
 
 
 class Role(Protocol):
-    """What a worker does. Created once, in the fork server; every fork has its own copy."""
+    """The work of a worker. Created once in the fork server; every fork has a copy."""
 
     def answer(self, request: Any) -> Any:
-        """Fulfil one request."""
+        """Process one request."""
         ...
 
     def explain(self, error: Exception) -> str:
-        """One line for what ``answer`` raised."""
+        """Describe an exception of ``answer`` in one line."""
         ...
 
 
 class ForkServer:
-    """The loop of the process.
+    """The main loop of the process.
 
     Args:
-        control: requests come over it; each is answered by a number.
+        control: socket of the requests; each is answered by a number.
         job: the process that it ends with.
-        scratch: a directory that is removed when the job is gone.
-        pauses: requests of other jobs to pause, where there can be such.
+        scratch: a directory to remove when the job has ended.
+        pauses: listener for pause requests of other jobs, if they are possible.
     """
 
     def __init__(self, control: socket.socket, job: int, role: Role, scratch: Path, pauses: PauseListener | None):
@@ -71,7 +71,7 @@ class ForkServer:
         self.workers: set[int] = set()
 
     def serve(self) -> None:
-        """Fork and end workers until there is no more to do, or the job is gone."""
+        """Fork and end workers until the last request, or until the job has ended."""
         try:
             goes_on = self._serve()
         except ConnectionError:
@@ -85,7 +85,7 @@ class ForkServer:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _serve(self) -> bool:
-        """Returns whether the job goes on, which may use the scratch directory with another fork server."""
+        """Return whether the job continues, and may use the scratch directory with another fork server."""
         while is_alive(self.job):
             if not self._has_request():
                 continue
@@ -97,7 +97,7 @@ class ForkServer:
         return False
 
     def _has_request(self) -> bool:
-        """Wait for a request, pausing the job meanwhile where others ask for it; whether there is one."""
+        """Wait for a request, and meanwhile pause the job at the request of others; return whether there is a request."""
         if self.pauses is None:
             return bool(select.select([self.control], [], [], CHECK_S)[0])
         timeout_s = self.pauses.timeout_s()
@@ -114,19 +114,19 @@ class ForkServer:
         return worker
 
     def _end(self, worker: int) -> int:
-        """Kill a worker, unless it has ended by itself; returns its exit code, negative for a signal."""
+        """Kill a worker unless it has ended; return its exit code, negative for a signal."""
         signal_group(worker, signal.SIGKILL)
         _, status = os.waitpid(worker, 0)
         self.workers.discard(worker)
         return os.waitstatus_to_exitcode(status)
 
     def _work(self, files: list[int]) -> None:
-        """In the fork: answer requests until there are no more."""
+        """Answer requests in the fork until the last one."""
         self.control.close()
         if self.pauses is not None:
             self.pauses.close_in_fork()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        disable_core_dumps()  # crashes are nothing out of the ordinary here
+        disable_core_dumps()  # crashes are expected here
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(str(WORKER_OOM_SCORE))
         for number in (1, 2):
@@ -148,19 +148,18 @@ class ForkServer:
 
 
 def main(arguments: list[str]) -> int:
-    """Load what the role needs, report whether that worked, then serve.
+    """Load the modules of the role, report success or failure, then serve.
 
     Args:
-        arguments: the role, for those who list processes, and the process that this one ends with. Standard input is the
-            socket.
+        arguments: the role, for process listings, and the process that this one ends with. Standard input is the socket.
     """
     job = int(arguments[1])
     control = socket.socket(fileno=os.dup(0))
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the job decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the job decides
     setup: Setup = pickle.loads(control.recv(MESSAGE_BYTES))
-    # What a worker that crashes or is ended leaves of its temporary files goes with the scratch directory.
+    # Temporary files of a crashed or killed worker are removed with the scratch directory.
     os.environ["TMPDIR"] = tempfile.tempdir = str(setup.scratch)
     module, _, kind = ROLES[setup.role].partition(":")
     try:
@@ -171,7 +170,7 @@ def main(arguments: list[str]) -> int:
         control.sendall(pickle.dumps(f"{type(error).__name__}: {error}"[-MESSAGE_BYTES // 2 :]))
         return 0
     freeze_memory()
-    with suppress(ConnectionError):  # the job is gone; serving ends at once
+    with suppress(ConnectionError):  # the job has ended; serving ends at once
         control.sendall(pickle.dumps(None))
     pauses = PauseListener(setup.pause_directory, setup.job) if setup.pause_directory is not None else None
     ForkServer(control, job, role, setup.scratch, pauses).serve()

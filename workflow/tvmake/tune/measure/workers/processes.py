@@ -1,8 +1,8 @@
-"""Measuring workers: processes that do one risky thing each and can be killed at any time.
+"""Measuring workers: processes that run one risky operation each and can be killed at any time.
 
-They are forked from a fork server (:mod:`tvmake.tune.measure.workers.forkserver`), because the tuning process has threads and must
-not fork, and because a fresh process would spend a second and more on importing TVM. Under ``tvmake make`` that server is a
-fork itself (:mod:`tvmake.process.forkserver.launch`).
+They are forked from a fork server (:mod:`tvmake.tune.measure.workers.forkserver`), because the tuning process has threads
+and must not fork, and because a new process would take a second or more to import TVM. Under ``tvmake make`` this server
+is itself a fork (:mod:`tvmake.process.forkserver.launch`).
 """
 
 import os
@@ -26,59 +26,59 @@ from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.workers.protocol import CLOSE, END, FORK, MESSAGE_BYTES, NUMBER, Setup
 
 START_TIMEOUT_S = 300.0
-"""For importing TVM on a slow machine with a cold disk; elsewhere it takes a second."""
+"""Time limit for importing TVM on a slow machine with a cold disk; it usually takes a second."""
 
 RESULT_TIMEOUT_S = 120.0
-"""For a fork server to fork or to end a worker, on a machine that hardly moves; past that it counts as lost."""
+"""Time limit for a fork server to fork or end a worker on an overloaded machine; then it counts as lost."""
 
 END_S = 5.0
-"""For a fork server to end its workers and itself."""
+"""Time limit for a fork server to end its workers and itself."""
 
 MAX_TRIES = 3
-"""Fork servers to start, one after the other, before giving up."""
+"""Number of fork servers to start before giving up."""
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-"""Keeps numpy's library from starting threads, which forks would lack."""
+"""Keeps NumPy's library from starting threads, which forks would lack."""
 
 ENTRY = "tvmake.tune.measure.workers.forkserver:main"
 
 KINDS = {"build": "tuner", "run": "runtime", "session": "runtime"}
-"""Which of a run's servers has what a role needs, and no more: timing wants TVM's runtime only."""
+"""The server of a run whose modules a role needs; timing needs only TVM's runtime."""
 
 LATE_VARIABLES = frozenset({"TVM_USE_RUNTIME_LIB", "TVM_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
 """See :func:`tvmake.process.forkserver.launch.launch`."""
 
 
 class MeasuringWorker(Worker):
-    """A forked process that answers requests one by one, and that can be paused."""
+    """A forked process that answers requests one by one, and can be paused."""
 
     def __init__(self, server: "_ForkServer", number: int, connection: Connection, output: IO[bytes]):
         super().__init__(connection, output, lambda _: server.end(number), telling_line)
         self._number = number
 
     def pause(self) -> None:
-        """Stop the process where it is, from any thread."""
+        """Pause the process, from any thread."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let the process go on, from any thread."""
+        """Resume the process, from any thread."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
         with self._lock:
-            if not self._has_ended:  # until then its number belongs to it, dead or alive
+            if not self._has_ended:  # until then the process id is not reused
                 signal_group(self._number, number)
 
 
 class WorkerSource:
-    """Forks workers of one role, from a fork server that it starts at once and again whenever it was lost.
+    """Fork workers of one role from a fork server, which is started at once and restarted when it is lost.
 
     Args:
         role: one of ``forkserver.ROLES``.
-        options: the role's.
-        scratch: a directory that the fork server removes should this process be killed.
-        environment: variables for the fork server and its workers, beside this process's.
-        pause_directory: where other jobs that time ask this one to pause.
+        options: options of the role.
+        scratch: a directory that the fork server removes if this process is killed.
+        environment: additional variables for the fork server and its workers.
+        pause_directory: directory of the sockets for pause requests of other jobs.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class WorkerSource:
         self._server = _ForkServer(self._setup, self._environment)
 
     def fork(self) -> MeasuringWorker:
-        """A new worker.
+        """Fork a worker.
 
         Raises:
             MachineError: the fork server does not start.
@@ -138,26 +138,26 @@ class WorkerSource:
 
 
 class _ForkServer:
-    """A :mod:`tvmake.tune.measure.workers.forkserver`, to the job that started it."""
+    """The job's side of a :mod:`tvmake.tune.measure.workers.forkserver`."""
 
     def __init__(self, setup: Setup, environment: Mapping[str, str]):
         self._role = setup.role
         self._lock = threading.Lock()
         self._is_ready = False
-        # Keeps the boundaries of messages, so that none is ever read in part.
+        # Preserves message boundaries, so that messages are never read in part.
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             arguments = [setup.role, str(os.getpid())]
             self._process = launch(KINDS[setup.role], ENTRY, arguments, theirs.fileno(), environment, LATE_VARIABLES)
-        with suppress(OSError):  # should it have ended already, whoever wants a worker will notice
+        with suppress(OSError):  # if it has already ended, the next fork reports it
             self._control.sendall(pickle.dumps(setup))
 
     def fork(self, *files: int) -> int:
-        """Fork a worker with these files; returns its number.
+        """Fork a worker with these files; return its number.
 
         Raises:
             OSError: the fork server has ended.
-            MachineError: it cannot do its work here.
+            MachineError: the machine lacks resources for it.
         """
         with self._lock:
             self._await_ready()
@@ -165,7 +165,7 @@ class _ForkServer:
             return self._result()
 
     def end(self, worker: int) -> int | None:
-        """Kill a worker unless it ended by itself; returns its exit code, or None if the fork server has ended."""
+        """Kill a worker unless it has ended; return its exit code, or None if the fork server has ended."""
         with self._lock:
             try:
                 self._control.sendall(END + NUMBER.pack(worker))
@@ -174,16 +174,16 @@ class _ForkServer:
                 return None
 
     def close(self) -> None:
-        """End it."""
+        """End the fork server."""
         with suppress(OSError):
             self._control.setblocking(False)
             self._control.send(CLOSE)
         with suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for it to start
+            self._control.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for the start
         with self._lock:
             self._control.close()
             if not self._is_ready:
-                self._process.kill()  # it has no workers yet, and need not finish loading TVM
+                self._process.kill()  # it has no workers yet and need not finish loading TVM
             if not self._process.wait(END_S):
                 self._process.kill()
                 self._process.wait()
@@ -205,7 +205,7 @@ class _ForkServer:
         try:
             message = self._control.recv(NUMBER.size)
         except TimeoutError:
-            self._process.kill()  # a late answer would be taken for the next one's
+            self._process.kill()  # a late answer would be read as the answer of the next request
             raise
         if not message:
             raise ConnectionResetError

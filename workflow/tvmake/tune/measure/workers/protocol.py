@@ -1,4 +1,4 @@
-"""Messages between a measuring job, its fork servers and their workers, beside the requests of each role."""
+"""Messages between a measuring job, its fork servers and their workers, except the requests of each role."""
 
 import struct
 from dataclasses import dataclass
@@ -7,30 +7,30 @@ from typing import Any
 
 FORK, END = b"F", b"E"
 CLOSE = b"C"
-"""To a fork server that is no longer wanted, by a job that goes on."""
+"""Tells a fork server to end while the job continues."""
 
 NUMBER = struct.Struct("!i")
 MESSAGE_BYTES = 1 << 16
-"""Of the longest message to a fork server."""
+"""Size of the longest message to a fork server."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a fork server is for."""
+    """Setup of a fork server."""
 
     role: str
     options: Any
-    """The role's; pickled, like every message between these processes."""
+    """Options of the role; pickled, like every message between these processes."""
     scratch: Path
-    """Removed when the job is gone."""
+    """Directory to remove when the job has ended."""
     job: int = 0
     """The process that started the fork server."""
     pause_directory: Path | None = None
-    """Where other jobs that time on the device ask for a pause (:mod:`tvmake.tune.measure.pause_others`)."""
+    """Directory of the sockets for pause requests (:mod:`tvmake.tune.measure.pause_others`)."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A worker's answer to a request that it could not fulfil."""
+    """Answer: the worker failed to process a request."""
 
     line: str

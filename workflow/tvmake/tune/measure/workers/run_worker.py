@@ -1,4 +1,4 @@
-"""In a worker: load a kernel's library on this machine and time it."""
+"""Worker that loads a kernel's library on this machine and times it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from tvmake.tune.measure.kernel import CUDA, ENTRY, GRAPH, LAUNCHES, TIMER, Loop
 import tvm_ffi  # isort: skip
 
 FILL = "tvm.contrib.random.random_fill_for_measure"
-"""TVM's own; floats from 1 to 10, so that nothing is denormal. It lives in libtvm_runtime_extra."""
+"""TVM's function for random values; floats from 1 to 10, so that none is denormal. It is in libtvm_runtime_extra."""
 
 INDEX_TYPES = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64"})
-"""Types that may be indices: TVM's function fills them with the bits of floats, and a kernel that gathers crashes."""
+"""Dtypes of possible indices: TVM's function fills them with float bits, and a kernel that gathers would crash."""
 
 CPU = "cpu"
 
@@ -29,7 +29,7 @@ Fill = Callable[["tvm.runtime.Tensor"], None]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """For all candidates."""
+    """Options of all candidates."""
 
     device: str
     """The runtime's name for the kind of device."""
@@ -46,12 +46,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Answer: ready to be timed."""
+    """Answer: ready to time."""
 
 
 @dataclass(frozen=True)
 class Time:
-    """Request: time the kernel that was loaded."""
+    """Request: time the loaded kernel."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Timed:
 
     samples_s: tuple[float, ...]
     timer: str | None = None
-    """How the time was taken, where there is more than one way."""
+    """The timing method, if there is a choice."""
 
     @property
     def conditions(self) -> dict[str, str]:
-        """What the record says of it."""
+        """The conditions for the record."""
         return {} if self.timer is None else {TIMER: self.timer}
 
 
@@ -84,7 +84,7 @@ class RunWorker:
             module = tvm.runtime.load_module(str(request.library))
             self.kernel = module, device, allocate(request.arguments, device, self.fill)
             if self.options.device != CPU:
-                # Drivers compile and upload a kernel at its first call; nobody need stand still for that.
+                # Drivers compile and upload a kernel in its first call; other jobs need not pause for it.
                 module[ENTRY](*self.kernel[2])
                 device.sync()
             return Loaded()
@@ -100,17 +100,17 @@ class RunWorker:
 
 
 def allocate(specs: tuple[TensorSpec, ...], device: Any, fill: Fill | None) -> list[Any]:
-    """Arguments with values in them.
+    """Allocate arguments with values.
 
     Args:
-        fill: fills a tensor where it is; without it all values are made here and sent there.
+        fill: fills a tensor on its device; without it all values are created here and copied.
     """
     return [_tensor(spec, device, fill) for spec in specs]
 
 
 def _tensor(spec: TensorSpec, device: Any, fill: Fill | None) -> Any:
     if spec.dtype in INDEX_TYPES:
-        # One is an index into every axis longer than one, and nothing divides by zero.
+        # One is a valid index of every axis longer than one, and a valid divisor.
         return tvm.runtime.tensor(np.ones(spec.shape, spec.dtype), device)
     if spec.scope != "global":
         tensor = tvm.runtime.empty(spec.shape, spec.dtype, device, spec.scope)
@@ -147,7 +147,7 @@ def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[f
 
 
 def timed_by_cuda(module: Any, device: Any, arguments: list[Any], loop: Loop, driver: Driver) -> Timed:
-    """In a graph, or launch by launch where the kernel cannot be recorded."""
+    """Time in a graph, or by single launches if the kernel cannot be captured."""
     try:
         return Timed(timed_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH)
     except CaptureRefused as refused:

@@ -1,4 +1,4 @@
-"""In a worker: one session with a server on a device, in which kernels are timed one after the other."""
+"""Worker with one session on a device's server, in which kernels are timed one by one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +19,13 @@ from tvm import rpc  # isort: skip
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """For all candidates."""
+    """Options of all candidates."""
 
     device: str
     """The runtime's name for the kind of device."""
     loop: Loop
     threads: int | None = None
-    """Of CPU kernels; as many as the server has when None."""
+    """Threads of CPU kernels; the server's cores if None."""
 
 
 @dataclass(frozen=True)
@@ -80,5 +80,5 @@ class SessionWorker:
     def _fill(self) -> Fill | None:
         try:
             return self.session.get_function(FILL)
-        except AttributeError:  # this server does without TVM's contributed functions
+        except AttributeError:  # the server lacks TVM's contributed functions
             return None
