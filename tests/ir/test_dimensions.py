@@ -29,5 +29,5 @@ def test_a_dynamic_dimension_is_estimated(extent, estimate):
     assert estimate_extent(extent) == estimate
 
 
-def test_what_cannot_be_computed_is_a_typical_dimension():
+def test_an_uncomputable_expression_is_estimated_as_a_typical_dimension():
     assert estimate_extent(tvm.tirx.call_extern("int64", "elsewhere", N)) == TYPICAL_EXTENT

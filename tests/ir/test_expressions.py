@@ -1,4 +1,4 @@
-"""What an expression is."""
+"""Properties of expressions."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_variables_are_those_that_an_expression_reads():
     assert variables(NUMBER) == []
 
 
-def test_a_constant_holds_an_array_and_what_is_computed_does_not():
+def test_only_a_constant_has_an_array():
     assert constant(NUMBER) == np.float32(4)
     assert constant(DATA) is None
     assert constant(relax.op.negative(NUMBER)) is None
@@ -117,5 +117,5 @@ def test_variables_are_replaced_wherever_an_expression_reads_them():
         ((1, 4, 3), [4, 3], False),
     ],
 )
-def test_an_array_spreads_over_a_tensor_whose_shape_it_leaves_unchanged(shape, extents, spreads):
+def test_an_array_broadcasts_if_it_leaves_the_tensors_shape_unchanged(shape, extents, spreads):
     assert spreads_over(shape, relax.ShapeExpr(extents).values) == spreads

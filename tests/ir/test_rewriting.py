@@ -1,4 +1,4 @@
-"""Rewriting the graph functions of a module."""
+"""Rewrite the graph functions of a module."""
 
 import tvm
 from tvm import te

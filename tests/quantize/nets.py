@@ -1,4 +1,4 @@
-"""Networks for quantisation: drawn ones, and what ONNX Runtime's quantiser makes of them."""
+"""Networks for quantisation: random ones, and their forms from ONNX Runtime's quantiser."""
 
 from collections.abc import Iterator
 from pathlib import Path

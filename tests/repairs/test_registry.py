@@ -1,4 +1,4 @@
-"""Every repair is described once, and every module that is one names it."""
+"""Every repair is described once, and its modules name it."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ ALLOWED = (
     "upstream/",
     "workflow/tvmake/repairs/",
 )
-"""What may name the release of TVM: the repairs, their page and scripts, and TVM's own code."""
+"""Files that may name the release of TVM: the repairs, their page and scripts, and TVM's own code."""
 
 RELEASE = re.compile(r"TVM 0\.27(?!\.0\.post1)")
 """The full version is that of a measurement."""

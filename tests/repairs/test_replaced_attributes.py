@@ -12,10 +12,10 @@ REPLACED = {
     ("targets/dynamic/shape_order.py", "relax_utils.set"),
     ("codegen/scheduling/light_intrinsics.py", "tvm.s_tir.tensor_intrin"),
 }
-"""Attributes of TVM that are replaced at run time, because TVM offers no hook in their place."""
+"""Attributes of TVM that are replaced at run time, because TVM offers no hook."""
 
 
-def test_attributes_of_tvm_are_replaced_in_known_places_only():
+def test_attributes_of_tvm_are_replaced_in_known_modules_only():
     found = {
         (str(module.relative_to(PACKAGE)), attribute)
         for module in PACKAGE.rglob("*.py")
@@ -25,7 +25,7 @@ def test_attributes_of_tvm_are_replaced_in_known_places_only():
 
 
 def replaced_attributes(module: ast.Module) -> set[str]:
-    """Assignments to attributes of what a module takes from TVM: of packages, modules and classes."""
+    """Assignments to attributes of packages, modules and classes of TVM."""
     names = imported_from_tvm(module)
     assignments = [(left, node.value) for node in ast.walk(module) for left in assigned(node)]
     for _ in assignments:  # names of parts of TVM, and of parts of those
@@ -39,7 +39,7 @@ def assigned(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def root(value: ast.expr) -> str:
-    """``a`` of ``a.b.c``, and of ``a.b, a.c``; empty for what is computed."""
+    """Return ``a`` of ``a.b.c``, and of ``a.b, a.c``; empty for other expressions."""
     first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
     return ast.unparse(first).partition(".")[0] if isinstance(first, ast.Attribute | ast.Name) else ""
 

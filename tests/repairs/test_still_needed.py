@@ -19,7 +19,7 @@ MODULES = modules_by_repair()
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, Any]]:
-    """What each reproducer reports."""
+    """The result of each reproducer."""
     command = [sys.executable, "upstream/check.py", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=10 * HANG_S)
     return {result["name"]: result for result in map(json.loads, done.stdout.splitlines())}

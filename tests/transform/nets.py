@@ -1,4 +1,4 @@
-"""A small image classifier as the import stage would hand it over, and what a transformed module computes."""
+"""A small imported image classifier, and helpers to run a transformed module."""
 
 from collections import Counter
 from functools import cache

@@ -1,4 +1,4 @@
-"""A network with a precision of its own for each layer: what each is computed in, and what the whole computes."""
+"""A network with a precision for each layer: the dtypes of layers, and the accuracy of the network."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -66,7 +66,7 @@ def layers(never: Sequence[str] = (), among: Sequence[str] = FLOATS):
     return network_layers(float_network(model.module, model.params, request), among, never)
 
 
-def test_layers_know_what_they_can_be_computed_in_and_where_their_operands_come_from():
+def test_layers_have_their_supported_precisions_and_predecessors():
     found = layers()
     assert [layer.operator for layer in found] == ["matmul"] * 4
     assert [layer.precisions for layer in found] == [FLOATS, FLOATS, FLOATS, ("float32", "float16")]
@@ -75,7 +75,7 @@ def test_layers_know_what_they_can_be_computed_in_and_where_their_operands_come_
     assert [layer.elements for layer in found] == [128, 128, 128, 16]
 
 
-def test_what_never_names_keeps_the_most_accurate_precision_and_says_so():
+def test_layers_in_never_keep_the_most_accurate_precision_with_a_reason():
     found = layers(never=["matmul"], among=("float16", "int8"))
     assert {layer.precisions for layer in found} == {("float16",)}
     assert {layer.why_not for layer in found} == {"it is named under never"}
@@ -96,7 +96,7 @@ def test_each_layer_is_computed_in_its_precision_and_the_network_keeps_its_outpu
     assert str(made[0]["main"].ret_ty.dtype) == "float32"
 
 
-def test_what_follows_layers_in_float16_stays_in_float16_and_nothing_else_does():
+def test_only_element_wise_operators_after_float16_layers_stay_in_float16():
     half = assigned("float16", "float16", "float16", "float16")
     assert {input_dtypes(call)[0] for name in ("nn.relu", "add") for call in calls(half[0], name)} == {"float16"}
     assert operators(half[0])["astype"] == 2  # the input, and the output
@@ -111,7 +111,7 @@ def test_float16_acc32_sums_in_float32():
     assert (input_dtypes(first)[0], str(first.ty.dtype)) == ("float16", "float32")
 
 
-def test_layers_alone_and_together_compute_what_the_network_does_but_for_rounding():
+def test_single_and_joint_assignments_are_accurate_up_to_rounding():
     assert noise_db(assigned("float16", "float16", "float16", "float16")) > 50
     assert noise_db(assigned("float16", "int8", "float32", "float16")) > 25
     assert noise_db(assigned("float32", "int8", "float32", "float32")) > noise_db(

@@ -1,4 +1,4 @@
-"""Axes that are counted from the end, in another layout."""
+"""Negative axes in another layout."""
 
 from collections.abc import Callable
 

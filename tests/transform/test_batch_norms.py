@@ -1,4 +1,4 @@
-"""Batch norms that no convolution takes in compute what PyTorch does, by one product and one sum."""
+"""Batch norms without a convolution become one multiplication and one addition, with PyTorch's values."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ def operators(module: "tvm.IRModule") -> list[str]:
 
 
 def first_norm(norm: nn.Module) -> nn.Module:
-    """A batch norm that has seen data, with weights that are drawn."""
+    """A batch norm with statistics and random weights."""
     torch.manual_seed(0)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
@@ -39,7 +39,7 @@ def first_norm(norm: nn.Module) -> nn.Module:
 NORMS = {
     "rows": (nn.BatchNorm1d(5), (3, 5)),
     "sequences": (nn.BatchNorm1d(5), (2, 5, 7)),
-    "pictures": (nn.BatchNorm2d(5), (2, 5, 4, 3)),
+    "images": (nn.BatchNorm2d(5), (2, 5, 4, 3)),
     "volumes": (nn.BatchNorm3d(5), (1, 5, 2, 3, 4)),
     "without weights": (nn.BatchNorm2d(5, affine=False), (2, 5, 4, 3)),
 }
@@ -68,7 +68,7 @@ def conv(kind: str, transposed: bool = False, **options: Any) -> nn.Module:
 
 
 class Twice(nn.Module):
-    """A convolution whose result is used before its batch norm too."""
+    """A convolution whose result has another use before its batch norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,20 +80,20 @@ class Twice(nn.Module):
 
 
 FOLDED = {
-    "pictures": (conv("2d"), (1, 4, 8, 8), ["add", "nn.conv2d"]),
-    "pictures, no bias": (conv("2d", bias=False), (1, 4, 8, 8), ["add", "nn.conv2d"]),
-    "pictures, grouped": (conv("2d", groups=2), (1, 4, 8, 8), ["add", "nn.conv2d"]),
+    "images": (conv("2d"), (1, 4, 8, 8), ["add", "nn.conv2d"]),
+    "images, no bias": (conv("2d", bias=False), (1, 4, 8, 8), ["add", "nn.conv2d"]),
+    "images, grouped": (conv("2d", groups=2), (1, 4, 8, 8), ["add", "nn.conv2d"]),
     "volumes": (conv("3d"), (1, 4, 5, 6, 7), ["add", "nn.conv3d"]),
     "rows": (nn.Sequential(nn.Linear(4, 6), first_norm(nn.BatchNorm1d(6))), (3, 4), ["add", "matmul"]),
-    "pictures, transposed": (conv("2d", True), (1, 4, 8, 8), None),
-    "pictures, transposed and grouped": (conv("2d", True, groups=2), (1, 4, 8, 8), None),
+    "images, transposed": (conv("2d", True), (1, 4, 8, 8), None),
+    "images, transposed and grouped": (conv("2d", True, groups=2), (1, 4, 8, 8), None),
     "sequences": (conv("1d"), (2, 4, 9), None),
     "used twice": (Twice(), (1, 4, 8, 8), ["add", "add", "add", "multiply", "nn.conv2d"]),
 }
 
 
 @pytest.mark.parametrize("name", FOLDED)
-def test_weights_take_them_in(name: str):
+def test_batch_norms_are_folded_into_weights(name: str):
     network, shape, expected = FOLDED[name]
     x = torch.randn(shape)
     imported = read(torch.export.export(network.eval(), (x,)), ImportOptions(source="norm"))

@@ -1,4 +1,4 @@
-"""tvmake.transform.equal_broadcasts: no copy of a tensor that has the shape already."""
+"""No copy of a tensor that already has the shape."""
 
 import tvm
 
@@ -9,7 +9,7 @@ from tvm import relax  # isort: skip
 
 
 def broadcasts(shape: list) -> list:
-    """What is left of two broadcasts of a tensor, to its own shape and to three of it."""
+    """The remaining broadcasts of two, to the tensor's own shape and to three copies."""
     x = relax.Var("x", relax.TensorType(shape, "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):

@@ -1,4 +1,4 @@
-"""Folding with numpy gives what TVM's own FoldConstant gives, and far fewer kernels to compile."""
+"""Folding with NumPy equals TVM's FoldConstant, with far fewer kernels to compile."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_integer_division_is_left_to_tvm():
     assert operators_left(fold_constants(builder.get())) == {"divide"}
 
 
-def test_what_depends_on_an_input_stays():
+def test_expressions_of_inputs_stay():
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((3, 4), "float32"))
     with builder.function("main", [x]):
@@ -109,7 +109,7 @@ def test_what_depends_on_an_input_stays():
 
 
 def test_a_squeeze_leaves_the_longer_axes_that_it_names():
-    """As TVM's importer writes a squeeze of PyTorch's without an axis."""
+    """TVM's importer writes a squeeze of PyTorch without an axis in this form."""
     folded = evaluate_constants(module_of(lambda x, _: relax.op.squeeze(relax.op.reshape(x, (1, 12)), [0, 1])))
     assert operators_left(folded) == set()
     np.testing.assert_array_equal(result(folded), X.reshape(12))

@@ -1,4 +1,4 @@
-"""Folding, layout and dimensions change how a network is written, never what it computes or how it is called."""
+"""Folding, layout and dimensions change a network's form, but not its values or interface."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ def test_batch_norms_are_folded_into_the_convolutions_before_them(expected: np.n
     agrees(made, expected)
 
 
-def test_without_folding_weights_stay_as_they_were(expected: np.ndarray):
+def test_without_folding_weights_stay_unchanged(expected: np.ndarray):
     made = transformed(fold_batch_norm=False)
     assert operators(made[0])["multiply"] == 2
     np.testing.assert_array_equal(made[1]["param_0"].numpy(), random(4, 3, 3, 3, seed=1))
@@ -162,7 +162,7 @@ AROUND_A_CONVOLUTION = {
 
 
 @pytest.mark.parametrize("name", AROUND_A_CONVOLUTION)
-def test_what_surrounds_a_convolution_keeps_its_numbers_in_nhwc(name: str):
+def test_operators_around_a_convolution_keep_their_values_in_nhwc(name: str):
     nodes, constants = AROUND_A_CONVOLUTION[name]
     net = onnx_models.model(
         [node("Conv", ["image", "w"], ["c"], pads=[1] * 4), *nodes],
@@ -213,7 +213,7 @@ def test_a_bound_dimension_is_fixed_in_module_and_signature():
     agrees(made, onnx_models.runtime(classifier_onnx("batch"), [images])[0], images)
 
 
-def test_an_unbound_dimension_stays_open_under_its_name():
+def test_an_unbound_dimension_stays_dynamic_under_its_name():
     model = classifier("batch")
     made = transformed(model)
     signature = bound_signature(model.signature, made[0])
@@ -235,7 +235,7 @@ def test_binding_keeps_names_dtypes_and_ranges_of_the_signature():
 @pytest.mark.parametrize(
     ("batch", "hint"), [("batch", "it has: batch"), (1, "all its shapes are fixed")], ids=["dynamic", "fixed"]
 )
-def test_an_unknown_dimension_is_refused_with_those_there_are(batch: int | str, hint: str):
+def test_an_unknown_dimension_is_refused_with_the_known_ones(batch: int | str, hint: str):
     with pytest.raises(InputError, match="the model has no dynamic dimension 'batsh'") as caught:
         transformed(classifier(batch), dims={"batsh": 3})
     assert caught.value.remedy == hint
@@ -250,7 +250,7 @@ def test_bounds_of_a_dimension_are_in_module_and_signature(base: str):
     assert (signature.inputs[0].shape, signature.bounds) == (("batch", 3, 8, 8), {"batch": (1, 8)})
 
 
-def test_bounds_of_the_file_hold_where_the_config_leaves_them_open():
+def test_bounds_of_the_file_apply_unless_the_config_sets_them():
     model = classifier("batch")
     model = replace(model, module=with_bounds(model.module, {"batch": (2, 16)}))
     for size, bounds in ((None, (2, 16)), (DimBounds(max=8), (2, 8)), (DimBounds(min=4), (4, 16)), (16, None)):

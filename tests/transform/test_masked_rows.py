@@ -1,4 +1,4 @@
-"""Attention asks for rows that are masked out only where there may be some."""
+"""Attention checks for fully masked rows only if they are possible."""
 
 import math
 from collections.abc import Callable
@@ -30,14 +30,14 @@ class Net(nn.Module):
 
 
 def attention(scores: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Attention as PyTorch computes it, over scores that something is done to."""
+    """PyTorch's attention over modified scores."""
     return lambda q, k, v: torch.ops.aten._safe_softmax(scores(q @ k.mT), -1) @ v
 
 
 WITHOUT = {
     "no mask": functional.scaled_dot_product_attention,
     "causal": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
-    "constant truth values": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, DIAGONAL > 0),
+    "constant booleans": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, DIAGONAL > 0),
     "a constant": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, DIAGONAL),
     "bounded, and moved": attention(lambda s: CAPPED * torch.tanh(s / CAPPED).transpose(-1, -2)),
     "chosen": attention(lambda s: torch.where(DIAGONAL > 0, s, -math.inf)),
@@ -62,7 +62,7 @@ CASES = [*((net, False) for net in WITHOUT.values()), *((net, True) for net in W
 
 
 @pytest.mark.parametrize(("function", "is_asked"), CASES, ids=[*WITHOUT, *WITH])
-def test_attention_is_pytorchs(function: Callable[..., torch.Tensor], is_asked: bool):
+def test_attention_is_as_in_pytorch(function: Callable[..., torch.Tensor], is_asked: bool):
     net = Net(function).eval()
     network = transformed(read(torch.export.export(net, (Q, K, V)), ImportOptions(source="net.pt2")))
     assert (operators(network[0])["equal"] > 0) == is_asked

@@ -42,7 +42,7 @@ ENDS: dict[str, Callable[[relax.BlockBuilder, relax.Expr], relax.Expr]] = {
 
 
 def network(end: Callable[[relax.BlockBuilder, relax.Expr], relax.Expr]) -> "tvm.IRModule":
-    """A convolution with something behind it."""
+    """A convolution followed by another operator."""
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(X.shape, "float32"))
     with builder.function("main", [x]):
@@ -59,7 +59,7 @@ def computed(module: "tvm.IRModule") -> np.ndarray:
 
 @pytest.mark.parametrize("base", ["float16", "float16_acc32"])
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_the_convolution_is_computed_in_half_and_the_rest_as_it_is(
+def test_the_convolution_is_computed_in_half_and_the_rest_unchanged(
     end: Callable[[relax.BlockBuilder, relax.Expr], relax.Expr], base: str
 ):
     module = network(end)

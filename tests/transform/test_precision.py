@@ -81,7 +81,7 @@ def test_inputs_and_outputs_stay_float32_and_weights_become_half(base: str):
 
 
 @pytest.mark.parametrize("base", ["float16", "float16_acc32"])
-def test_element_wise_operators_follow_and_softmax_stays_single_unless_told_otherwise(base: str):
+def test_element_wise_operators_follow_and_softmax_stays_single_by_default(base: str):
     made = at(base)
     assert dtypes(made, "nn.relu") == dtypes(made, "nn.max_pool2d") == {("float16", "float16")}
     assert dtypes(made, "nn.softmax") == dtypes(made, "mean") == {("float32", "float32")}

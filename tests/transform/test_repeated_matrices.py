@@ -1,4 +1,4 @@
-"""A matrix that is repeated for every batch of a product is held, and multiplied with, once."""
+"""A matrix that is repeated for every batch of a matmul is stored and multiplied once."""
 
 import numpy as np
 import pytest
@@ -32,12 +32,12 @@ def made(right) -> Transformed:
     ],
     ids=["repeated", "two axes of batches as one", "turned"],
 )
-def test_copies_are_multiplied_with_as_one(right):
+def test_a_repeated_matrix_is_multiplied_once(right):
     found = made(right)
     assert [value.numpy().size for value in found[1].values()] == [MATRIX.size]
     np.testing.assert_allclose(run(found, ROWS), ROWS @ MATRIX, rtol=1e-5, atol=1e-4)
 
 
-def test_matrices_that_differ_stay_as_they_are():
+def test_different_matrices_stay_unchanged():
     found = made(lambda: op.reshape(op.broadcast_to(tvm.relax.const(SEVERAL), (1, 3, 32, 48)), (3, 32, 48)))
     np.testing.assert_allclose(run(found, ROWS), ROWS @ SEVERAL, rtol=1e-5, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Concatenations of dynamic dimensions, whose shapes TVM infers in another form than their kernels write."""
+"""Concatenations of dynamic dimensions, whose inferred shapes differ in form from those of their kernels."""
 
 import pytest
 import tvm
@@ -21,7 +21,7 @@ node = helper.make_node
 
 @pytest.fixture
 def network(tmp_path) -> "tvm.IRModule":
-    """What is fused after a concatenation of 3 * n + 2 columns."""
+    """Operators fused after a concatenation of 3 * n + 2 columns."""
     nodes = [
         node("Conv", ["x", "w"], ["c"], pads=[1, 2], kernel_shape=[3]), node("Concat", ["c", "c", "x"], ["j"], axis=2),
         node("Conv", ["j", "v"], ["y"], pads=[2, 2], kernel_shape=[1], strides=[2]),
@@ -31,7 +31,7 @@ def network(tmp_path) -> "tvm.IRModule":
 
 
 def lower(module: "tvm.IRModule") -> None:
-    """Lower a network as packages are."""
+    """Lower a network like a package."""
     target = tvm_target(TargetConfig(kind="llvm"), "targets.t")
     module, _ = transform(module, {}, TransformRequest(precision=PrecisionConfig(base="float32")))
     lowering.lower(module, target, [], PassOptions(), 1)

@@ -1,4 +1,4 @@
-"""Tensors of one value are that value where an operator spreads it, and stay tensors where nothing else has the shape."""
+"""Tensors of a single value become scalars if an operator broadcasts them, and stay if they determine the shape."""
 
 from typing import Any
 
@@ -53,12 +53,12 @@ def test_a_network_computes_the_same_without_the_tensor(net, gone):
 
 
 def masked(x: Any) -> Any:
-    """A tensor of minus infinities that nothing spreads, and one that has to be compared with."""
+    """A tensor of minus infinities without broadcast, and one for a comparison."""
     lowest = op.full((2, 3, 4), const(-np.inf, "float32"))
     return op.concat([op.where(op.greater(x, const(0.0)), x, lowest), op.full_like(x, const(np.inf)), lowest], 1)
 
 
-def test_a_tensor_of_infinities_is_made():
+def test_a_tensor_of_infinities_is_computed():
     found = computed(spread_single_values(graph(masked, X)))
     infinite = np.full((2, 3, 4), np.inf, "float32")
     assert np.array_equal(found, np.concatenate([np.where(VALUES > 0, VALUES, -infinite), infinite, -infinite], 1))
@@ -69,7 +69,7 @@ def test_a_tensor_that_gives_the_result_its_shape_stays():
     assert "ones" in operators(spread_single_values(module))
 
 
-def test_what_a_recurrent_network_starts_with_is_made_and_not_stored():
+def test_the_initial_state_of_a_recurrent_network_is_not_stored():
     import torch
 
     from tests.transform.nets import transformed
@@ -94,7 +94,7 @@ def test_what_a_recurrent_network_starts_with_is_made_and_not_stored():
 
 
 @pytest.mark.parametrize("operator", [op.add, op.maximum])
-def test_a_constant_of_one_value_is_made_where_it_is_spread(operator):
+def test_a_constant_of_one_value_is_computed_where_it_is_broadcast(operator):
     wide = ((2, 3, 4, 256), "float32")
     module = graph(lambda x: operator(x, const(np.full((2, 3, 4, 256), 0.5, "float32"))), wide)
     assert "full" in operators(fill_single_values(module))
@@ -103,7 +103,7 @@ def test_a_constant_of_one_value_is_made_where_it_is_spread(operator):
     assert "full" not in operators(fill_single_values(graph(lambda x: operator(x, const(one_other)), wide)))
 
 
-def test_attention_holds_no_zeros_of_the_size_of_its_scores():
+def test_attention_stores_no_zeros_of_the_size_of_its_scores():
     import torch
 
     from tests.transform.nets import transformed

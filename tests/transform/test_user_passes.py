@@ -1,4 +1,4 @@
-"""User passes: called where the config says, in order, with their arguments; a mistake in one is told in one line."""
+"""User passes run at their points, in order, with their arguments; a mistake is reported in one line."""
 
 import importlib.util
 import itertools
@@ -157,14 +157,14 @@ def test_modules_of_the_working_directory_come_after_those_installed(written, tm
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_module_is_told_with_where_it_was_looked_for(written):
+def test_an_unknown_module_is_reported_with_the_search_path(written):
     with pytest.raises(InputError, match="no module named 'my_pases'") as caught:
         load_pass(UserPass(use="my_pases:fuse"))
     nothing_but("my_pases:fuse", caught.value)
     assert "working directory" in caught.value.remedy
 
 
-def test_an_unknown_function_is_told_with_those_there_are(written):
+def test_an_unknown_function_is_reported_with_the_known_ones(written):
     mine = written("from math import sqrt\n\ndef fuse():\n    pass\n\ndef split():\n    pass\n")
     with pytest.raises(InputError, match="has no function 'fues'") as caught:
         load_pass(UserPass(use=f"{mine.name}:fues"))
@@ -183,7 +183,7 @@ def test_an_unknown_function_is_told_with_those_there_are(written):
     ],
     ids=["attribute", "library", "syntax", "exit"],
 )
-def test_a_module_that_cannot_be_imported_is_told_with_its_line(written, text: str, cause: str):
+def test_a_module_that_cannot_be_imported_is_reported_with_its_line(written, text: str, cause: str):
     mine = written(text)
     with pytest.raises(InputError, match=f"cannot be imported: {cause}") as caught:
         load_pass(UserPass(use=f"{mine.name}:f"))
@@ -191,7 +191,7 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(written, text: s
     assert f"({mine.line('# here')})" in caught.value.problem
 
 
-def test_a_factory_that_raises_is_told_with_its_line(written):
+def test_a_factory_that_raises_is_reported_with_its_line(written):
     mine = written("""
         def check(bits):
             if bits > 8:
@@ -207,7 +207,7 @@ def test_a_factory_that_raises_is_told_with_its_line(written):
     assert caught.value.problem.endswith(f"({mine.line('# here')})")
 
 
-def test_arguments_the_factory_does_not_take_are_told_with_its_line(written):
+def test_unknown_arguments_of_a_factory_are_reported_with_its_line(written):
     mine = written("def factory(bits):\n    return lambda module: module\n")
     use = f"{mine.name}:factory"
     with pytest.raises(InputError, match="unexpected keyword argument 'bit'") as caught:
@@ -216,7 +216,7 @@ def test_arguments_the_factory_does_not_take_are_told_with_its_line(written):
     assert caught.value.problem.endswith(f"({mine.line('def factory')})")
 
 
-def test_a_factory_that_makes_no_pass_is_told_with_its_line(written):
+def test_a_factory_that_returns_no_pass_is_reported_with_its_line(written):
     mine = written("def factory():\n    return 3\n")
     with pytest.raises(InputError, match="the factory returned a int") as caught:
         load_pass(UserPass(use=f"{mine.name}:factory"))
@@ -234,7 +234,7 @@ def test_a_factory_that_makes_no_pass_is_told_with_its_line(written):
     ids=["python", "tvm", "exit"],
 )
 @pytest.mark.parametrize("kind", ["function", "module_pass"])
-def test_a_pass_that_raises_is_told_with_its_point_and_line(written, body: str, cause: str, kind: str):
+def test_a_pass_that_raises_is_reported_with_its_point_and_line(written, body: str, cause: str, kind: str):
     made = {
         "function": "return lambda module: work(module)",
         "module_pass": "return tvm.transform.module_pass(lambda module, _: work(module), opt_level=0, name='mine')",
@@ -256,7 +256,7 @@ def test_a_pass_that_raises_is_told_with_its_point_and_line(written, body: str, 
 
 
 @pytest.mark.parametrize("returned", ["None", "module['main']", "42"])
-def test_a_pass_that_returns_no_module_is_told_with_its_line(written, returned: str):
+def test_a_pass_that_returns_no_module_is_reported_with_its_line(written, returned: str):
     mine = written(f"""
         def factory():
             def rewrite(module):
@@ -370,7 +370,7 @@ def test_quantizing_twice_changes_nothing_more(at_root):
         np.testing.assert_allclose(twice[name].numpy(), value.numpy(), rtol=1e-6)
 
 
-def test_a_weight_that_is_not_constant_and_a_channel_of_zeros_are_left_alone(at_root):
+def test_computed_weights_and_channels_of_zeros_stay_unchanged(at_root):
     relax = tvm.relax
     x, w = relax.Var("x", relax.TensorType((2, 3), "float32")), relax.Var("w", relax.TensorType((3, 4), "float32"))
     zeros = np.zeros((4, 2), "float32")
@@ -390,7 +390,7 @@ def test_a_changed_example_pass_is_seen_by_the_plan(at_root):
     assert python_file(QUANTIZE) == "resources/passes/fake_quantize.py"
 
 
-def test_a_width_that_makes_no_sense_is_refused(at_root):
+def test_an_invalid_number_of_bits_is_refused(at_root):
     with pytest.raises(InputError, match="bits is 1, not between 2 and 16") as caught:
         load_pass(UserPass(use=QUANTIZE, arguments={"bits": 1}))
     nothing_but(QUANTIZE, caught.value)

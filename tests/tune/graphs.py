@@ -1,4 +1,4 @@
-"""One-operator graphs and the kernels that TVM makes of them."""
+"""One-operator graphs and their kernels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,10 +36,10 @@ def kept(module: "tvm.IRModule") -> "tvm.IRModule":
 def kernel(
     expression: Callable[..., Any], *inputs: Shape, target: "tvm.target.Target" = CPU, weights: bool = False
 ) -> "tvm.tirx.PrimFunc":
-    """The one kernel of an expression.
+    """Return the only kernel of an expression.
 
     Args:
-        weights: whether all inputs but the first are weights whose layout is free.
+        weights: whether all inputs except the first are weights with a free layout.
     """
     fused = fused_module(kept(graph(expression, *inputs)), target, [], PassOptions(), 1, layout_free=weights)
     (function,) = [one for _, one in fused.functions_items() if isinstance(one, tvm.tirx.PrimFunc)]

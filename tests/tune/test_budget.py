@@ -1,4 +1,4 @@
-"""Spreading trials: every kernel gets some, heavy ones more, shared ones once, and later rounds go where it pays."""
+"""Distribution of trials: every kernel gets some, expensive ones more, shared ones once, and later rounds favour gains."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from tvmake.records.record import TuningContext
 from tvmake.tune.budget import spread
 from tvmake.tune.receipts import EXHAUSTED, Receipt
 
-PLACE = TuningContext(generation="tvm-0", target="{}", device_class="cpu")
+CONTEXT = TuningContext(generation="tvm-0", target="{}", device_class="cpu")
 
 
 def key(number: int) -> str:
@@ -40,7 +40,7 @@ def receipt(number: int, flops: float, trials: int, curve: list[tuple[int, float
     return Receipt(
         workload=key(number),
         name=f"kernel{number}",
-        place=PLACE,
+        place=CONTEXT,
         flops=flops,
         trials=trials,
         measured_now=trials,
@@ -64,7 +64,7 @@ def test_kernels_that_are_not_worth_tuning_get_nothing():
     assert trials(spent) == {1: 64}
 
 
-def test_a_kernel_of_two_variants_is_measured_once_and_the_saving_is_told():
+def test_a_kernel_of_two_variants_is_measured_once_and_the_saving_is_reported():
     variants = {"a/f": tasks((1, 1, 1e9), (2, 1, 1e9)), "b/f": tasks((1, 1, 1e9))}
     spent, saved = spread(variants, dict.fromkeys(variants, ModelBudget(trials=64)), 1.0, {})
     assert trials(spent) == {1: 64, 2: 32}
@@ -96,7 +96,7 @@ def test_kernels_without_further_candidates_leave_their_trials_to_the_others():
     assert sum(found.values()) == 300
 
 
-def test_where_no_kernel_has_further_candidates_the_budget_is_not_spent():
+def test_without_further_candidates_the_budget_is_not_spent():
     receipts = {key(1): receipt(1, 3e9, 8, [(1, 3.0)], EXHAUSTED)}
     spent, _ = spread({"a/f": tasks((1, 1, 3e9))}, {"a/f": ModelBudget(trials=300)}, 1.0, receipts)
     assert trials(spent) == {1: 8}
@@ -139,7 +139,7 @@ def test_only_the_kernels_that_are_named_get_trials():
     assert {budget.name: budget.trials for budget in found.values()} == {"kernel1": 30, "kernel13": 30}
 
 
-def test_a_kernel_that_is_not_there_or_not_worth_it_is_refused_with_those_that_are():
+def test_an_unknown_or_trivial_kernel_is_refused_with_the_tunable_ones():
     variants = {"a/float32": tasks((1, 1, 10.0), (2, 1, 10.0), trivial=(2,))}
     for pattern in ("kernel2", "conv*"):
         with pytest.raises(InputError, match=r"it has: kernel1$"):

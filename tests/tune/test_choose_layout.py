@@ -1,4 +1,4 @@
-"""The stage that chooses a layout, with made-up latencies: what it takes, what it measures, and what it does when nothing works."""
+"""The stage that chooses a layout, with artificial latencies: its choice, its measurements, and its failures."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def is_channels_last(candidate: Candidate) -> bool:
 
 
 def taking(**seconds: float) -> Answer:
-    """Each layout's kernels take so long."""
+    """Latencies of each layout's kernels."""
 
     def answer(candidate: Candidate) -> Measured:
         return Measured(candidate.number, "ok", (seconds["NHWC" if is_channels_last(candidate) else "NCHW"],))
@@ -120,7 +120,7 @@ def taking(**seconds: float) -> Answer:
 
 
 @pytest.mark.parametrize(("times", "expected"), [((1e-3, 2e-3), "NCHW"), ((2e-3, 1e-3), "NHWC")])
-def test_the_layout_with_the_faster_kernels_is_taken_as_it_is(stage, times: tuple[float, float], expected: str):
+def test_the_layout_with_the_faster_kernels_is_copied_unchanged(stage, times: tuple[float, float], expected: str):
     made = stage()
     choice = made.run(taking(NCHW=times[0], NHWC=times[1]))
     assert choice.layout == expected
@@ -138,7 +138,7 @@ def test_the_log_ends_with_the_choice(stage):
     assert json.loads(last)["message"] == "NHWC, 2 ms against 4 ms NCHW"
 
 
-def test_layouts_are_measured_in_turn(stage):
+def test_layouts_are_measured_one_after_another(stage):
     made = stage()
     made.run(taking(NCHW=2e-3, NHWC=1e-3))
     events = [json.loads(line) for line in (made.directory / "out/events.jsonl").read_text().splitlines()]
@@ -155,7 +155,7 @@ def test_with_the_same_store_the_choice_is_the_same_and_nothing_is_measured(stag
     assert again == first
 
 
-def test_what_one_layout_has_been_tuned_beyond_the_comparison_does_not_count_for_it(stage):
+def test_tuning_beyond_the_comparison_does_not_count_for_a_layout(stage):
     made = stage()
     made.run(taking(NCHW=2e-3, NHWC=1e-3), trials=4)
 
@@ -179,7 +179,7 @@ def failing(layout: str) -> Answer:
 
 
 @pytest.mark.parametrize(("layout", "other"), [("NCHW", "NHWC"), ("NHWC", "NCHW")])
-def test_a_layout_in_which_nothing_works_is_not_taken_and_says_why(stage, layout: str, other: str):
+def test_a_layout_without_working_kernels_is_not_chosen_with_a_reason(stage, layout: str, other: str):
     made = stage()
     choice = made.run(failing(layout))
     assert choice.layout == other

@@ -1,4 +1,4 @@
-"""Which kernels stand for a layout, and which layout they speak for."""
+"""The kernels that represent a layout, and the choice of a layout."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_the_time_of_the_rest_is_as_that_of_the_work_measured():
     assert (made.estimate_ms, made.share) == (pytest.approx(3.0 * 2 * 80 / 60), 0.75)
 
 
-def test_transposes_add_their_own_time_and_stand_for_nothing_else():
+def test_transposes_add_only_their_own_time():
     heavy, light, move = task("a", 60), task("b", 20), task("t", 0, calls=2)
     made = estimate("NHWC", [heavy, light, move], [timed(heavy, 3.0), timed(move, 0.5)])
     assert made.estimate_ms == pytest.approx(3.0 * 80 / 60 + 2 * 0.5)

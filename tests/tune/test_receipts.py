@@ -1,4 +1,4 @@
-"""Which records a variant is built from: those that its kernels' receipts tell of."""
+"""A variant is built from the records that its kernels' receipts count."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> RecordStore:
 
 
 def receipt_now(store: RecordStore) -> Receipt:
-    """What a tuning job would leave now."""
+    """The receipt that a tuning job would write now."""
     stored = store.load(CONTEXT, CONV)
     statuses = [one.status for one in stored]
     return Receipt(
@@ -39,14 +39,14 @@ def receipt_now(store: RecordStore) -> Receipt:
     )
 
 
-def test_what_others_measured_after_the_receipt_does_not_count(store: RecordStore):
+def test_later_records_of_others_do_not_count(store: RecordStore):
     receipt = receipt_now(store)
     store.append(CONTEXT, CONV, [record(4, ms=1.0)])
     assert digests(records_of_receipt(store, CONTEXT, CONV, receipt)[0]) == digests(MEASURED)
     assert len(records_of_receipt(store, CONTEXT, CONV, receipt_now(store))[0]) == 4
 
 
-def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
+def test_a_verdict_counts_at_any_time(store: RecordStore):
     receipt = receipt_now(store)
     store.append(CONTEXT, CONV, [record(4, ms=1.0), verdict(MEASURED[2], right=False)])
     assert [one.outcome for one in records_of_receipt(store, CONTEXT, CONV, receipt)[0]] == [
@@ -56,7 +56,7 @@ def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
     ]
 
 
-def test_of_pruned_records_those_that_are_left_count(store: RecordStore):
+def test_the_remaining_records_count_after_pruning(store: RecordStore):
     receipt = receipt_now(store)
     prune(store, Rules(keep_best=1), apply=True)
     assert digests(records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED[1:])
@@ -86,6 +86,6 @@ def test_a_comparison_that_is_not_visible_yet_is_waited_for(store: RecordStore):
         records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)
 
 
-def test_a_receipt_of_another_kind_of_device_says_nothing_of_this_one(store: RecordStore):
+def test_a_receipt_of_another_kind_of_device_is_ignored(store: RecordStore):
     receipt = receipt_now(store).model_copy(update={"place": OTHER_CONTEXT})
     assert digests(records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED)

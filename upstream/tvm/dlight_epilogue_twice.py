@@ -1,4 +1,4 @@
-"""dlight's fallback computes what follows a sum of one element twice: where the sum starts, and with the element."""
+"""dlight's fallback computes the epilogue of a sum of one element twice: where the sum starts, and with the element."""
 
 import sys
 

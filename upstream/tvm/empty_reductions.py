@@ -1,4 +1,4 @@
-"""A sum over a dimension of 0 is what was in memory before."""
+"""A sum over a dimension of 0 is the previous content of memory."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""``iter_map_simplify`` divides wrongly where an index counts backwards."""
+"""``iter_map_simplify`` divides wrongly if an index counts backwards."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""``grid_sample`` with reflection divides by zero where an image has one row."""
+"""``grid_sample`` with reflection divides by zero if an image has one row."""
 
 import sys
 

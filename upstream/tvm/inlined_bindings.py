@@ -1,4 +1,4 @@
-"""The analyzer puts the value of a bound variable in place of it: code generation repeats it at each use."""
+"""The analyzer replaces a bound variable by its value: code generation repeats it at each use."""
 
 import sys
 

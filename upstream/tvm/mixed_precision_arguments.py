@@ -1,4 +1,4 @@
-"""ToMixedPrecision fails at calls with arguments besides tensors, and at constants without elements."""
+"""ToMixedPrecision fails at calls with arguments other than tensors, and at constants without elements."""
 
 import sys
 

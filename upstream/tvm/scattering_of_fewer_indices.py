@@ -1,4 +1,4 @@
-"""``scatter_elements`` writes to wrong positions where there are fewer indices than elements beside the axis."""
+"""``scatter_elements`` writes to wrong positions if there are fewer indices than elements beside the axis."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""``take`` in the importers' mode "fast" reads before the tensor where an index counts from the end."""
+"""``take`` in the importers' mode "fast" reads before the tensor if an index counts from the end."""
 
 import sys
 

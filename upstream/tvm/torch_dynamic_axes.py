@@ -1,4 +1,4 @@
-"""``empty``, ``var`` and circular padding fail where an axis is dynamic."""
+"""``empty``, ``var`` and circular padding fail if an axis is dynamic."""
 
 import sys
 

@@ -178,7 +178,10 @@ variants:
     remedies = {(Path(m.where).name, m.problem.partition(":")[0]): m.remedy for m in mistakes(write(text))}
     assert remedies == {
         ("tvmake.yaml:3", "models.best"): "choose another one",
-        ("tvmake.yaml:4", "models.net.source"): None,
+        (
+            "tvmake.yaml:4",
+            "models.net.source",
+        ): "of a file that was made for another program, give the model that it was made from",
         ("tvmake.yaml:4", "models.net.targets"): "did you mean 'cpu'?",
         ("tvmake.yaml:7", "targets.gpu.device"): "did you mean 'phone'?",
         ("tvmake.yaml:12", "variants.exclude[0].precision"): "did you mean 'float32'?",

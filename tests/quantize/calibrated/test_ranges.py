@@ -1,4 +1,4 @@
-"""Ranges and grids: what 8 bits should cover of a tensor, and with which steps."""
+"""Ranges of tensors, and their 8-bit grids."""
 
 import numpy as np
 import pytest
@@ -22,8 +22,8 @@ def noise(values: np.ndarray, low: float, high: float) -> float:
     return float(np.mean((values - rounded) ** 2))
 
 
-def test_entropy_cuts_what_is_rectified_as_if_its_zeros_were_not_there():
-    """A spike of zeros, which 8 bits hold exactly, is no reason to cut off what is large."""
+def test_entropy_ignores_the_zeros_after_a_relu():
+    """A spike of zeros, which 8 bits represent exactly, must not cause large values to be clipped."""
     values = np.maximum(np.random.default_rng(0).laplace(size=100_000), 0)
     low, high = observed(values).range(CalibrationOptions(method="entropy"))
     alone = observed(values[values > 0]).range(CalibrationOptions(method="entropy"))
@@ -32,7 +32,7 @@ def test_entropy_cuts_what_is_rectified_as_if_its_zeros_were_not_there():
 
 
 @pytest.mark.parametrize("method", ["percentile", "entropy"])
-def test_a_few_outliers_cost_less_noise_where_they_are_cut_off(method):
+def test_clipping_a_few_outliers_reduces_the_noise(method):
     values = np.random.default_rng(0).normal(size=100_000)
     values[:3] = [60, -60, 80]
     inliers = values[3:]

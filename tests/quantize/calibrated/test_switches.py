@@ -1,4 +1,4 @@
-"""A network whose layers can be had in 8 bits one by one."""
+"""A network with a switch that rounds each layer to 8 bits."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tvmake.transform.fold_constants import evaluate_constants
 from tvm import relax  # isort: skip
 
 RANDOM = np.random.default_rng(0)
-PLACES = np.array([[3, 60, 1, 0]], np.int64)
+INDICES = np.array([[3, 60, 1, 0]], np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +24,13 @@ def network() -> tvm.IRModule:
     """A table of rows, a convolution with a residual, and a matrix that is multiplied with twice."""
     builder = relax.BlockBuilder()
     op = relax.op
-    places = relax.Var("places", relax.TensorType((1, 4), "int64"))
+    indices = relax.Var("indices", relax.TensorType((1, 4), "int64"))
     table, kernel, matrix = (
         relax.const(RANDOM.standard_normal(shape).astype(np.float32)) for shape in ((64, 64), (4, 4, 3), (64, 64))
     )
-    with builder.function("main", [places]):
+    with builder.function("main", [indices]):
         with builder.dataflow():
-            rows = builder.emit(op.take(table, places, axis=0))
+            rows = builder.emit(op.take(table, indices, axis=0))
             sums = builder.emit(op.nn.conv1d(rows, kernel, padding=1))
             residual = builder.emit(op.add(sums, rows))
             once = builder.emit(op.tanh(builder.emit(op.matmul(residual, matrix))))
@@ -39,7 +39,7 @@ def network() -> tvm.IRModule:
     return builder.get()
 
 
-def test_each_switch_is_a_layer_and_all_of_them_are_the_network_in_8_bits(network: tvm.IRModule):
+def test_each_switch_rounds_a_layer_and_all_switches_round_the_network(network: tvm.IRModule):
     sites = find_sites(network, ())
     ranges = [TensorRange(name="", low=-9, high=9, lowest=-9, highest=9) for _ in sites.tensors]
     shifts = [list(RANDOM.standard_normal(size)) for size in (4, 64, 64)]
@@ -50,11 +50,11 @@ def test_each_switch_is_a_layer_and_all_of_them_are_the_network_in_8_bits(networ
     def switched(*on: int) -> np.ndarray:
         switches = np.zeros((len(layers), 1), np.float32)
         switches[list(on)] = 1
-        return run([PLACES, *switches])[0]
+        return run([INDICES, *switches])[0]
 
-    (float_result,) = runner(*lift_constants(network), 1)([PLACES])
+    (float_result,) = runner(*lift_constants(network), 1)([INDICES])
     integers = evaluate_constants(to_integers(insert(network, sites, ranges, shifts)))
-    (result,) = runner(*lift_constants(integers), 1)([PLACES])
+    (result,) = runner(*lift_constants(integers), 1)([INDICES])
     np.testing.assert_allclose(switched(), float_result, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(switched(0, 1, 2), result, rtol=1e-4, atol=1e-3)
     assert np.abs(result - float_result).max() > 1

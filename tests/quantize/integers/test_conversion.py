@@ -1,4 +1,4 @@
-"""Quantised sources are computed in integers, with ONNX Runtime's numbers, and their weights stay as small as they came."""
+"""Quantised sources use integers, match ONNX Runtime, and keep their weights small."""
 
 import numpy as np
 import onnx
@@ -16,7 +16,7 @@ PRODUCTS = ("nn.conv2d", "matmul")
 
 
 def output_step(made: onnx.ModelProto) -> float:
-    """The scale of what the network returns."""
+    """The scale of the network's output."""
     last = next(node for node in made.graph.node if node.output[0] == made.graph.output[0].name)
     assert last.op_type == "DequantizeLinear"
     scales = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
@@ -68,7 +68,7 @@ def test_dynamically_quantised_products_are_exact(kind, per_channel, tmp_path):
     assert {str(value.dtype) for value in made[1].values()} == {"int8"}
 
 
-def test_a_value_that_comes_back_on_its_own_grid_stays_in_integers(tmp_path):
+def test_a_value_that_is_quantised_again_on_its_grid_stays_in_integers(tmp_path):
     made = transformed(imported(quantized_by_onnxruntime(pooled(), 0, tmp_path)))
     (pool,) = calls(made[0], "nn.max_pool2d")
     assert input_dtypes(pool) in (["uint8"], ["int8"])
@@ -94,7 +94,7 @@ def pooled() -> onnx.ModelProto:
 
 
 def test_padding_is_the_zero_point_and_not_zero():
-    """A border of numbers 0, which the integer 100 stands for."""
+    """The padding is real 0, which the integer 100 represents."""
     constants = {
         "s": np.float32(0.5), "z": np.uint8(100), "w": np.full((1, 1, 3, 3), 1, np.int8), "ws": np.float32(1),
         "wz": np.int8(0),
@@ -116,8 +116,8 @@ def test_padding_is_the_zero_point_and_not_zero():
 @pytest.mark.parametrize(
     ("pads", "stride", "window"), [((1, 1, 1, 1), 1, 3), ((0, 1, 2, 0), 2, 3), ((0, 0, 0, 0), 1, 1)]
 )
-def test_unsigned_weights_of_convolutions_are_held_in_8_bits_exactly(pads, stride, window):
-    """Less a zero point in the middle they take 9 bits: what is beyond 8 is made up for by sums of windows."""
+def test_unsigned_weights_of_convolutions_are_stored_in_8_bits_exactly(pads, stride, window):
+    """Centred weights need 9 bits: sums of kernel windows correct the difference from 8 bits."""
     draw = np.random.default_rng(0)
     constants = {
         "s": np.float32(0.5), "z": np.uint8(100), "ws": np.float32(1), "wz": np.uint8(125),
@@ -203,7 +203,7 @@ def test_scales_of_float16_keep_weights_in_integers_and_rounded_products_exact(i
         np.testing.assert_allclose(got, expected, atol=0.01 * np.abs(expected).max())
 
 
-def test_a_network_without_integers_is_left_alone():
+def test_a_network_without_integers_stays_unchanged():
     made = imported(drawn_network(0)).module
     from tvmake.quantize.integers.conversion import to_integers
 
@@ -220,7 +220,7 @@ def test_a_quantised_network_stays_in_integers_at_float16(tmp_path):
 
 @pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
 def test_convolutions_whose_ranges_are_found_in_each_call_are_exact(kind, tmp_path):
-    """Their borders are of the zero point, which is computed."""
+    """Their padding has the zero point, which is computed."""
     nodes = [
         helper.make_node("Conv", ["image", "w1"], ["a"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
         helper.make_node("Relu", ["a"], ["b"]),
@@ -237,8 +237,8 @@ def test_convolutions_whose_ranges_are_found_in_each_call_are_exact(kind, tmp_pa
     np.testing.assert_allclose(run(made, image(7)), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
-def test_weights_that_the_file_holds_in_float_and_rounds_itself_are_held_in_integers(tmp_path):
-    """As training with quantisation leaves them."""
+def test_float_weights_that_the_source_rounds_are_stored_in_integers(tmp_path):
+    """The form after quantisation-aware training."""
     weight = onnx_models.random(8, 3, 3, 3)
     scale = (np.abs(weight).max(axis=(1, 2, 3)) / 127).astype(np.float32)
     constants = {
@@ -262,7 +262,7 @@ def coverage(network: onnx.ModelProto) -> str:
     return str(transformed(imported(network))[0].attrs[COVERAGE])
 
 
-def test_of_a_quantised_source_it_is_said_what_stays_in_float_and_why(tmp_path):
+def test_the_coverage_of_a_quantised_source_has_reasons_for_float_operators(tmp_path):
     quantized = quantized_by_onnxruntime(wide(), 3, tmp_path)
     everything = coverage(quantized)
     assert everything.startswith("source: ")
@@ -287,7 +287,7 @@ def test_of_a_quantised_source_it_is_said_what_stays_in_float_and_why(tmp_path):
 
 @pytest.mark.parametrize("index", [np.array(1), np.array([1])])
 @pytest.mark.parametrize("operator", ["Gather", "Squeeze"])
-def test_what_only_moves_integers_may_leave_them_fewer_axes(operator, index):
+def test_operators_that_move_integers_may_remove_axes(operator, index):
     shape = [4, 3] if operator == "Gather" else [4, 1]
     second = index if operator == "Gather" else np.array([1])
     attributes = {"axis": 1} if operator == "Gather" else {}

@@ -1,4 +1,4 @@
-"""What is added to a product's channels is one vector, whatever it comes from."""
+"""The offsets of a product's channels are one vector."""
 
 from collections import Counter
 
@@ -33,7 +33,7 @@ def layer(operator: str) -> tuple[onnx.ModelProto, np.ndarray]:
 
 
 def vectors(made: Transformed) -> Counter[str]:
-    """Element types of the parameters that have a number for each channel."""
+    """Dtypes of the parameters with one value per channel."""
     return Counter(str(value.dtype) for value in made[1].values() if value.numpy().size == CHANNELS)
 
 

@@ -1,4 +1,4 @@
-"""Whether a source is quantised is known from its import on, through to the package and the goals that it is held to."""
+"""The import records whether a source is quantised; the package and its goals use this fact."""
 
 import numpy as np
 import onnx
@@ -47,12 +47,12 @@ def test_a_network_that_rounds_its_activations_is_quantised(seed, tmp_path):
     assert is_quantized(quantized_by_onnxruntime(network, seed, tmp_path), tmp_path)
 
 
-def test_so_is_one_that_finds_scales_for_each_input(tmp_path):
+def test_a_network_with_dynamic_scales_is_quantised(tmp_path):
     assert is_quantized(quantized_dynamically(drawn_network(0), QuantType.QUInt8, False, tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_one_that_computes_in_bfloat16_rounds_and_has_no_integers(dtype):
+def test_a_bfloat16_network_rounds_and_has_no_integers(dtype):
     class Net(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return (x.to(dtype) * 3).exp().float()
@@ -63,7 +63,7 @@ def test_one_that_computes_in_bfloat16_rounds_and_has_no_integers(dtype):
     assert not is_source_in_integers(noted)
 
 
-def test_one_with_narrow_weights_alone_is_not(tmp_path):
+def test_a_network_with_only_narrow_weights_is_not_quantised(tmp_path):
     nodes = [
         helper.make_node("DequantizeLinear", ["w", "scale"], ["real"], axis=1),
         helper.make_node("MatMul", ["x", "real"], ["y"]),
@@ -73,7 +73,7 @@ def test_one_with_narrow_weights_alone_is_not(tmp_path):
     assert not is_quantized(model, tmp_path)
 
 
-def test_its_package_says_so_and_is_held_to_the_goals_of_int8(tmp_path):
+def test_the_package_of_a_quantised_network_has_the_goals_of_int8(tmp_path):
     model = quantized_by_onnxruntime(drawn_network(1), 1, tmp_path)
     files = imported(model, tmp_path)
     made = [tmp_path / name for name in ("module.json", "module.params", "bound.json")]
@@ -96,7 +96,7 @@ def test_its_package_says_so_and_is_held_to_the_goals_of_int8(tmp_path):
     assert not package.validate(near, image(7), goals={"sqnr_db": 60}).passed
 
 
-def test_goals_of_a_quantised_source_are_others_only_where_they_are_given():
+def test_explicit_goals_apply_to_a_quantised_source_unchanged():
     request = ValidateRequest(goals=Goals(sqnr_db=60), quantized_goals=Goals(sqnr_db=10))
     assert (request.goals_of(True).sqnr_db, request.goals_of(False).sqnr_db) == (10, 60)
     assert ValidateRequest(goals=Goals(sqnr_db=8)).goals_of(True).sqnr_db == 8

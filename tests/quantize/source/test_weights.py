@@ -1,4 +1,4 @@
-"""Weights that a source holds in few bits stay the same integers in the package, and give its numbers."""
+"""Weights that a source stores in few bits keep their integers in the package, with correct results."""
 
 import numpy as np
 import onnx
@@ -42,13 +42,13 @@ def drawn(
 
 
 def product(x: np.ndarray, integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray) -> np.ndarray:
-    """What is meant; ONNX Runtime rounds activations to 8 bits where it thinks that this is faster."""
+    """The expected output; ONNX Runtime rounds activations to 8 bits if it expects this to be faster."""
     spread = [np.repeat(part, BLOCK, axis=1).astype(np.float64) for part in (scales, zeros)]
     return x @ ((integers - spread[1]) * spread[0]).T
 
 
 def expected(bits: int, has_zeros: bool) -> np.ndarray:
-    """Of both networks below."""
+    """Shapes of both networks below."""
     hidden = product(X.astype(np.float64), *drawn(INNER, OUTER, bits, has_zeros, 0))
     return product(hidden, *drawn(OUTER, 80, bits, has_zeros, 1))
 
@@ -79,7 +79,7 @@ def in_blocks(bits: int, has_zeros: bool) -> onnx.ModelProto:
 
 
 def dequantised_in_blocks(has_zeros: bool) -> onnx.ModelProto:
-    """The same in ONNX's own operators, with integers of 4 bits."""
+    """The same network in ONNX's own operators, with 4-bit integers."""
     nodes, given = [], []
     constants = {}
     for name, x, y, inputs, outputs in (("a", "x", "h", INNER, OUTER), ("b", "h", "y", OUTER, 80)):
@@ -107,7 +107,7 @@ X = onnx_models.random(ROWS, INNER, seed=5)
 def check(
     model: onnx.ModelProto, wanted: np.ndarray, share: float, precision: str = "float32", tolerance: float = 2e-5
 ) -> str:
-    """That a package computes what it should, with weights of a share of the floats' bytes; what it says of them."""
+    """Check a package's output and the size of its weights; returns its coverage line."""
     made = transformed(imported(model), PrecisionConfig(base=precision))
     np.testing.assert_allclose(run(made, X), wanted, rtol=0, atol=tolerance * float(np.abs(wanted).max()))
     assert weight_bytes(made) <= share * 4 * (INNER * OUTER + OUTER * 80)
@@ -117,35 +117,35 @@ def check(
 @pytest.mark.parametrize(
     ("bits", "has_zeros", "share"), [(4, False, 0.16), (4, True, 0.17), (8, False, 0.3), (8, True, 0.3)]
 )
-def test_blocks_of_weights_stay_what_they_are(bits, has_zeros, share):
+def test_blocks_of_weights_keep_their_integers(bits, has_zeros, share):
     assert "weights: those of 2 products stay the source's integers" in check(
         in_blocks(bits, has_zeros), expected(bits, has_zeros), share
     )
 
 
 @pytest.mark.parametrize("has_zeros", [False, True])
-def test_blocks_that_onnx_itself_dequantises_do_too(has_zeros):
+def test_blocks_that_onnx_dequantises_keep_their_integers(has_zeros):
     assert "weights: those of 2 products stay" in check(dequantised_in_blocks(has_zeros), expected(4, has_zeros), 0.17)
 
 
 @pytest.mark.parametrize("target", ["llvm", "adreno-730-buffer"])
-def test_kernels_for_cpus_and_gpus_compute_what_they_stand_for(target):
+def test_kernels_for_cpus_and_gpus_dequantise_correctly(target):
     made = transformed(imported(in_blocks(4, True)))
     assert decibels(computed(made, target, X), expected(4, True)) > 100
 
 
-def test_a_network_of_float16_keeps_them_too():
+def test_a_float16_network_keeps_the_sources_integers():
     check(in_blocks(4, True), expected(4, True), 0.17, "float16", tolerance=5e-3)
 
 
-def test_a_precision_that_rounds_weights_leaves_them_as_they_are():
+def test_a_precision_that_rounds_weights_keeps_the_sources_integers():
     line = check(in_blocks(4, True), expected(4, True), 0.17, "int8_weights")
     assert line.endswith("2 of 2 convolutions and products are held in 8 bits; 2 of them stay the source's integers")
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("is_transposed", [False, True])
-def test_channels_with_scales_and_zero_points_of_their_own_stay_what_they_are(dtype, is_transposed):
+def test_channels_with_scales_and_zero_points_keep_their_integers(dtype, is_transposed):
     draw = np.random.default_rng(3)
     bounds = np.iinfo(dtype)
     shape, axis = ((OUTER, INNER), 0) if is_transposed else ((INNER, OUTER), 1)
@@ -170,7 +170,7 @@ def test_channels_with_scales_and_zero_points_of_their_own_stay_what_they_are(dt
 
 
 class Held(nn.Module):
-    """A layer with weights in integers, as torchao writes them out: channels or blocks with scales, and zero points."""
+    """A layer with weights in integers, in the form of torchao: channels or blocks with scales and zero points."""
 
     def __init__(self, blocks: int):
         super().__init__()
@@ -180,7 +180,7 @@ class Held(nn.Module):
         self.register_buffer("zero", torch.from_numpy(draw.integers(-8, 8, (OUTER, blocks, 1)).astype(np.int8)))
 
     def real(self) -> torch.Tensor:
-        """The weights as numbers."""
+        """The dequantised weights."""
         blocks = self.integers.reshape(OUTER, self.scale.shape[1], -1)
         return ((blocks.float() - self.zero.float()) * self.scale).reshape(OUTER, INNER)
 
@@ -190,7 +190,7 @@ class Held(nn.Module):
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_weights_that_a_program_makes_numbers_of_stay_integers(blocks):
+def test_weights_that_a_program_dequantises_stay_integers(blocks):
     net = Held(blocks)
     made = transformed(read(torch.export.export(net, (torch.from_numpy(X),)), ImportOptions(source="net")))
     wanted = net(torch.from_numpy(X)).numpy()
@@ -199,7 +199,7 @@ def test_weights_that_a_program_makes_numbers_of_stay_integers(blocks):
 
 
 @pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.UINT8])
-def test_rows_of_tables_stay_what_they_are(kind):
+def test_rows_of_tables_keep_their_integers(kind):
     draw = np.random.default_rng(4)
     low, high = {TensorProto.INT4: (-8, 8), TensorProto.UINT4: (0, 16), TensorProto.UINT8: (0, 256)}[kind]
     table = draw.integers(low, high, (200, 64))
@@ -223,7 +223,7 @@ def test_rows_of_tables_stay_what_they_are(kind):
     assert "1 table stay the source's integers" in str(made[0].attrs[COVERAGE])
 
 
-def test_never_keeps_them_in_float():
+def test_never_keeps_source_weights_in_float():
     precision = PrecisionConfig(base="int8_weights", never=["matmul"])
     made = transformed(imported(in_blocks(4, False)), precision)
     assert {str(value.dtype) for value in made[1].values()} == {"float32"}
@@ -282,7 +282,7 @@ def test_weights_of_convolutions_stay_integers_in_another_layout(kind):
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
-def test_a_package_does_not_hold_numbers_of_them(kind):
+def test_a_package_has_no_float_copies_of_source_weights(kind):
     module, params = transformed(imported(wide_steps(kind, np.int16)))
     target = tvm_target(TargetConfig(kind="llvm"), "targets.t")
     lowered = lower(module, target, [], PassOptions(), 1)
@@ -293,7 +293,7 @@ def test_a_package_does_not_hold_numbers_of_them(kind):
 
 
 @pytest.mark.parametrize("equation", ["ij,kj->ik", "ij->j"])
-def test_sums_of_products_by_letters_are_no_weights_of_a_source(equation):
+def test_einsum_operands_are_not_source_weights(equation):
     inputs = [((ROWS, INNER), "float32"), ((OUTER, INNER), "float32")][: equation.count(",") + 1]
     module = graph(lambda *operands: tvm.relax.op.einsum(operands, equation), *inputs)
     assert source_weights(module) == {}

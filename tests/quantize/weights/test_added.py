@@ -1,4 +1,4 @@
-"""Large constants that are added are held in integers where these do."""
+"""Large constants that are added are stored in integers if these are accurate enough."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ POSITIONS = onnx_models.random(96, 64, seed=1)
 X = onnx_models.random(1, 96, 64, seed=2)
 
 BIASED_MASK = np.where(np.tri(96, dtype=bool), onnx_models.random(96, 96, seed=3), np.float32(-100))
-"""A mask that is added together with numbers of another size."""
+"""A mask that is added to values of another magnitude."""
 
 
 def network(table: np.ndarray) -> Transformed:
@@ -32,23 +32,23 @@ def largest(made: Transformed) -> str:
     ("base", "dtype", "least"),
     [("int8_weights", "int16", 80), ("int4_weights", "int8", 35), ("float32", "float32", 120)],
 )
-def test_positions_are_held_in_as_many_bits_as_the_weights_are_precise(base: str, dtype: str, least: float):
+def test_position_embeddings_have_the_precision_of_the_weights(base: str, dtype: str, least: float):
     made = transformed(network(POSITIONS), PrecisionConfig(base=base, never=["matmul"] if base != "float32" else []))
     assert largest(made) == dtype
     assert decibels(run(transformed(network(POSITIONS)), X), run(made, X)) > least
 
 
-def test_what_never_names_stays_in_float():
+def test_added_constants_of_operators_in_never_stay_in_float():
     precision = PrecisionConfig(base="int4_weights", never=["add"])
     assert largest(transformed(network(POSITIONS), precision)) == "float32"
 
 
-def test_a_mask_leaves_what_is_added_with_it_its_steps():
+def test_a_mask_added_to_small_values_stays_in_float():
     assert largest(transformed(network(BIASED_MASK), PrecisionConfig(base="int4_weights"))) == "float32"
 
 
 def queries() -> Transformed:
-    """What a decoder asks of a memory: constants that are multiplied with keys, which are computed."""
+    """A decoder's access to a memory: constants multiplied with computed keys."""
     nodes = [
         helper.make_node("Transpose", ["x"], ["k"], perm=[0, 2, 1]),
         helper.make_node("MatMul", ["queries", "k"], ["scores"]),
@@ -60,7 +60,7 @@ def queries() -> Transformed:
 
 
 @pytest.mark.parametrize(("base", "dtype", "least"), [("int4_weights", "int8", 30), ("int8_weights", "int16", 75)])
-def test_queries_are_held_so_too(base: str, dtype: str, least: float):
+def test_queries_are_stored_in_integers(base: str, dtype: str, least: float):
     made = transformed(queries(), PrecisionConfig(base=base))
     assert largest(made) == dtype
     assert decibels(run(transformed(queries()), X), run(made, X)) > least
@@ -77,7 +77,7 @@ def test_few_values_are_exact(values: np.ndarray):
 
 
 @pytest.mark.parametrize("values", [np.full((96, 96), np.inf), np.zeros((8, 8))], ids=["infinities", "small"])
-def test_others_stay(values: np.ndarray):
+def test_unsuitable_constants_stay_in_float(values: np.ndarray):
     assert rounded(values.astype(np.float32), "int8") is None
 
 

@@ -1,4 +1,4 @@
-"""Weights of products in 4 and 8 bits: small in the package, close to the floats, and never a copy of them in float at run time."""
+"""Weights in 4 and 8 bits: small in the package, accurate, and never copied to float at run time."""
 
 from collections.abc import Callable
 
@@ -49,7 +49,7 @@ def lowered(made: Transformed, target: str) -> tuple[Lowered, "tvm.target.Target
 
 
 def code(made: Transformed, target: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The code for a target, its weights as it wants them."""
+    """Compile for a target, with its preferred weights."""
     device = tvm.cpu() if target == "llvm" else first_device()
     low, resolved = lowered(made, target)
     names = [str(parameter.name) for parameter in low.fused["main"].params[1:]]
@@ -60,13 +60,13 @@ def code(made: Transformed, target: str) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def computed(made: Transformed, target: str, value: np.ndarray) -> np.ndarray:
-    """What the code for a target computes."""
+    """Run the code for a target."""
     return code(made, target)(value)
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
 @pytest.mark.parametrize("target", ["llvm", "adreno-730-buffer", "adreno-730-texture"])
-def test_code_for_cpus_and_gpus_computes_what_the_integers_stand_for(name, target):
+def test_code_for_cpus_and_gpus_dequantises_correctly(name, target):
     made, value = transformed(mlp(), PRECISIONS[name]), onnx_models.random(3, INPUTS, seed=9)
     assert decibels(run(made, value), computed(made, target, value)) > 100
 
@@ -93,7 +93,7 @@ def test_cpus_multiply_any_number_of_rows_by_rules_and_keep_no_weights_in_float(
 
 
 def fixed_elements(low: Lowered) -> list[int]:
-    """Of each buffer that a kernel allocates: its elements for one of each dynamic dimension."""
+    """Elements of each buffer that a kernel allocates, for dynamic dimensions of one."""
     buffers: list[tvm.tirx.Buffer] = []
     for function in low.final.functions.values():
         if isinstance(function, tvm.tirx.PrimFunc):
@@ -173,13 +173,13 @@ def test_weights_of_zeros_and_of_tiny_numbers_stay_numbers():
             assert np.isfinite(found.scales).all() and (found.scales != 0).all()
 
 
-def test_what_is_no_product_of_matrices_is_named_with_the_reason():
+def test_other_operators_than_matmul_are_reported_with_a_reason():
     line = str(transformed(classifier(), PRECISIONS["int8"])[0].attrs[COVERAGE])
     assert line.startswith("weights: those of 1 of 3 convolutions and products are held in 8 bits; kept in float: ")
     assert line.count("nn.conv2d '") == 2 and "because it is no product of matrices" in line
 
 
-def test_a_network_none_of_whose_products_has_such_weights_is_made_and_says_so():
+def test_a_network_without_suitable_weights_is_built_with_a_note():
     never = PrecisionConfig(base="int4_weights", never=["matmul"])
     made = transformed(mlp(), never)
     assert str(made[0].attrs[COVERAGE]).startswith("weights: those of 0 of ")
@@ -195,6 +195,6 @@ def test_a_network_none_of_whose_products_has_such_weights_is_made_and_says_so()
         ({"base": "int4_weights", "group": 48}, "32, 64 or 128"),
     ],
 )
-def test_keys_that_do_not_go_together_are_refused(keys, message):
+def test_incompatible_keys_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
         PrecisionConfig(**keys)

@@ -1,4 +1,4 @@
-"""Tables whose rows are looked up, as embeddings are, are held in 8 bits."""
+"""Lookup tables, such as embeddings, are stored in 8 bits."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tvmake.transform.options import TransformRequest
 
 TABLE = onnx_models.random(300, 32, seed=1) * np.exp2(np.arange(300) % 7)[:, None].astype(np.float32)
 """Rows of sizes far apart."""
-PLACES = np.array([[0, 299, 6, -1]], np.int64)
+INDICES = np.array([[0, 299, 6, -1]], np.int64)
 
 
 def language_model() -> onnx.ModelProto:
@@ -51,20 +51,20 @@ def held_bytes(made: Transformed) -> int:
 @pytest.mark.parametrize("base", ["int8_weights", "int4_weights"])
 def test_rows_keep_a_scale_of_their_own(base):
     made = transformed(imported(lookup()), PrecisionConfig(base=base))
-    rows = TABLE[PLACES]
-    found = run(made, PLACES)
+    rows = TABLE[INDICES]
+    found = run(made, INDICES)
     steps = np.abs(rows).max(axis=-1, keepdims=True) / 127
     assert np.all(np.abs(found - rows) <= (0.5 if base == "int8_weights" else 0.6) * steps + 1e-6)
     assert held_bytes(made) < TABLE.nbytes / 3
 
 
-def test_a_table_stays_in_float_where_it_is_to():
+def test_a_table_in_never_stays_in_float():
     made = transformed(imported(lookup()), PrecisionConfig(base="int8_weights", never=["take"]))
     assert held_bytes(made) > TABLE.nbytes
-    assert np.allclose(run(made, PLACES), TABLE[PLACES], rtol=1e-6)
+    assert np.allclose(run(made, INDICES), TABLE[INDICES], rtol=1e-6)
 
 
-def test_a_network_in_8_bits_holds_its_table_so(tmp_path: Path):
+def test_an_int8_network_stores_its_table_in_8_bits(tmp_path: Path):
     made = imported(language_model())
     save_module(made.module, tmp_path / "model.json")
     save_params(made.params, tmp_path / "model.params")
@@ -79,15 +79,15 @@ def test_a_network_in_8_bits_holds_its_table_so(tmp_path: Path):
     small = transform(made.module, made.params, request, found)
     whole = transformed(made)
     assert held_bytes(small) < 0.33 * held_bytes(whole)  # the table and the product's weight, which is the table turned
-    expected = run(whole, PLACES)
-    assert np.mean((run(small, PLACES) - expected) ** 2) < 1e-3 * np.mean(expected**2)
+    expected = run(whole, INDICES)
+    assert np.mean((run(small, INDICES) - expected) ** 2) < 1e-3 * np.mean(expected**2)
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("int8", "int8"), ("float32", "float32")])
-def test_beside_layers_in_8_bits_tables_are_held_so_where_the_precision_is_chosen(precision, dtype):
+def test_tables_are_stored_in_8_bits_if_auto_chooses_int8_layers(precision, dtype):
     model, ranges = imported(lookup()), [TensorRange(name="rows", low=-512, high=512, lowest=-512, highest=512)]
     found = Calibration(data="dataset", samples=1, method="minmax", ranges=ranges, products=1)
     request = TransformRequest(precision=PrecisionConfig(base="auto"))
     made = transform(model.module, model.params, request, found, (precision,))
     assert [str(value.dtype) for value in made[1].values() if tuple(value.shape) == TABLE.shape] == [dtype]
-    assert np.abs(run(made, PLACES) - TABLE[PLACES]).max() < 0.02 * np.abs(TABLE[PLACES]).max()
+    assert np.abs(run(made, INDICES) - TABLE[INDICES]).max() < 0.02 * np.abs(TABLE[INDICES]).max()

@@ -1,4 +1,4 @@
-"""Convolutions of sequences are computed as those of pictures one row high, with the same numbers."""
+"""One-dimensional convolutions become two-dimensional ones on images of height 1, with the same values."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ class Residual(nn.Module):
 
 
 class Pooled(nn.Module):
-    """What follows a convolution reads it as a sequence."""
+    """The operators after the convolution read a sequence."""
 
     def __init__(self):
         super().__init__()
@@ -69,13 +69,13 @@ def test_networks_of_sequences_compute_what_torch_does(name: str):
     np.testing.assert_allclose(run(made, SOUND.numpy()), net(SOUND).detach().numpy(), rtol=0, atol=1e-5)
 
 
-def test_nothing_is_moved_inside_a_stack():
+def test_a_stack_has_no_reshapes_inside():
     found = operators(transformed(imported(NETS["a stack"]()))[0])
     assert found["nn.conv2d"] == 5
     assert (found["expand_dims"], found["squeeze"]) == (1, 1)
 
 
-def test_open_lengths_stay_open():
+def test_dynamic_lengths_stay_dynamic():
     torch.manual_seed(0)
     net = NETS["a stack"]()
     made = transformed(imported(net, {2: torch.export.Dim("time", min=8, max=64)}))
@@ -90,7 +90,7 @@ def test_a_precision_that_names_the_operator_keeps_it():
     assert operators(transformed(imported(NETS["one"]()), precision)[0])["nn.conv1d"] == 1
 
 
-def test_a_block_takes_nothing_from_another():
+def test_blocks_do_not_share_images():
     def convolution(x: relax.Expr) -> relax.Expr:
         weights = relax.const(np.ones((4, 4, 3), "float32"))
         return relax.op.nn.relu(relax.op.nn.conv1d(x, weights, padding=1))

@@ -1,4 +1,4 @@
-"""Zeros before a convolution become its padding; anything else stays as it is."""
+"""Zero padding before a convolution is fused into it; other paddings stay unchanged."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ class Padded(nn.Module):
 
 
 def agrees(net: nn.Module, rank: int) -> bool:
-    """Whether the padding went into the convolution; the numbers have to be torch's either way."""
+    """Whether the padding is fused; the values must match torch in both cases."""
     torch.manual_seed(0)
     x = torch.randn(SHAPES[rank])
     made = transformed(read(torch.export.export(net.eval(), (x,)), ImportOptions(source="net.pt2")))
@@ -47,11 +47,11 @@ def test_zeros_in_any_direction_go_into_the_convolution(rank: int, widths: tuple
     ],
     ids=["ones", "cut off", "reflected"],
 )
-def test_other_paddings_stay_and_are_right(net: Padded):
+def test_other_paddings_stay_and_are_correct(net: Padded):
     agrees(net, 2)
 
 
-def test_what_is_padded_for_several_is_padded_by_each():
+def test_a_padding_of_several_convolutions_is_fused_into_each():
     class Two(nn.Module):
         def __init__(self):
             super().__init__()

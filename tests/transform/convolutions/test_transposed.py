@@ -1,4 +1,4 @@
-"""Transposed convolutions computed as convolutions: the same numbers for every step, padding, group and direction."""
+"""Transposed convolutions become convolutions with the same values for every stride, padding, group and axis."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_any_direction_is_a_convolution_with_neighbouring_results(extent, window
         (3, 1, 1, 0, 3, 0),
     ],
 )
-def test_the_window_is_as_small_as_it_can_be(window, step, padding, extra, places, skipped):
+def test_the_kernel_window_is_as_small_as_possible(window, step, padding, extra, places, skipped):
     found = direction(10, window, step, (padding, padding), 1, extra)
     assert found is not None
     assert (len(found.taps[0]), found.skipped) == (places, skipped)
@@ -96,7 +96,7 @@ def test_networks_compute_what_torch_does(name: str):
         (torch.nn.ConvTranspose2d(4, 6, 3, stride=1, padding=4), (1, 4, 9, 9)),  # only a part of the input counts
     ],
 )
-def test_what_has_no_such_form_stays_and_is_right(net: torch.nn.Module, shape: tuple[int, ...]):
+def test_other_transposed_convolutions_stay_and_are_correct(net: torch.nn.Module, shape: tuple[int, ...]):
     example = torch.tensor(drawn(*shape))
     made = transformed(imported(net, example))
     assert operators(made[0])["nn.conv2d_transpose"] == 1

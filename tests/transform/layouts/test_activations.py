@@ -1,4 +1,4 @@
-"""Leaky ReLU and softplus take the layout of the convolution before them, and mean the same."""
+"""Leaky ReLU and softplus take the layout of the convolution before them, with the same values."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ def test_they_take_the_layout_of_the_convolution_before_them(name: str):
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_every_value_means_the_same(name: str):
+def test_values_stay_the_same_in_another_layout(name: str):
     module = module_of(ACTIVATIONS[name], False)
     got = computed(spell_out_activations(module), EDGES)
     np.testing.assert_allclose(got, computed(module, EDGES), rtol=1e-6, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Before a layout is changed, clips become operators that have no layout, and mean the same."""
+"""Clips become layout-independent operators with the same values before a layout is changed."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ EDGES = np.array([[-np.inf, -1.0, -0.0, 0.0, 0.5, 6.0, 7.0, np.inf, np.nan]], "f
 
 
 def conv_then_clip() -> tvm.IRModule:
-    """A convolution with a ReLU6 behind it."""
+    """A convolution followed by a ReLU6."""
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((1, 3, 8, 8), "float32"))
     w = relax.Var("w", relax.TensorType((4, 3, 3, 3), "float32"))
@@ -36,7 +36,7 @@ def clip_of(dtype: str, low: float, high: float) -> tvm.IRModule:
 
 
 def transposes(module: tvm.IRModule) -> int:
-    """How many transposes a change of layout puts in."""
+    """Number of transposes that a change of layout inserts."""
     converted = relax.transform.ConvertLayout(LAYOUTS["NHWC"])(module)
     found: list[object] = []
 
@@ -49,7 +49,7 @@ def transposes(module: tvm.IRModule) -> int:
 
 
 def computed(module: tvm.IRModule, value: np.ndarray) -> np.ndarray:
-    """What a module gives."""
+    """Run a module."""
     built = relax.build(module, TARGET)
     return relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 

@@ -1,4 +1,4 @@
-"""Layer norms over several axes stay what they are in another layout."""
+"""Layer norms over several axes are correct in another layout."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def normed(data: Any, weight: Any, scale: Any, shift: Any) -> Any:
 
 
 def computed(module: "tvm.IRModule") -> np.ndarray:
-    """What a network makes of numbers that are the same each time."""
+    """Run a network with fixed random inputs."""
     generator = np.random.default_rng(0)
     shapes = [tuple(map(int, parameter.ty.shape)) for parameter in module["main"].params]
     values = [generator.standard_normal(shape).astype(F32) for shape in shapes]
@@ -53,7 +53,7 @@ def test_an_rms_norm_is_the_same_in_another_layout():
     assert np.allclose(computed(converted(flatten_norms(graph(*RMS)))), computed(graph(*RMS)), atol=1e-5)
 
 
-def test_a_norm_over_one_axis_stays_as_it_is():
+def test_a_norm_over_one_axis_stays_unchanged():
     module = graph(
         lambda x, scale, shift: op.nn.layer_norm(x, scale, shift, axes=[-1]), ((2, 7), F32), ((7,), F32), ((7,), F32)
     )

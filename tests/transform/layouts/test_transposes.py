@@ -1,4 +1,4 @@
-"""What is computed from values in one layout is in that layout, and means the same."""
+"""Element-wise operators keep the layout of their operands, with the same values."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ NETS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
 
 
 def network(name: str) -> tvm.IRModule:
-    """Two convolutions, with something between them."""
+    """Two convolutions with operators between them."""
     return graph(
         lambda x, first, last: op.nn.conv2d(NETS[name](op.nn.conv2d(x, first)), last),
         ((2, 3, 6, 5), "float32"), ((4, 3, 1, 1), "float32"), ((2, 4, 1, 1), "float32"),
@@ -67,7 +67,7 @@ def test_the_results_are_the_same(name: str):
     )
 
 
-def test_what_is_used_in_two_layouts_is_right_in_both():
+def test_a_value_with_users_in_two_layouts_is_correct_in_both():
     def net(x: relax.Expr, mask: relax.Expr) -> relax.Expr:
         turned = op.permute_dims(x, [0, 2, 3, 1])
         return op.where(

@@ -1,4 +1,4 @@
-"""Values compared with themselves: false of NaN alone."""
+"""Comparisons of a value with itself are false only for NaN."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def compared(operator: str, dtype: str = "float32", with_itself: bool = True) ->
 
 @pytest.mark.parametrize("operator", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_value_compared_with_itself_says_whether_it_is_a_number(operator: str, dtype: str):
+def test_a_value_compared_with_itself_becomes_isnan(operator: str, dtype: str):
     values = np.array([1.5, np.nan, np.inf], dtype)
     built = tvm.relax.build(ask_for_numbers(compared(operator, dtype)), target=UNOPTIMISED)
     given = tvm.runtime.tensor(values)
@@ -31,7 +31,7 @@ def test_a_value_compared_with_itself_says_whether_it_is_a_number(operator: str,
     np.testing.assert_array_equal(found, getattr(np, operator)(values, values))
 
 
-def test_comparisons_of_two_values_and_of_whole_numbers_stay():
+def test_comparisons_of_two_values_and_of_integers_stay():
     for module in (compared("equal", "int32"), compared("not_equal", with_itself=False)):
         names = [operator_name(binding.value) for binding in bindings(ask_for_numbers(module)["main"])]
         assert "isnan" not in names

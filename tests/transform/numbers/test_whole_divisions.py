@@ -1,4 +1,4 @@
-"""Divisions by zero end no process, and those of others stay as they are."""
+"""Integer divisions by zero do not end the process, and other divisions stay unchanged."""
 
 import os
 
@@ -56,13 +56,13 @@ def test_zero_divides_as_one_does(operator: str, expected: list[int]):
     np.testing.assert_array_equal(result, expected)
 
 
-def test_what_cannot_be_zero_or_stops_nothing_stays():
+def test_safe_divisions_stay_unchanged():
     for module in (of_two("divide", "float32"), of_two("floor_divide", divisor=np.array([1, 2, 3, -4], "int32"))):
         assert operators(divide_by_no_zero(module)) == operators(module)
     assert operators(divide_by_no_zero(of_two("mod", divisor=B))) != ["mod"]
 
 
-def test_a_choice_around_the_division_leaves_its_guard():
+def test_a_where_around_the_division_keeps_its_guard():
     builder = relax.BlockBuilder()
     a, b = (relax.Var(name, relax.TensorType([4], "int32")) for name in "ab")
     with builder.function("main", [a, b]):
@@ -78,7 +78,7 @@ def test_a_choice_around_the_division_leaves_its_guard():
 
 
 @pytest.mark.parametrize("operator", ["divide", "floor_divide", "mod", "floor_mod"])
-def test_a_constant_zero_divides_as_numpy_has_it(operator: str):
+def test_division_by_a_constant_zero_is_as_in_numpy(operator: str):
     module = divide_by_no_zero(of_two(operator, "float32", np.array(0, "float32")))
     machine = relax.VirtualMachine(tvm.relax.build(module, target=UNOPTIMISED), tvm.cpu())
     given = np.array([2, -3, 0, np.inf], "float32")
@@ -127,8 +127,8 @@ class Chosen(torch.nn.Module):
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize("name", CHOICES)
-def test_no_choice_around_a_division_takes_its_guard(name: str, dtype: torch.dtype):
-    """In a process of its own, which a division by zero would end."""
+def test_no_where_around_a_division_removes_its_guard(name: str, dtype: torch.dtype):
+    """In a separate process, which a division by zero would end."""
     x = (torch.arange(-8, 8) * 7).to(dtype)
     y = torch.tensor([0, 1, -1, 2, 0, 3, -3, 0, 5, 0, -7, 8, 0, 0, 1, 2], dtype=dtype)
     program = torch.export.export(Chosen(CHOICES[name]), (x, torch.ones_like(y)))

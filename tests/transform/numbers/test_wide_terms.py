@@ -1,4 +1,4 @@
-"""Norms in float16 of numbers whose squares float16 does not hold."""
+"""Norms in float16 of values whose squares overflow float16."""
 
 from collections.abc import Callable
 from typing import Any

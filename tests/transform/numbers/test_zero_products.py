@@ -1,4 +1,4 @@
-"""Products with zero keep infinities and NaN, as IEEE 754 has it."""
+"""Multiplications by zero keep infinities and NaN, as in IEEE 754."""
 
 import numpy as np
 import torch
@@ -12,18 +12,18 @@ from tvmake.transform.numbers.zero_products import keep_infinities
 EDGES = torch.tensor([torch.nan, torch.inf, -torch.inf, 2.0, 0.0])
 
 
-def test_a_product_with_zero_is_what_pytorch_has():
+def test_a_multiplication_by_zero_is_as_in_pytorch():
     for function in (lambda x: x * 0.0, lambda x: torch.zeros(()) * x):
         np.testing.assert_array_equal(as_built(function, EDGES), function(EDGES).numpy())
 
 
-def test_whole_numbers_and_other_factors_stay():
+def test_integers_and_other_factors_stay():
     for factor, dtype in ((0, "int32"), (2.0, "float32")):
         module = graph(lambda x, f=factor, d=dtype: tvm.relax.op.multiply(x, tvm.relax.const(f, d)), ((5,), dtype))
         assert "multiply" in keep_infinities(module).script()
 
 
-def test_so_is_one_with_dynamic_dimensions():
+def test_a_dynamic_multiplication_by_zero_is_as_in_pytorch():
     length = tvm.tirx.Var("length", "int64")
     zero = tvm.relax.const(0.0, "float32")
     module = keep_infinities(graph(lambda x: tvm.relax.op.multiply(x, zero), ((length,), "float32")))

@@ -11,12 +11,12 @@ from tvmake.config.tuning import TrialMeasurement
 from tvmake.tune.measure.local import LocalMeasurer
 
 QUICK = TrialMeasurement(number=1, repeat=2, min_repeat_ms=0, timeout_s=HANG_S, build_timeout_s=HANG_S)
-"""Limits that only what hangs reaches."""
+"""Limits that only a hang reaches."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def own_leases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Waits for nobody else's measurements."""
+    """Time slots without other jobs."""
     with pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("home")
         patch.setenv("TVMAKE_HOME", str(home))

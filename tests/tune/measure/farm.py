@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 
 
 def wait_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the limits of what answers sooner or later, however busy this machine is, to what only a hang reaches."""
+    """Raise the limits of operations that end eventually, so that only a hang reaches them."""
     for module in (addresses, tracker, device, device_threads):
         monkeypatch.setattr(module, "CONNECT_S", HANG_S)
 
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 class Farm:
-    """A tracker with servers of one key, each in a session of its own: they leave workers behind that serve on."""
+    """A tracker with servers of one key, each in a new session, because they leave workers that continue to serve."""
 
     key = "phone"
 
@@ -52,12 +52,12 @@ class Farm:
         self.restore(servers)
 
     def start_tracker(self) -> None:
-        """Start it, also again: servers come back by themselves."""
+        """Start or restart the tracker; servers reconnect."""
         self.tracker_process = self._start("rpc_tracker", "--port", str(self.port), "--port-end", str(self.port + 1))
         eventually(self._answers)
 
     def lose_tracker(self) -> None:
-        """As when its machine goes."""
+        """Kill the tracker, as when its machine fails."""
         _end(self.tracker_process)
 
     @property
@@ -65,7 +65,7 @@ class Farm:
         return Tracker(HOST, self.port, self.key)
 
     def restore(self, servers: int) -> None:
-        """Have this many, and no dead one among them."""
+        """Set the number of servers and replace dead ones."""
         alive = self.tracker.servers()
         for address in [address for address in self.servers if address not in alive]:
             self.lose(address)
@@ -88,15 +88,15 @@ class Farm:
         return address
 
     def lose(self, address: Address) -> None:
-        """As when its power goes, but for the closed connections."""
+        """Kill a server, as in a power failure, except that connections are closed."""
         _end(self.servers.pop(address))
 
     def log(self, address: Address) -> str:
-        """What a server wrote."""
+        """The output of a server."""
         return self._logs[self.servers[address].pid].read_text()
 
     def freeze(self, address: Address) -> None:
-        """As when it hangs: it accepts connections and does not answer."""
+        """Stop a server: it accepts connections and does not answer."""
         os.killpg(self.servers[address].pid, signal.SIGSTOP)
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Farm:
             _end(process)
 
     def _answers(self) -> bool:
-        """Whether the tracker does, not only its port: what connects while it begins to serve may be turned away."""
+        """Whether the tracker answers; an open port is not enough, because early connections may be refused."""
         try:
             self.tracker.servers()
         except DeviceError:

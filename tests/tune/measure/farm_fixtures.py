@@ -1,4 +1,4 @@
-"""A farm that a module's tests share: the module takes this as a plugin and says in SERVERS how many devices there are."""
+"""A farm shared by a module's tests: the module loads this plugin and sets the number of devices in SERVERS."""
 
 from collections.abc import Iterator
 
@@ -22,6 +22,6 @@ def shared_farm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def farm(request: pytest.FixtureRequest, shared_farm: Farm) -> Farm:
-    """All servers there, whatever the last test did to them."""
+    """All servers, restored after the previous test."""
     shared_farm.restore(request.module.SERVERS)
     return shared_farm

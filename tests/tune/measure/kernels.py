@@ -1,4 +1,4 @@
-"""Kernels that behave, and kernels that do not."""
+"""Kernels with correct and with faulty behaviour."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What errors really look like, and the line that is kept of them."""
+"""Examples of errors, and the line that is stored of them."""
 
 import pytest
 

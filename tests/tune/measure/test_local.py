@@ -1,4 +1,4 @@
-"""Candidates on this machine: whatever they do, they get a result and the others are measured."""
+"""Candidates on this machine: each one gets a result, and faulty ones do not affect the others."""
 
 import os
 import socket
@@ -41,7 +41,7 @@ def test_no_candidates_is_no_work(measurer: LocalMeasurer):
     assert measured(measurer) == {}
 
 
-def test_each_failure_is_its_candidates_own_and_has_one_telling_line(measurer: LocalMeasurer):
+def test_each_failure_belongs_to_its_candidate_and_has_one_descriptive_line(measurer: LocalMeasurer):
     results = measured(
         measurer,
         kernels.add(0),
@@ -80,7 +80,7 @@ def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(own_lease
         assert results[1].status == "ok"
 
 
-def test_a_full_disk_is_no_fault_of_a_candidate(own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_not_a_candidates_failure(own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with small_disk(tmp_path / "disk", 64):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "disk"))
         with closing(LocalMeasurer(kernels.target(), QUICK, 1)) as measurer:
@@ -93,9 +93,7 @@ def test_a_full_disk_is_no_fault_of_a_candidate(own_leases: Path, tmp_path: Path
         assert [file.name for file in (tmp_path / "disk").iterdir()] == ["fill"]
 
 
-def test_a_disk_that_no_kernel_is_loaded_from_is_no_fault_of_a_candidate(
-    own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_noexec_disk_is_not_a_candidates_failure(own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     disk = tmp_path / "disk"
     with small_disk(disk, 4000, "noexec"):
         monkeypatch.setattr("tempfile.tempdir", str(disk))
@@ -171,7 +169,7 @@ def test_a_fork_server_removes_the_scratch_directory_of_a_job_that_is_gone_alone
         ("/usr/bin/ld: final link failed: No space left on device", "no space left on the disk"),
     ],
 )
-def test_what_the_machine_has_no_more_of_is_no_fault_of_a_candidate(line: str, problem: str):
+def test_exhausted_resources_are_not_a_candidates_failure(line: str, problem: str):
     with pytest.raises(MachineError, match=problem):
         check_machine(line)
     check_machine("the kernel crashed with SIGSEGV")
@@ -189,7 +187,7 @@ def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasur
     assert {result.status for result in results.values()} == {"ok"}
 
 
-def test_a_batch_that_is_given_up_leaves_nothing_running(measurer: LocalMeasurer):
+def test_a_cancelled_batch_leaves_nothing_running(measurer: LocalMeasurer):
     results = measurer.measure([kernels.add(0), kernels.slow_to_build(1), kernels.hanging(2)])
     next(results)
     results.close()
@@ -264,7 +262,7 @@ def test_a_killed_tuning_process_leaves_no_process_and_no_file(own_leases: Path)
     eventually(lambda: not scratch.exists())
 
 
-def test_what_a_killed_machine_left_is_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_leftovers_of_a_killed_machine_are_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     left, held = tmp_path / "tvmake-measuring-left", Scratch()
     left.mkdir()

@@ -1,4 +1,4 @@
-"""While one tuning job times a candidate, the others on the machine are paused, and always go on afterwards."""
+"""While one tuning job times a candidate, the others on the machine are paused, and always resume afterwards."""
 
 import os
 import signal
@@ -64,20 +64,20 @@ def job_that_builds() -> Iterator[list[int]]:
 
 @pytest.fixture
 def job(own_leases: Path) -> Iterator[list[int]]:
-    """For a test that kills some of it."""
+    """A job for a test that kills parts of it."""
     with job_that_builds() as family:
         yield family
 
 
 class Unharmed:
-    """A job for tests that leave it as it was."""
+    """A job for tests that do not change it."""
 
     def __init__(self, stack: ExitStack):
         self._stack = stack
         self._family: list[int] = []
 
     def family(self) -> list[int]:
-        """The job; another one when it has finished its builds."""
+        """The job; a new one if it has finished its builds."""
         if not self._family or not goes_on(self._family):
             self._stack.close()
             self._family = self._stack.enter_context(job_that_builds())
@@ -109,30 +109,30 @@ def test_another_job_and_its_builders_are_paused_for_as_long_as_one_times(shared
     eventually(lambda: goes_on(shared_job))
 
 
-def test_a_candidate_that_hangs_holds_nobody_up_for_long(shared_job: list[int]):
+def test_a_hanging_candidate_pauses_other_jobs_only_briefly(shared_job: list[int]):
     with others_paused(socket_directory("bench"), 0, limit_s=5):
         eventually(lambda: is_paused(shared_job))
         eventually(lambda: goes_on(shared_job))
 
 
-def test_so_many_jobs_go_on_as_there_are_cores_for(shared_job: list[int]):
+def test_as_many_jobs_continue_as_cores_are_free(shared_job: list[int]):
     with others_paused(socket_directory("bench"), 1):
         assert goes_on(shared_job)
 
 
-def test_another_device_is_another_matter(shared_job: list[int]):
+def test_jobs_of_another_device_are_not_paused(shared_job: list[int]):
     with others_paused(socket_directory("phone"), 0):
         assert goes_on(shared_job)
 
 
-def test_when_the_one_who_times_is_killed_the_others_go_on(shared_job: list[int]):
+def test_when_the_timing_job_is_killed_the_others_resume(shared_job: list[int]):
     with running(HOLDER) as holder:
         eventually(lambda: is_paused(shared_job))
         kill(holder.pid)
         eventually(lambda: goes_on(shared_job))
 
 
-def test_when_a_fork_server_is_killed_meanwhile_its_job_goes_on(job: list[int]):
+def test_when_a_fork_server_is_killed_its_paused_job_resumes(job: list[int]):
     with others_paused(socket_directory("bench"), 0, limit_s=600):
         eventually(lambda: is_paused(job))
         kill(fork_servers("build", job[0])[0])

@@ -1,4 +1,4 @@
-"""Candidates on devices behind a tracker: devices come and go, and the batch gets its results."""
+"""Candidates on devices behind a tracker: the batch gets its results although devices come and go."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ MANY = 12
 
 
 class Remote:
-    """A measurer on a farm, with what it warned of."""
+    """A measurer on a farm, with its warnings."""
 
     def __init__(self, farm: Farm, **options: object):
         self.warnings: list[str] = []
@@ -138,7 +138,7 @@ def take(results: Iterator[Measured], count: int, then) -> Iterator[Measured]:
         yield result
 
 
-def test_when_every_device_is_lost_the_rest_is_not_blamed_and_the_next_batch_is_an_error(farm: Farm):
+def test_losing_every_device_fails_no_candidate_and_makes_the_next_batch_an_error(farm: Farm):
     # Long enough that most of them are still to be timed when all devices are lost.
     candidates = [kernels.lasting(number, 1000) for number in range(MANY)]
 
@@ -209,7 +209,7 @@ def test_a_tracker_that_is_down_is_one_clear_error():
         list(remote.measure([kernels.add(0)]))
 
 
-def test_a_tracker_that_hangs_is_not_said_to_be_absent(monkeypatch: pytest.MonkeyPatch):
+def test_a_hanging_tracker_is_not_reported_as_absent(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tvmake.device.rpc.tracker.CONNECT_S", 1.0)
     with socket.create_server((HOST, 0)) as silent:
         tracker = Tracker(HOST, silent.getsockname()[1], "phone")
@@ -235,7 +235,7 @@ def test_something_else_at_the_trackers_port_is_one_clear_error():
         speaker.join()
 
 
-def test_a_batch_that_is_given_up_leaves_nothing_running(farm: Farm):
+def test_a_cancelled_batch_leaves_nothing_running(farm: Farm):
     with closing(Remote(farm, timeout_s=2, session_timeout_s=10)) as remote:
         results = remote.measurer.measure([kernels.add(0), kernels.hanging(1), kernels.slow_to_build(2)])
         next(results)

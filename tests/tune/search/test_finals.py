@@ -1,4 +1,4 @@
-"""The end of a search: its best candidates are timed again, in turns."""
+"""The end of a search: its best candidates are timed again, interleaved."""
 
 from collections import Counter
 from pathlib import Path
@@ -40,7 +40,7 @@ def compared(root: Path, measurer: MadeUp, count: int = 4, trials: int = TRIALS,
     return run
 
 
-def test_finalists_are_timed_in_turns_and_the_fastest_of_them_is_taken(tmp_path: Path):
+def test_finalists_are_timed_interleaved_and_the_fastest_is_chosen(tmp_path: Path):
     measurer = Drifting()
     run = compared(tmp_path, measurer)
     stored = run.store.load(run.context, run.workload.key)
@@ -56,12 +56,12 @@ def test_finalists_are_timed_in_turns_and_the_fastest_of_them_is_taken(tmp_path:
     assert min(comparison.samples_s[winner.digest]) == min(min(one) for one in comparison.samples_s.values())
 
 
-def test_timing_again_is_no_trial(tmp_path: Path):
+def test_the_comparison_does_not_count_as_trials(tmp_path: Path):
     run = compared(tmp_path, MadeUp())
     assert run.measured == len(run.store.load(run.context, run.workload.key)) == TRIALS
 
 
-def test_what_was_compared_is_not_compared_again(tmp_path: Path):
+def test_compared_finalists_are_not_compared_again(tmp_path: Path):
     first = compared(tmp_path, MadeUp())
     again = search(tmp_path, MadeUp(), TRIALS)
     again.finalists, again.measuring = 4, lambda: pytest.fail("opened")
@@ -69,7 +69,7 @@ def test_what_was_compared_is_not_compared_again(tmp_path: Path):
     assert again.comparison == first.comparison
 
 
-def test_a_search_with_better_candidates_is_compared_anew(tmp_path: Path):
+def test_a_search_with_better_candidates_is_compared_again(tmp_path: Path):
     first = compared(tmp_path, MadeUp())
     faster = MadeUp(lambda one: Measured(one.number, "ok", (1e-6 * (1 + one.number),)))
     more = compared(tmp_path, faster, trials=2 * TRIALS)

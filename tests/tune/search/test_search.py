@@ -1,4 +1,4 @@
-"""The search for one kernel. Latencies are made up from the schedule here, so that a run can be repeated exactly."""
+"""The search for one kernel. Latencies are computed from the schedule, so that a run is repeatable."""
 
 import hashlib
 from collections.abc import Callable, Generator, Sequence
@@ -28,7 +28,7 @@ DEVICE = local_fingerprint(2)
 
 
 def matmul(extent: int, target: tvm.target.Target = TARGET) -> Workload:
-    """A square matrix product."""
+    """A square matmul."""
     a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
     k = te.reduce_axis((0, extent), "k")
     c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
@@ -36,11 +36,11 @@ def matmul(extent: int, target: tvm.target.Target = TARGET) -> Workload:
 
 
 class Interrupted(Exception):
-    """Stands for the job's death."""
+    """Simulates the death of the job."""
 
 
 class MadeUp:
-    """Gives every candidate the latency that its code's digest says."""
+    """Assigns every candidate the latency of its code's digest."""
 
     def __init__(self, answer: Callable[[Candidate], Measured] | None = None, dies_after: int | None = None):
         self.answer = answer or self.latency
@@ -60,7 +60,7 @@ class MadeUp:
             yield self.answer(candidate)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **options: object) -> Search:
@@ -101,7 +101,7 @@ def test_every_strategy_measures_as_many_different_candidates_as_it_may(tmp_path
     assert len(found) == len(set(found)) == run.measured == 10
 
 
-def test_what_is_in_the_store_counts(tmp_path: Path):
+def test_candidates_in_the_store_count(tmp_path: Path):
     assert search(tmp_path, MadeUp(), 6).run() == "budget"
     more = search(tmp_path, MadeUp(), 10)
     assert more.run() == "budget"
@@ -111,7 +111,7 @@ def test_what_is_in_the_store_counts(tmp_path: Path):
     assert again.measured == 0
 
 
-def test_where_nothing_is_to_be_measured_no_device_is_opened(tmp_path: Path):
+def test_a_search_without_measurements_opens_no_device(tmp_path: Path):
     search(tmp_path, MadeUp(), 6).run()
     again = search(tmp_path, MadeUp(), 6)
     again.measuring = lambda: pytest.fail("opened")
@@ -141,7 +141,7 @@ def test_an_interrupted_grid_ends_as_an_undisturbed_one(tmp_path: Path, deaths: 
 
 
 @pytest.mark.parametrize("strategy", ["grid", "replay-trace", "replay-func", "random"])
-def test_a_search_interrupted_late_goes_on_where_it_was(tmp_path: Path, strategy: str):
+def test_a_search_interrupted_late_resumes_where_it_stopped(tmp_path: Path, strategy: str):
     extent = 4 if strategy == "grid" else 64
     undisturbed = search(tmp_path / "a", MadeUp(), 40, extent, strategy=strategy)
     undisturbed.run()
@@ -180,7 +180,7 @@ def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, evo
     assert resumed.best_ms == undisturbed.best_ms
 
 
-def test_a_larger_budget_goes_on_where_the_smaller_one_ended(tmp_path: Path):
+def test_a_larger_budget_continues_where_the_smaller_one_ended(tmp_path: Path):
     for trials in (14, 30, 50):
         search(tmp_path / "b", MadeUp(), trials, strategy="evolutionary").run()
     once = search(tmp_path / "a", MadeUp(), 50, strategy="evolutionary")
@@ -289,7 +289,7 @@ def test_a_deadline_stops_it_in_the_middle_of_a_batch_and_what_was_measured_coun
     assert traces(tmp_path, run.context, run.workload.key) == traces(tmp_path / "other", run.context, run.workload.key)
 
 
-def test_if_nothing_works_it_gives_up_and_says_why(tmp_path: Path):
+def test_a_search_without_working_candidates_stops_with_a_reason(tmp_path: Path):
     def failing(candidate: Candidate) -> Measured:
         return Measured(candidate.number, "build_error", error="LLVM knows no such thing")
 

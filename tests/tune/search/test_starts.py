@@ -1,4 +1,4 @@
-"""What is measured before a search draws anything: the rules' schedule, and those of similar kernels."""
+"""Initial measurements of a search: the rules' schedule, and those of similar kernels."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -45,13 +45,13 @@ def convolution(pixels: int, channels: int = 32, dtype: str = "float32", target:
 
 
 def product(rows: int) -> Workload:
-    """Of matrices, with rows that the rules pad."""
+    """Matrices, with rows that the rules pad."""
     a, b = te.placeholder((rows, 192), "float32", "a"), te.placeholder((192, 192), "float32", "b")
     return workload(te.create_prim_func([a, b, topi.nn.matmul(a, b)]).with_attr(ATTRIBUTE, [1]), CPU)
 
 
 def integer_product(target: tvm.target.Target = CPU) -> Workload:
-    """Of unsigned data and signed weights, by the target's instruction for them."""
+    """Unsigned data and signed weights, with the target's instruction for them."""
     a, b = te.placeholder((12, 64), "uint8", "a"), te.placeholder((64, 96), "int8", "b")
     result = topi.nn.matmul(a, b, out_dtype="int32")
     return workload(te.create_prim_func([a, b, result]).with_attr(ATTRIBUTE, [1]), target)
@@ -114,21 +114,21 @@ def test_a_convolution_in_winograds_form_is_tuned_by_the_rules_tiles_alone(tmp_p
     assert len(origins(some)) == count - 1
 
 
-def test_what_is_measured_of_it_takes_packed_weights():
+def test_measured_kernels_take_packed_weights():
     (start,) = starts_by_rule(convolution(28))
     weight = candidate(0, start.kernel).tensors()[1]
     assert len(weight.shape) == 5
 
 
 def several_steps_after() -> Workload:
-    """A product whose result is used by several steps, which rules compute together."""
+    """A matmul whose result several fused operators use."""
     a, b = te.placeholder((192, 192), "float32", "a"), te.placeholder((192, 192), "float32", "b")
     found = topi.nn.matmul(a, b)
     return workload(te.create_prim_func([a, b, found * topi.sigmoid(topi.exp(found))]), GPU)
 
 
 @pytest.mark.parametrize("kernel", [convolution(28, target=GPU), convolution(7, 24, target=GPU), several_steps_after()])
-def test_kernels_for_gpus_have_one_too(kernel: Workload):
+def test_kernels_for_gpus_have_an_initial_schedule(kernel: Workload):
     (start,) = starts_by_rule(kernel)
     trace = json.loads(json.dumps(start.trace))
     assert tvm_ffi.structural_equal(replay(kernel, trace), start.kernel)
@@ -153,7 +153,7 @@ def test_kernels_that_tvm_schedules_by_default_start_from_that(
     assert tvm_ffi.structural_equal(replayed, untuned.without_attr(IS_SCHEDULED))
 
 
-def test_there_is_none_for_a_kernel_that_no_threads_can_share():
+def test_a_kernel_without_parallelism_has_no_initial_schedule():
     a = te.placeholder((4, 16), "float32", "a")
     assert list(starts_by_rule(workload(te.create_prim_func([a, topi.cumsum(a, 1)]), GPU))) == []
 
@@ -165,7 +165,7 @@ def test_a_search_begins_with_the_rules_schedule(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kernel", [convolution(28), product(197), integer_product()])
-def test_other_tiles_of_the_rule_are_schedules_of_the_kernel_too(kernel: Workload):
+def test_other_tiles_of_the_rule_are_schedules_of_the_kernel(kernel: Workload):
     (first,) = starts_by_rule(kernel)
     others = {json.dumps(start.trace): start for start in further_starts(kernel)}
     others.pop(json.dumps(first.trace), None)
@@ -174,7 +174,7 @@ def test_other_tiles_of_the_rule_are_schedules_of_the_kernel_too(kernel: Workloa
         assert tvm_ffi.structural_equal(replay(kernel, json.loads(trace)), start.kernel)
 
 
-def test_a_deadline_ends_what_it_starts_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_deadline_ends_the_initial_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     now = iter(range(100))
     monkeypatch.setattr("tvmake.tune.search.search.time", SimpleNamespace(monotonic=lambda: next(now)))
     run = search(tmp_path, convolution(28), MadeUp(), 100, deadline_s=2)
@@ -190,13 +190,13 @@ def test_a_budget_of_one_is_the_rules_schedule(tmp_path: Path, strategy: str):
     assert origins(run) == ["rule"]
 
 
-def test_without_a_warm_start_there_is_none(tmp_path: Path):
+def test_without_a_warm_start_there_are_no_initial_schedules(tmp_path: Path):
     run = search(tmp_path, convolution(28), MadeUp(), 4, warm_start=False)
     run.run()
     assert origins(run) == ["evolutionary"] * 4
 
 
-def test_it_is_measured_once_however_often_the_search_goes_on(tmp_path: Path):
+def test_the_initial_schedule_is_measured_once_over_all_resumed_runs(tmp_path: Path):
     kernel = convolution(28)
     for trials in (3, 6, 20):
         run = search(tmp_path, kernel, MadeUp(), trials)
@@ -207,7 +207,7 @@ def test_it_is_measured_once_however_often_the_search_goes_on(tmp_path: Path):
     assert len(origins(run)) == 20
 
 
-def test_a_search_goes_on_where_the_rules_schedule_fails(tmp_path: Path):
+def test_a_search_continues_if_the_rules_schedule_fails(tmp_path: Path):
     class Failing(MadeUp):
         """Fails at the first candidate."""
 
@@ -229,7 +229,7 @@ def test_a_kernel_starts_from_one_with_other_extents(tmp_path: Path):
     assert origins(run).index("nearest") == 1
 
 
-def test_what_it_takes_over_is_a_schedule_of_its_own(tmp_path: Path):
+def test_an_adopted_schedule_fits_the_kernels_own_extents(tmp_path: Path):
     tune(tmp_path, convolution(28))
     run = tune(tmp_path, convolution(20))
     near = [one for one in run.store.load(run.context, run.workload.key) if one.record.strategy == "nearest"]
@@ -242,7 +242,7 @@ def test_what_it_takes_over_is_a_schedule_of_its_own(tmp_path: Path):
     [convolution(28, dtype="float16"), product(28)],
     ids=["another type", "another kernel"],
 )
-def test_other_kernels_are_no_start(tmp_path: Path, other: Workload):
+def test_other_kernels_give_no_initial_schedules(tmp_path: Path, other: Workload):
     tune(tmp_path, other)
     assert "nearest" not in origins(tune(tmp_path, convolution(20)))
 

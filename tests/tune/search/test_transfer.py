@@ -1,4 +1,4 @@
-"""Features of measured candidates, kept for the cost models of other jobs."""
+"""Features of measured candidates, stored for the cost models of other jobs."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tvmake.records.record import TuningContext
 from tvmake.tune.search import transfer
 from tvmake.tune.search.transfer import MAX_CANDIDATES, KernelFeatures, load, save
 
-PLACE = TuningContext(generation="tvm-0", target="{}", device_class="cpu")
+CONTEXT = TuningContext(generation="tvm-0", target="{}", device_class="cpu")
 OTHER = TuningContext(generation="tvm-0", target='{"kind":"cuda"}', device_class="cpu")
 
 
@@ -30,43 +30,43 @@ def features_of(number: int, candidates: int) -> KernelFeatures:
     return KernelFeatures(f"group{number}", features, draw.random(candidates, "float32") + 0.1)
 
 
-def test_what_one_job_keeps_another_recalls():
+def test_features_of_one_job_are_loaded_by_another():
     kept = features_of(1, 5)
-    save(PLACE, key(1), kept)
-    (found,) = load(PLACE, key(2), seed=0)
+    save(CONTEXT, key(1), kept)
+    (found,) = load(CONTEXT, key(2), seed=0)
     assert found.group == "group1"
     np.testing.assert_array_equal(found.costs, kept.costs)
     assert [one.tolist() for one in found.features] == [one.tolist() for one in kept.features]
 
 
-def test_a_job_does_not_recall_its_own_kernel_nor_other_places():
-    save(PLACE, key(1), features_of(1, 5))
+def test_a_job_does_not_load_its_own_kernel_or_other_contexts():
+    save(CONTEXT, key(1), features_of(1, 5))
     save(OTHER, key(2), features_of(2, 5))
-    assert load(PLACE, key(1), seed=0) == []
+    assert load(CONTEXT, key(1), seed=0) == []
 
 
 def test_many_features_are_thinned_evenly_and_the_best_candidates_stay():
     kept = [features_of(number, 60) for number in range(100)]
     for number, one in enumerate(kept):
-        save(PLACE, key(number), one)
-    found = load(PLACE, key(1000), seed=3)
+        save(CONTEXT, key(number), one)
+    found = load(CONTEXT, key(1000), seed=3)
     assert 0 < sum(len(one.costs) for one in found) <= MAX_CANDIDATES
     best = {one.group: one.costs.min() for one in kept}
     assert all(one.costs.min() == best[one.group] for one in found)
-    assert [one.group for one in found] == [one.group for one in load(PLACE, key(1000), seed=3)]
+    assert [one.group for one in found] == [one.group for one in load(CONTEXT, key(1000), seed=3)]
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 torn", b"no archive at all"])
 def test_a_damaged_file_is_forgotten(damage: bytes, own_home: Path):
-    save(PLACE, key(1), features_of(1, 5))
+    save(CONTEXT, key(1), features_of(1, 5))
     (path,) = own_home.rglob("*.npz")
     path.write_bytes(damage)
-    assert load(PLACE, key(2), seed=0) == []
+    assert load(CONTEXT, key(2), seed=0) == []
     assert not path.exists()
 
 
-def test_a_place_that_cannot_be_written_is_no_failure(own_home: Path):
+def test_an_unwritable_directory_is_not_a_failure(own_home: Path):
     (own_home / "transfer").write_text("in the way")
-    save(PLACE, key(1), features_of(1, 5))
-    assert load(PLACE, key(2), seed=0) == []
+    save(CONTEXT, key(1), features_of(1, 5))
+    assert load(CONTEXT, key(2), seed=0) == []
     assert transfer.transfer_root().is_file()

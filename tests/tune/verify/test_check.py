@@ -1,4 +1,4 @@
-"""Checking tuned kernels: right ones pass with room to spare, wrong ones do not, whatever is wrong with them."""
+"""Check tuned kernels: correct ones pass with a margin, wrong ones fail for any defect."""
 
 import subprocess
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def tampered(conv: Workload, change: Callable[["tvm.s_tir.Schedule"], None]) -> 
 
 
 def halve_the_channels(schedule: "tvm.s_tir.Schedule") -> None:
-    """Two channels share a place in a buffer."""
+    """Two channels share an element of a buffer."""
     schedule.transform_layout(
         schedule.get_sblock("conv2d_nchw"),
         ("write", 0),
@@ -188,7 +188,7 @@ def test_kernels_run_with_the_variables_of_their_device(c_kernel):
         kernel_runner("here", LocalDeviceConfig(), target, "g++").run(library, [], [], fill=0)
 
 
-def test_what_a_kernel_leaves_unwritten_is_nan(c_kernel):
+def test_unwritten_outputs_are_nan(c_kernel):
     (got,) = LocalKernelRunner().run(c_kernel(""), [], [Tensor(dtype=F32, shape=(4,))], fill=0xFF)
     assert np.isnan(got).all()
     assert compare(np.zeros(4, F32), got).reason == "4 of 4 values are NaN, infinite or were never written"
@@ -207,7 +207,7 @@ def test_outputs_are_compared_by_their_rms_and_large_values_by_their_own_size():
     assert compare(np.array([3, 4], "int8"), np.array([3, 5], "int8"), step=1).error == 0
 
 
-def test_the_bound_grows_with_the_root_of_what_is_summed_up_unless_sums_are_exact():
+def test_the_bound_grows_with_the_root_of_the_number_of_terms_unless_sums_are_exact():
     def conv_bound(channels: int, dtype: str, out: str | None = None) -> float:
         shapes = ((1, channels, 8, 8), dtype), ((8, channels, 3, 3), dtype)
         return tolerance(kernel(lambda x, w: op.nn.conv2d(x, w, padding=1, out_dtype=out), *shapes))
@@ -220,7 +220,7 @@ def test_the_bound_grows_with_the_root_of_what_is_summed_up_unless_sums_are_exac
     assert conv_bound(512, F32) < 1 / np.sqrt(4608) / 100
 
 
-def test_the_bound_of_products_in_tf32_is_what_rounding_their_factors_costs_however_many_there_are():
+def test_the_bound_of_tf32_products_is_independent_of_the_number_of_terms():
     def bound(length: int, in_tf32: bool) -> float:
         function = kernel(op.matmul, ((8, length), F32), ((length, 8), F32))
         return tolerance(function.with_attr(TF32, True) if in_tf32 else function)

@@ -1,4 +1,4 @@
-"""Records that others made: what crashes or hangs TVM must not reach a search."""
+"""Foreign records: those that crash or hang TVM must not reach a search."""
 
 import copy
 import time
@@ -26,7 +26,7 @@ from tvmake.tune.verify.record_validation import ValidRecord, validate_records
 op = tvm.relax.op
 
 KERNEL = matmul(64)
-PLACE = tuning_context(TARGET, DEVICE)
+CONTEXT = tuning_context(TARGET, DEVICE)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def without_a_name(trace: Any) -> Any:
 
 
 def parallel_by_a_list(trace: Any) -> Any:
-    """It replays, but MetaSchedule hangs when it changes the number of parallel loops."""
+    """It replays, but MetaSchedule hangs when it mutates the number of parallel loops."""
     damaged = copy.deepcopy(trace)
     (step,) = [one for one in damaged[0] if one[0] == "Annotate" and one[2] == ["meta_schedule.parallel"]]
     step[1][1] = [0]
@@ -59,7 +59,7 @@ def parallel_by_a_list(trace: Any) -> Any:
 
 
 def stored(trace: Any, **changes: object) -> StoredRecord:
-    """A record as a store gives it."""
+    """A record from a store."""
     made = record(trace).model_copy(update=changes)
     return StoredRecord(made, made.digest)
 
@@ -74,11 +74,11 @@ def validated(records: list[StoredRecord]) -> list[ValidRecord | Refused]:
 def filled(root: Path, *records: Record) -> RecordStore:
     """A store with records of the kernel."""
     store = RecordStore(root)
-    store.append(PLACE, KERNEL.key, list(records))
+    store.append(CONTEXT, KERNEL.key, list(records))
     return store
 
 
-def test_what_metaschedule_proposed_itself_seeds_the_search_and_teaches(good: list[Any]):
+def test_metaschedules_own_schedules_seed_the_search_and_train_the_model(good: list[Any]):
     for one in validated([stored(trace) for trace in good]):
         assert one.tuning is not None and len(one.features) > 0
 
@@ -92,13 +92,13 @@ def test_a_trace_that_cannot_be_replayed_is_refused_and_the_others_are_used(good
     assert before.tuning is not None and after.tuning is not None
 
 
-def test_a_schedule_that_is_none_of_metaschedules_own_teaches_but_seeds_nothing(good: list[Any]):
+def test_foreign_schedules_train_the_model_but_do_not_seed_the_search(good: list[Any]):
     foreign, own = validated([stored(parallel_by_a_list(good[0])), stored(good[1])])
     assert foreign.tuning is None and len(foreign.features) > 0
     assert own.tuning is not None
 
 
-def test_schedules_of_rules_that_tvm_reads_no_features_off_are_no_unusable_records():
+def test_records_without_features_are_not_unusable():
     # Twenty channels fill no tile of vectors: packed weights end in zeros.
     conv = (
         (lambda x, w: op.nn.conv2d(x, w, padding=1, data_layout="NHWC", kernel_layout="OHWI")),
@@ -134,7 +134,7 @@ def test_a_search_over_hostile_records_reaches_its_budget_and_names_them_once(
     assert run.measured == 8
     (warning,) = warnings
     assert "3 unusable records left out (" in warning and "SIGFPE" in warning
-    unusable = [one for one in store.load(PLACE, KERNEL.key) if one.outcome == "wrong_output"]
+    unusable = [one for one in store.load(CONTEXT, KERNEL.key) if one.outcome == "wrong_output"]
     assert [one.record.trace for one in unusable] == hostile[:3]
     again = search(tmp_path, MadeUp(), 14, strategy="evolutionary", cost_model=cost_model)
     again.warn = warnings.append
@@ -142,7 +142,7 @@ def test_a_search_over_hostile_records_reaches_its_budget_and_names_them_once(
     assert len(warnings) == 1
 
 
-def test_what_a_fork_runs_out_of_is_not_the_datas_fault():
+def test_exhausted_resources_of_a_fork_are_not_the_records_fault():
     def work(kind: str) -> bytes:
         if kind == "slow":
             time.sleep(HANG_S)

@@ -1,4 +1,4 @@
-"""Kernels run once on a device behind a tracker, to look at what they compute."""
+"""Kernels run once on a device behind a tracker, and their outputs are checked."""
 
 import os
 import threading
@@ -44,13 +44,13 @@ def test_a_kernels_outputs_come_back(farm: Farm, tmp_path: Path):
     assert np.array_equal(y, x + x)
 
 
-def test_what_a_kernel_leaves_unwritten_shows(farm: Farm, tmp_path: Path):
+def test_unwritten_outputs_are_visible(farm: Farm, tmp_path: Path):
     idle = kernels.calling(0, ("getpid",))
     (y,) = runner(farm).run(library(tmp_path, idle), [], [Tensor(dtype="float32", shape=(16,))], fill=0xFF)
     assert np.isnan(y).all()
 
 
-def test_a_kernel_that_raises_an_error_is_its_own_fault(farm: Farm, tmp_path: Path):
+def test_an_error_of_a_kernel_is_the_kernels_failure(farm: Farm, tmp_path: Path):
     with pytest.raises(KernelFailure, match=r"it failed: .*shape"):
         runner(farm).run(library(tmp_path, kernels.add(0)), [np.zeros(7, "float32")], OUTPUT, fill=0)
 
@@ -93,7 +93,7 @@ def test_a_kernel_whose_device_is_lost_runs_on_another(farm: Farm, tmp_path: Pat
     os.close(opened[0])
 
 
-def test_without_a_device_nothing_is_said_of_the_kernel(farm: Farm, tmp_path: Path):
+def test_without_a_device_a_kernel_gets_no_verdict(farm: Farm, tmp_path: Path):
     farm.lose(*farm.servers)
     eventually(lambda: farm.tracker.servers() == [])
     with pytest.raises(DeviceError, match="no server with key 'phone'"):

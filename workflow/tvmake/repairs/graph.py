@@ -46,7 +46,7 @@ GRAPH = (
     Repair(
         name="mixed-precision-arguments",
         layer="graph",
-        defect="ToMixedPrecision fails at calls with arguments besides tensors (the kernel of ``call_tir``, the number of "
+        defect="ToMixedPrecision fails at calls with arguments other than tensors (the kernel of ``call_tir``, the number of "
         "``triu``, the bounds of ``clip``), at outputs that are a part of a tuple, and at constants without "
         "elements.",
         effect="Networks with such operators cannot be converted to float16.",

@@ -1,4 +1,4 @@
-"""All repairs by name, and the modules that work around each."""
+"""All repairs by name, and the modules that implement them."""
 
 import re
 from collections import defaultdict
@@ -24,7 +24,7 @@ MENTION = re.compile(r"\bRepairs?: ((?:`[a-z0-9-]+`(?:,\s+)?)+)")
 
 
 def modules_by_repair() -> dict[str, tuple[str, ...]]:
-    """The modules that name each repair, below the package, found in their text."""
+    """Return the modules that name each repair, as paths below the package."""
     modules: defaultdict[str, set[str]] = defaultdict(set)
     for path in PACKAGE.rglob("*.py"):
         if PACKAGE / "repairs" in path.parents:

@@ -1,4 +1,4 @@
-"""A defect of another project, and where tvmake works around it."""
+"""Description of a defect of another project that tvmake works around."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,16 +21,16 @@ class Repair:
     layer: Layer
     defect: str
     effect: str
-    """What users would see without the repair."""
+    """Effect on users without the repair."""
     project: str = "tvm"
     releases: str = "0.27"
-    """Those in which the defect is known."""
+    """Releases with the defect."""
     upstream: str = NOT_REPORTED
     """The issue or change of the other project."""
     applies_to: tuple[str, ...] = ()
-    """The backends that are concerned; all if empty."""
+    """Affected backends; all if empty."""
     no_probe: str = ""
-    """Why there is no reproducer; empty if there is one."""
+    """The reason for a missing reproducer; empty if there is one."""
 
     @property
     def probe(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Timing in a CUDA graph, with a driver that stands in for NVIDIA's (driver.c): no GPU is here."""
+"""Timing in a CUDA graph, with a simulated driver (driver.c) instead of NVIDIA's and a GPU."""
 
 import ctypes
 import shutil
@@ -20,7 +20,7 @@ CPU = tvm.cpu()
 
 
 class StandIn:
-    """The library, and what it knows."""
+    """The library and its counters."""
 
     def __init__(self, path: Path):
         self._library = ctypes.CDLL(str(path))
@@ -41,7 +41,7 @@ class StandIn:
 
 @pytest.fixture
 def cuda(tmp_path: Path) -> StandIn:
-    """A library of its own for each test, with all its numbers as they are at first."""
+    """A separate library for each test, with initial counters."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     assert compiler
     library = tmp_path / "driver.so"

@@ -1,4 +1,4 @@
-"""Candidates for CUDA are compiled without the C++ library's headers, where their source needs none of them."""
+"""CUDA candidates are compiled without the C++ library's headers if their source does not need them."""
 
 import subprocess
 from collections.abc import Iterator
