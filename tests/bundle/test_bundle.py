@@ -315,12 +315,12 @@ def test_the_commands_say_what_they_did(
     monkeypatch.setenv("COLUMNS", "200")
     assert tvmake(["bundle", "export", "out.tar"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("out.tar: 2 packages, with the records of its kernels, ")
-    assert "the models are not in it" in said.err
+    assert said.out.startswith("out.tar: 2 packages, with tuning records, ")
+    assert "the models are not included" in said.err
     command = ["bundle", "import", "out.tar", "--into", str(site), "--store", str(site / "records")]
     assert tvmake(command) == 0
     assert capsys.readouterr().out == (
-        f"out.tar: 8 files placed in {site}, 0 were there already\nrecords: 2 new, 0 known before\n"
+        f"out.tar: 8 files written to {site}, 0 unchanged\nrecords: 2 new, 0 already known\n"
     )
     assert lock(run).read_bytes() == (site / "run.lock").read_bytes()
     assert tvmake(["bundle", "export", "out.tar", "--json"]) == 0

@@ -35,7 +35,7 @@ def test_info_says_how_much_there_is_and_of_what(cache, filled, capsys):
     assert tvmake(["cache", "info"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"{cache}: 3 entries, ")
-    assert "of at most 10.0 GB" in shown and "extract" in shown
+    assert "limit 10.0 GB" in shown and "extract" in shown
 
 
 def test_info_of_a_key_says_what_the_entry_was_made_of(filled, capsys):
@@ -57,13 +57,13 @@ def test_verify_finds_what_is_bad_and_puts_it_aside(cache, filled, capsys):
     entry.write_bytes(data)
     assert tvmake(["cache", "verify"]) == 1
     said = capsys.readouterr()
-    assert said.out == f"{cache}: 2 entries are intact, 1 is bad (put into quarantine)\n"
+    assert said.out == f"{cache}: 2 entries are intact, 1 is bad (quarantined)\n"
     assert (
         said.err == f"{filled[0].key}: workloads/empty.json is altered: its sha256 differs\n" or "altered" in said.err
     )
     assert tvmake(["cache", "verify"]) == 0
     assert tvmake(["cache", "info"]) == 0
-    assert "1 is in quarantine" in capsys.readouterr().out
+    assert "1 quarantined entry" in capsys.readouterr().out
 
 
 def test_what_is_bad_or_removed_is_there_for_programs(cache, filled, capsys):
@@ -93,7 +93,7 @@ def test_a_read_only_cache_is_not_tidied_up_unless_it_is_named(cache, filled, ca
     point_at(monkeypatch, CacheConfig(where=str(cache), read_only=True))
     for command in ("prune", "clear"):
         assert tvmake(["cache", command]) == 2
-        assert "it is read-only here" in capsys.readouterr().err
+        assert "it is configured as read-only" in capsys.readouterr().err
     assert len(list((cache / "entries").iterdir())) == 3
     assert tvmake(["cache", "clear", "--cache", str(cache)]) == 0
 

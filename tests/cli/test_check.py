@@ -224,7 +224,7 @@ def test_a_config_is_checked_in_another_directory(tmp_path):
     assert done.returncode == 1 and done.stderr.startswith("error: tvmake.yaml:")
     assert (
         check_of(tmp_path, {}, "-d", "elsewhere").stderr
-        == "error: elsewhere: no such directory\n  name one that is there; the config is looked for in it\n"
+        == "error: elsewhere: no such directory\n  name an existing directory with a config in it\n"
     )
 
 

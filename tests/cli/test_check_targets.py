@@ -34,7 +34,7 @@ def test_a_target_whose_generator_lacks_something_here_is_refused(tmp_path: Path
 def test_what_is_proven_of_clml_is_said(tmp_path: Path):
     done = check_of(tmp_path, {"targets": {"phone": "adreno-730-clml"}})
     assert done.returncode == 0, done.stderr
-    assert "note: targets.phone: layers by Qualcomm's CLML where the device has it" in done.stdout
+    assert "note: targets.phone: layers run in Qualcomm's CLML if the device has it" in done.stdout
 
 
 @pytest.mark.parametrize("kind", ["webgpu", "metal"])

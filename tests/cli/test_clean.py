@@ -111,7 +111,7 @@ def test_what_tvmake_does_not_make_is_counted_and_left_alone(project: Path):
     put("logs/mine.log", "mine")
     without("models", "old")
     done = run("--stale", "--yes")
-    assert "3 that tvmake does not make are left alone" in done.stdout
+    assert "3 not made by tvmake: kept" in done.stdout
     assert Path("results/old/notes.txt").is_file() and Path("results/old/float32/cpu/package.tar.bak").is_file()
 
 
@@ -138,7 +138,7 @@ def test_without_stale_everything_that_runs_have_made_is_meant(project: Path):
     before = files()
     done = run()
     assert "results/digits/" in done.stdout and "logs/old/" in done.stdout
-    assert "--yes deletes them" in done.stdout and "--stale names only" in done.stdout
+    assert "--yes deletes them" in done.stdout and "--stale lists only" in done.stdout
     assert files() == before
     run("--yes")
     assert files() == {"tvmake.yaml", "digits.onnx", "old.onnx", "results/digits/notes.txt"}
@@ -183,7 +183,7 @@ def test_files_that_no_job_has_made_stay_whatever_they_are_called(foreign: str):
     create_own_directory(foreign)
     for arguments in (["--yes"], ["--stale", "--yes"]):
         done = run(*arguments)
-        assert done.exit_code == 0 and "4 that tvmake does not make are left alone" in done.stdout
+        assert done.exit_code == 0 and "4 not made by tvmake: kept" in done.stdout
     assert all((Path(foreign) / name).read_text() == "precious" for name in SHAPED)
 
 

@@ -93,7 +93,7 @@ def test_a_package_for_another_processor_is_not_said_to_run_here(project: Projec
 def test_a_package_for_a_runtime_that_is_not_here_is_not_said_to_run_here(project: Project):
     done = project.run("tvmake", "compile", "digits.onnx", "-t", "webgpu", "-o", "page.tar")
     assert done.returncode == 0, done.stderr
-    assert "wrote page.tar; TVM here has no runtime for webgpu kernels; run it where there is one" in done.stdout
+    assert "wrote page.tar; TVM here has no runtime for webgpu kernels; run it on a machine that has one" in done.stdout
     ran = project.run("tvmake", "run", "page.tar")
     assert ran.returncode == 3
     assert ran.stderr.startswith("error: this machine: the installed TVM has no runtime for webgpu kernels\n")
@@ -131,11 +131,11 @@ MISTAKES = {
     "bounds the wrong way round": (["digits.onnx", "--dim", "n=9..4"], "--dim n=9..4: min is 9 and max is 4"),
     "a range in a shape": (
         ["digits.onnx", "--input-shape", "image=1..4,1,8,8"],
-        "bounds go by the dimension's name: --dim",
+        "give bounds by the dimension's name: --dim",
     ),
     "a directory": (
         ["digits.onnx", "-o", "."],
-        ".: names a directory, where a file is to be written\n  name a file in it",
+        ".: is a directory, but a file is required\n  name a file in it",
     ),
     "the model itself": (["digits.onnx", "-o", "digits.onnx"], "digits.onnx: exists and is not a package"),
     "no place for files": (["digits.onnx", "-o", "/proc/x.tar"], "/proc/x.tar: cannot be written"),
@@ -209,7 +209,7 @@ def test_texts_of_the_code_and_of_each_pass_are_kept_beside_the_package(project:
     assert re.search(r"^ +[0-9.]+ ms  FuseOps$", done.stdout, re.MULTILINE)
     sources = project.directory / "digits.sources"
     assert {path.name for path in sources.iterdir()} == {"relax.py", "tir.py", "mod.ll", "passes"}
-    assert "note: this target's kernels have no language of their own: `ll` and `asm` show them" in done.stderr
+    assert "note: this target's kernels have no separate source: use `ll` or `asm`" in done.stderr
     assert "000-transformed.py" in {path.name for path in (sources / "passes").iterdir()}
     assert not list(sources.glob("passes/*-tirx.StorageRewrite.py"))
     assert list(sources.glob("passes/*-FuseOps.py"))

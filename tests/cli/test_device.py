@@ -129,9 +129,9 @@ def test_a_tracker_that_others_reach_is_refused_with_the_reason(place: Place):
     done = place.run("tracker", "--host", "0.0.0.0")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "error: --host 0.0.0.0: RPC has no passwords and no encryption: whoever reaches this address can run code on this "
+        "error: --host 0.0.0.0: RPC has no passwords and no encryption: anyone who can reach this address can run code on this "
         "machine",
-        "  listen on 127.0.0.1 and come in by ssh or adb tunnels (docs/guides/devices-rpc.md); in a network of your own, add "
+        "  listen on 127.0.0.1 and connect through ssh or adb tunnels (docs/guides/devices-rpc.md); in a private network, add "
         "--allow-remote",
     ]
     assert place.run("serve", "--host", "0.0.0.0").returncode == 2

@@ -193,7 +193,7 @@ def test_a_file_to_write_is_not_named_as_a_directory(
     monkeypatch.chdir(tmp_path)
     Path("there").mkdir()
     assert run([*arguments.split(), place]) == 1
-    assert capsys.readouterr().err.startswith(f"error: {place}: names a directory, where a file is to be written\n")
+    assert capsys.readouterr().err.startswith(f"error: {place}: is a directory, but a file is required\n")
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
 
 
@@ -203,8 +203,7 @@ def test_a_dash_is_no_file_to_write(
     monkeypatch.chdir(tmp_path)
     assert run(["compile", "none.onnx", "-o", "-"]) == 1
     assert (
-        capsys.readouterr().err
-        == "error: -: nothing is written to standard output\n  name a file; ./- is one of this name\n"
+        capsys.readouterr().err == "error: -: cannot write to standard output\n  name a file (./- is a file named -)\n"
     )
 
 
@@ -215,9 +214,9 @@ def test_a_directory_to_work_in_that_is_none_is_told_from_a_file(
     monkeypatch.chdir(tmp_path)
     Path("net.onnx").touch()
     assert run([command, "-d", "net.onnx"]) == 1
-    assert capsys.readouterr().err == "error: net.onnx: is no directory\n  name the one that it lies in: .\n"
+    assert capsys.readouterr().err == "error: net.onnx: is not a directory\n  name the directory that contains it: .\n"
     assert run([command, "-d", "nowhere"]) == 1
-    assert capsys.readouterr().err.startswith("error: nowhere: no such directory\n  name one that is there")
+    assert capsys.readouterr().err.startswith("error: nowhere: no such directory\n  name an existing directory")
 
 
 def test_the_commands_that_write_a_file_are_known():

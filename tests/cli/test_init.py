@@ -133,7 +133,7 @@ def test_a_model_with_the_longest_name_is_read_and_the_next_command_can_be_typed
 
 def test_an_existing_file_is_kept_unless_forced():
     Path("tvmake.yaml").write_text("mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         init("zoo:resnet18", Path("tvmake.yaml"), force=False)
     assert Path("tvmake.yaml").read_text() == "mine"
     init("zoo:resnet18", Path("tvmake.yaml"), force=True)

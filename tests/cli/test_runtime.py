@@ -37,7 +37,7 @@ def test_the_list_names_the_file_of_a_build(tmp_path: Path):
 def test_an_unknown_part_is_refused_with_those_that_there_are(capsys):
     assert run(["runtime", "build", "vulkan"]) == 2
     told = capsys.readouterr().err
-    assert "there is no part 'vulkan'" in told
+    assert "no such part: 'vulkan'" in told
     assert "opencl" in told and "all" in told
 
 

@@ -111,7 +111,7 @@ def test_a_process_that_its_work_ends_is_named():
     code = "import os; from tvmake.cli.step.process import run_guarded; exit(run_guarded('import net', lambda: os._exit(9)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 1
-    assert "error: import net: its process ended itself with exit code 9\n  look for os._exit()" in done.stderr
+    assert "error: import net: its process exited with code 9\n  look for os._exit()" in done.stderr
 
 
 @pytest.mark.parametrize("ending", ["SystemExit(0)", "SystemExit('bye')", "KeyboardInterrupt"])
@@ -123,7 +123,7 @@ def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_pat
     )
     assert done.returncode == 1
     name = ending.partition("(")[0]
-    assert f"error: import net: code of the model raises {name} (theirs.py:2)\n  it ends with `return`" in done.stderr
+    assert f"error: import net: the model's code raises {name} (theirs.py:2)\n  end it with `return`" in done.stderr
 
 
 def test_a_thread_that_the_system_does_not_start_is_no_defect():
@@ -164,12 +164,12 @@ CALLS = {
 @pytest.mark.parametrize(
     ("called", "ending", "line"),
     [
-        ("metric theirs:mine", "os._exit(0)", "its process ended itself with exit code 0"),
-        ("metric theirs:mine", "os._exit(3)", "its process ended itself with exit code 3"),
+        ("metric theirs:mine", "os._exit(0)", "its process exited with code 0"),
+        ("metric theirs:mine", "os._exit(3)", "its process exited with code 3"),
         ("metric theirs:mine", "ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
-        ("pass theirs:mine", "os._exit(0)", "its process ended itself with exit code 0"),
+        ("pass theirs:mine", "os._exit(0)", "its process exited with code 0"),
         ("pass theirs:mine", "ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
-        ("theirs:mine", "os._exit(0)", "its process ended itself with exit code 0"),
+        ("theirs:mine", "os._exit(0)", "its process exited with code 0"),
         ("theirs:mine", "ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
     ],
 )

@@ -18,33 +18,33 @@ from tvmake.cli import run
         ("records lst", "tvmake records lst: there is no such command", "did you mean list?"),
         ("records nothing-like-it", "tvmake records nothing-like-it: there is no such command", "see `tvmake records -h`"),
         ("run p.tar --fill one", "--fill one: expected one of random, zeros, ones (got 'one')", "did you mean 'ones'?"),
-        ("run p.tar --fill x", "--fill x: expected one of random, zeros, ones (got 'x')", "--fill: What inputs without a file are made of."),
-        ("run p.tar --repeat x", "--repeat x: expected a whole number (got 'x')", "--repeat: Time N runs more."),
-        ("run p.tar --repeat -1", "--repeat -1: expected at least 0 (got '-1')", "--repeat: Time N runs more."),
+        ("run p.tar --fill x", "--fill x: expected one of random, zeros, ones (got 'x')", "--fill: Values of inputs without a file."),
+        ("run p.tar --repeat x", "--repeat x: expected a whole number (got 'x')", "--repeat: Time N more runs."),
+        ("run p.tar --repeat -1", "--repeat -1: expected at least 0 (got '-1')", "--repeat: Time N more runs."),
         ("run p.tar --repeat 1e3", "--repeat 1e3: expected a whole number (got '1e3')", "write it out: --repeat 1000"),
         ("run p.tar --repeat 99999999999", "--repeat 99999999999: expected at most 1000000 (got '99999999999')", "--repeat: Time"),
-        ("run p.tar -o", "-o: its value is missing", "--output: Write the outputs there."),
+        ("run p.tar -o", "-o: its value is missing", "--output: Write the outputs to this file."),
         ("run p.tar --self-test=1", "--self-test: option '--self-test' does not take a value", "see `tvmake run -h`"),
         ("run p.tar --inputs x", "--inputs: `tvmake run` has no such option", "did you mean --input?"),
         ("run p.tar --pr", "--pr: `tvmake run` has no such option", "did you mean --preprocess or --print-top or --profile?"),
         ("run p.tar --bogus", "--bogus: `tvmake run` has no such option", "see `tvmake run -h`"),
-        ("run p.tar x y", "tvmake run: takes no further words: x y", "see `tvmake run -h`"),
+        ("run p.tar x y", "tvmake run: unexpected arguments: x y", "see `tvmake run -h`"),
         ("run", "tvmake run: package is missing", "package: A package.tar."),
         ("completion fsh", "shell fsh: expected one of bash, zsh, fish (got 'fsh')", "did you mean 'fish'?"),
         ("compile a.onnx --layout nchw", "--layout nchw: expected one of keep, NCHW, NHWC, auto (got 'nchw')", "did you mean 'NCHW'?"),
-        ("make --given-as {", "--given-as: expected a JSON mapping of keys of the config to options", "leave it out"),
-        ("make --given-as [1]", "--given-as: expected a JSON mapping of keys of the config to options", "leave it out"),
-        ("net.onnx", "tvmake net.onnx: a command is missing", "`tvmake compile net.onnx` makes a package of it"),
+        ("make --given-as {", "--given-as: expected a JSON mapping of keys of the config to options", "omit it"),
+        ("make --given-as [1]", "--given-as: expected a JSON mapping of keys of the config to options", "omit it"),
+        ("net.onnx", "tvmake net.onnx: a command is missing", "`tvmake compile net.onnx` builds a package from it"),
         ("compile a.onnx --fp16", "--fp16: `tvmake compile` has no such option", "write --precision float16"),
-        ("compile --onnx=a.onnx", "--onnx: `tvmake compile` has no such option", "the model is a word of its own: `tvmake compile"),
-        ("compile a.onnx --target-host x", "--target-host: `tvmake compile` has no such option", "a host is a part of the target: -t '{"),
-        ("compile a.onnx cuda", "tvmake compile: takes no further words: cuda", "a target is named with -t, and a package with -o"),
-        ("check a.yaml", "tvmake check: takes no further words: a.yaml", "a config is named with -c: `tvmake check -c a.yaml`"),
-        ("make -t cpu", "-t: `tvmake make` has no such option", "what to make are words: model/precision/target"),
-        ("make --target=cpu", "--target=cpu: `tvmake make` has no such option", "what to make are words"),
+        ("compile --onnx=a.onnx", "--onnx: `tvmake compile` has no such option", "name the model without an option: `tvmake compile"),
+        ("compile a.onnx --target-host x", "--target-host: `tvmake compile` has no such option", "the host is part of the target: -t '{"),
+        ("compile a.onnx cuda", "tvmake compile: unexpected arguments: cuda", "name a target with -t and a package with -o"),
+        ("check a.yaml", "tvmake check: unexpected arguments: a.yaml", "name a config with -c: `tvmake check -c a.yaml`"),
+        ("make -t cpu", "-t: `tvmake make` has no such option", "name results without an option: model/precision/target"),
+        ("make --target=cpu", "--target=cpu: `tvmake make` has no such option", "name results without an option"),
         ("-c", "-c: `tvmake` has no such option", "see `tvmake -h`"),
-        ("-c a.yaml make -n", "-c: `tvmake` has no such option", "options stand behind the command: `tvmake make -n -c a.yaml`"),
-        ("--json records list", "--json: `tvmake` has no such option", "options stand behind the command: `tvmake records list --json`"),
+        ("-c a.yaml make -n", "-c: `tvmake` has no such option", "options come after the command: `tvmake make -n -c a.yaml`"),
+        ("--json records list", "--json: `tvmake` has no such option", "options come after the command: `tvmake records list --json`"),
         ("--bogus status", "--bogus: `tvmake` has no such option", "see `tvmake -h`"),
     ],
 )  # fmt: skip
@@ -78,12 +78,13 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(typed: str):
 
 def test_an_argument_in_another_encoding_is_named_as_that(capsys: pytest.CaptureFixture[str]):
     assert run(["device", "selftest", "--target", "\udcff"]) == 2
-    assert "is no UTF-8 text" in capsys.readouterr().err
+    assert "is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_a_device_is_a_machine_and_no_kind_of_code(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["device", "info", "cuda"]) == 1
     assert (
-        "error: device: 'cuda' is no machine\n  what a package runs on is said by its target" in capsys.readouterr().err
+        "error: device: 'cuda' is not a machine\n  the target (-t) selects the kind of processor"
+        in capsys.readouterr().err
     )

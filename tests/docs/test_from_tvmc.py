@@ -82,7 +82,7 @@ def test_the_other_commands_run(command: str, place: Path, capfd: pytest.Capture
     code = run([*words, "-n"] if words[0] == "make" else words)
     said = capfd.readouterr().err
     if words[0] == "records":  # of which there are none yet
-        assert "holds no such records" in said or "no such file" in said, said
+        assert "has no such records" in said or "no such file" in said, said
     else:
         assert code == 0, said
 

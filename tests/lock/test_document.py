@@ -142,7 +142,7 @@ def test_a_refused_lock_is_one_clear_line_on_the_command_line(run: Plan, capsys:
     assert tvmake(["make", "--locked", "absent.lock"]) == 1
     assert "error: absent.lock: no such lock" in capsys.readouterr().err
     assert tvmake(["make", "--locked", "run.lock", "results/summary.json"]) == 2
-    assert "makes and compares the run as a whole" in capsys.readouterr().err
+    assert "rebuilds and compares the whole run" in capsys.readouterr().err
 
 
 @settings(max_examples=200)

@@ -30,8 +30,8 @@ def test_an_intact_package_says_what_it_is(package: Path, capsys: pytest.Capture
     assert "m/float32/cpu, made with tvmake" in said
     assert f"source: onnx, m.onnx sha256 {SOURCE.files['m.onnx']}\n" in said
     assert "network: module.json " in said
-    assert "component list: as the package says" in said
-    assert "  not signed\n  nothing authenticated: digests show damage, not who made it" in said
+    assert "component list: matches the package" in said
+    assert "  not signed\n  not authenticated: digests detect damage, not the author" in said
     assert run(["verify", str(package), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["package"], row["variant"], row["signed_by"]) == (str(package), "m/float32/cpu", None)
@@ -194,7 +194,7 @@ def test_a_package_copied_alone_names_its_network_and_says_that_its_source_is_no
     assert run(["verify", str(alone)]) == 0
     said = capsys.readouterr().out
     assert "network: module.json " in said
-    assert "source: not said, there is no alone.provenance.json\n" in said
+    assert "source: unknown, alone.provenance.json is missing\n" in said
 
 
 def test_provenance_of_another_package_is_refused(tmp_path: Path, library: bytes, package: Path):

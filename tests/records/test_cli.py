@@ -177,9 +177,9 @@ def test_export_and_import_carry_a_workload_to_another_store(tvmake, filled, ano
     assert (code, out.strip()) == (0, f"{file}: 7 lines of 1 workload")
     code, out, _ = tvmake("import", file, on=another_store)
     assert code == 0
-    assert "7 new lines of 1 workload, 0 known before" in out
+    assert "7 new lines of 1 workload, 0 already known" in out
     assert digests(another_store.load(CONTEXT, CONV)) == digests(filled.load(CONTEXT, CONV))
-    assert "0 new lines of 1 workload, 7 known before" in tvmake("import", file, on=another_store)[1]
+    assert "0 new lines of 1 workload, 7 already known" in tvmake("import", file, on=another_store)[1]
 
 
 def test_an_import_says_which_lines_it_set_aside_and_which_generations_are_others(
@@ -190,13 +190,16 @@ def test_an_import_says_which_lines_it_set_aside_and_which_generations_are_other
     code, _, err = tvmake("import", filled.root, on=another_store)
     assert code == 0
     assert "warning: 1 line set aside: differs from its sha256" in err
-    assert f"tvm-0.19.0, tvm-0.27.0; they are kept apart and not used by tvm-{metadata.version('apache-tvm')}" in err
+    assert (
+        f"tvm-0.19.0, tvm-0.27.0; they are stored separately and not used by tvm-{metadata.version('apache-tvm')}"
+        in err
+    )
 
 
 def test_an_export_of_nothing_is_refused(tvmake, store, tmp_path):
     code, _, err = tvmake("export", tmp_path / "file")
     assert code == 1
-    assert "holds no such records" in err
+    assert "has no such records" in err
     assert not (tmp_path / "file").exists()
 
 
@@ -222,7 +225,7 @@ def test_prune_of_other_generations_keeps_the_installed_ones(tvmake, store):
 def test_prune_without_a_rule_is_a_usage_error(tvmake, filled):
     code, _, err = tvmake("prune", "--apply")
     assert code == 2
-    assert "nothing says what to drop" in err
+    assert "no rule for records to drop" in err
 
 
 INSTALLED = CONTEXT.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})

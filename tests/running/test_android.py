@@ -90,7 +90,7 @@ def init(made: Path, *options: object, package: str = "phone.tar", runtime: str 
 def test_the_project_holds_library_app_package_and_native_libraries(made: Path, capsys: pytest.CaptureFixture[str]):
     assert init(made, "--labels", made / "labels.txt") == 0
     told = capsys.readouterr().out
-    assert "an app for arm64-v8a with net/float32/t" in told and "pictures are resized to 8×8" in told
+    assert "an app for arm64-v8a with net/float32/t" in told and "images are resized to 8×8" in told
     app = Path("app")
     for file in android_project().rglob("*"):
         if file.is_file() and file.name != "gradle.properties":
@@ -215,9 +215,9 @@ def test_what_does_not_suit_the_package_is_refused(made: Path, options: list[str
     ("command", "told"),
     [
         (["init"], "init: a model is missing"),
-        (["init", "--android", "app"], "init --android: which package?"),
-        (["init", "net.onnx", "--android", "app", "--package", "p.tar"], "takes a package, and no model ('net.onnx')"),
-        (["init", "net.onnx", "--labels", "names.txt"], "init --labels: is for --android DIR"),
+        (["init", "--android", "app"], "init --android: a package is missing"),
+        (["init", "net.onnx", "--android", "app", "--package", "p.tar"], "takes a package, not a model ('net.onnx')"),
+        (["init", "net.onnx", "--labels", "names.txt"], "init --labels: needs --android DIR"),
         (["init", "--android", "app", "--package", "p.tar", "-p", "size=3"], "--preprocess size"),
     ],
 )

@@ -106,9 +106,7 @@ def test_inputs_that_are_no_numbers_are_reported_whatever_the_package_makes_of_t
 
 
 def test_runs_that_are_averaged_and_not_timed_are_refused(typed: Typed):
-    assert typed.refused("--number", "3").startswith(
-        "error: --number 3: says how timed runs are averaged, and none are\n"
-    )
+    assert typed.refused("--number", "3").startswith("error: --number 3: averages timed runs, but no run is timed\n")
     assert typed("--number", "3", "--repeat", "2")[0] == 0
 
 

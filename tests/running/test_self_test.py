@@ -121,7 +121,7 @@ def test_open_extents_have_those_of_the_samples(
 )
 def test_what_it_has_of_its_own_cannot_be_given(others: list[str], package: Path, capfd: pytest.CaptureFixture[str]):
     assert command(["run", str(package), "--self-test", *others]) == 2
-    assert "the self-test has inputs and outputs of its own" in capfd.readouterr().err
+    assert "the self-test has its own inputs and outputs" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

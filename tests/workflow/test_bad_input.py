@@ -307,7 +307,7 @@ def test_an_option_that_nobody_knows(project: Project):
         (("--set-threads", "build"), 2, ("RULE=THREADS pairs", "look at --set-threads;")),
         (("--jobs", "many"), 2, ("must be integer", "look at --jobs;")),
         (("--shadow-prefix", "/proc/x"), 3, ("/proc/x: cannot be used (No such file or directory)",)),
-        (("-C", "elsewhere"), 2, ("-C: is what tvmake gives to snakemake itself", "--directory works in another directory")),
+        (("-C", "elsewhere"), 2, ("-C: is an option that tvmake passes to snakemake itself", "--directory runs in another directory")),
     ],
     ids=lambda given: given[0] if isinstance(given, tuple) else "",
 )  # fmt: skip

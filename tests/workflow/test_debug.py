@@ -59,8 +59,8 @@ def test_a_goal_that_the_original_model_misses_too_is_no_stages_fault(demo: Proj
     assert demo.make().returncode == 4
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
-    assert "no stage departs from the original model in this sample, and the package misses top1: " in done.stdout
-    assert "its preprocessing, its labels, or the goal may be wrong" in done.stdout
+    assert "no stage differs from the original model in this sample, and the package misses top1: " in done.stdout
+    assert "the preprocessing, the labels or the goal may be wrong" in done.stdout
 
 
 ROOTS = """
@@ -101,7 +101,7 @@ def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
     *_, first, second = done.stderr.splitlines()
     assert first.startswith("error: digits/int8_weights/cpu: build failed: pass failing:fail: failed at 'after_fusion'")
     assert first.endswith("(logs/digits/int8_weights/cpu/build.log)")
-    assert "mend that, and `tvmake make` again" in second
+    assert "fix this, then run `tvmake make` again" in second
 
 
 def test_an_older_package_is_not_looked_into_where_the_last_build_failed(demo: Project):
@@ -124,7 +124,7 @@ def test_a_package_of_another_network_is_not_looked_into(demo: Project):
     module.write_bytes(module.read_bytes() + b"\n")
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 1
-    assert "package.tar: was made from another module.json than results/digits/float32/module.json" in done.stderr
+    assert "package.tar: was built from another version of results/digits/float32/module.json" in done.stderr
 
 
 def test_weights_in_8_bits_are_judged_with_their_scales(demo: Project):
@@ -153,7 +153,7 @@ def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: P
     assert json.loads((written / "diagnosis.json").read_text())["finding"]["operator"] == "relax.nn.leakyrelu"
     again = demo.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
     assert again.returncode == 1
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 PAIR = """
@@ -259,7 +259,7 @@ def test_goals_beyond_what_float32_gives_are_no_operators_fault(demo: Project):
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "cause:       rounding: the goals are beyond float32" in done.stdout
-    assert "no operator departs more than others; the last: " in done.stdout and "first wrong" not in done.stdout
+    assert "no operator differs more than others; the last: " in done.stdout and "first wrong" not in done.stdout
     assert "no operator is wrong; goals that this package meets: " in done.stdout
 
 

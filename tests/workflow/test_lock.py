@@ -53,7 +53,7 @@ def test_a_run_is_made_again_at_another_site_byte_for_byte_and_differences_are_n
     assert done.returncode == 0, done.stderr + done.stdout
     assert "a faster one came since" in done.stderr
     count = len(read_lock(lock).artifacts)
-    assert f"run.lock: all {count} files are the same, byte for byte ({count} made now)" in done.stdout
+    assert f"run.lock: all {count} files are the same, byte for byte ({count} rebuilt)" in done.stdout
     here, there = tuned.hermetic(*HERMETIC), other.hermetic(*HERMETIC)
     assert set(there) <= set(here)
     assert len(there) == count
@@ -63,7 +63,7 @@ def test_a_run_is_made_again_at_another_site_byte_for_byte_and_differences_are_n
 
     again = other.make("--locked", "run.lock")
     assert again.returncode == 0, again.stderr
-    assert "all were there already; --forceall makes them again" in again.stderr
+    assert "all files existed already; --forceall rebuilds them" in again.stderr
 
     done = other.make("--locked", "run.lock", "--set", "build.opt_level=2")
     assert done.returncode == 1

@@ -60,7 +60,7 @@ def test_damaged_lines_of_the_store_are_set_aside_named_and_measured_again(tuned
     assert (tuned.result(receipt)["trials"], tuned.result(receipt)["measured_now"]) == (TRIALS + 1, 2)
     verified = tuned.run("tvmake", "records", "verify")
     assert verified.returncode == 0
-    assert "2 bad lines were set aside before (quarantine.jsonl)" in verified.stdout
+    assert "2 invalid lines set aside earlier (quarantine.jsonl)" in verified.stdout
 
 
 def test_records_that_crash_tvm_are_named_and_the_search_reaches_its_budget(tuned: Project):
@@ -92,7 +92,7 @@ def test_imported_records_of_another_target_or_tvm_are_kept_apart_and_change_not
     done = tuned.run("tvmake", "records", "import", "other")
     assert done.returncode == 0, done.stderr
     assert "1 for llvm" in done.stdout and "on a phone" in done.stdout
-    assert "note: some are of tvm-0.26.0; they are kept apart and not used by" in done.stderr
+    assert "note: some come from tvm-0.26.0; they are stored separately and not used by" in done.stderr
     before = tuned.result(f"{TUNED}/best.json")
     shutil.rmtree(tuned.directory / TUNED)
     assert tuned.make(f"{TUNED}/best.json").returncode == 0

@@ -17,8 +17,8 @@ ENDED = '{"stage": "build", "exit": %d, "wall_s": 1.0}\n'
         (ENDED % 0, "ended"),
         (f"error: digits.onnx: no such file\n{ENDED % 1}", "failed"),
         (ENDED % 1, "failed"),
-        (f"error: build: interrupted; nothing half-written is left, run again to go on\n{ENDED % 130}", "interrupted"),
-        (f"{ENDED % -15}error: build: ended by SIGTERM; nothing half-written is left, run again\n", "interrupted"),
+        (f"error: build: interrupted; no incomplete file is left, run again to continue\n{ENDED % 130}", "interrupted"),
+        (f"{ENDED % -15}error: build: ended by SIGTERM; no incomplete file is left, run again\n", "interrupted"),
         ("interrupted; finished results are kept; run the same command to resume\n", "interrupted"),
         ("error: model 'interrupted; or so': no such file\n", "failed"),
     ],
@@ -51,7 +51,7 @@ def test_where_llvm_ends_a_step_it_is_said_why_and_figures_of_the_step_are_left_
     log = tmp_path / "build.log"
     log.write_text(
         'LLVM ERROR: IO failure on output stream: No space left on device\n{"stage": "build", "exit": 1, "wall_s": 1}\n'
-        "error: build: its process ended itself with exit code 1\n  look for os._exit() in the code of the model\n"
+        "error: build: its process exited with code 1\n  look for os._exit() in the model's code\n"
     )
     cause, remedy = telling_lines(log)
     assert cause == "error: a temporary file cannot be written: no space left on device"

@@ -1,4 +1,4 @@
-"""The command line: plumbing (``tvmake step …``, what rules call) and porcelain (make, check, init, doctor …)."""
+"""The command line: ``tvmake step …``, which rules call, and the commands for users (make, check, init, doctor …)."""
 
 import os
 import signal
@@ -9,11 +9,11 @@ from typing import Any
 from tvmake.process.stopping import is_stopped, report_stop, stoppable
 
 INTERRUPTED = 130
-"""Exit code of a command that a KeyboardInterrupt ends."""
+"""Exit code of a command that is interrupted (KeyboardInterrupt)."""
 
 
 def main() -> None:
-    """Run ``tvmake``; a step of a running ``tvmake make`` is forked from a warm process."""
+    """Run ``tvmake``. Steps of a running ``tvmake make`` are forked from a process that has TVM loaded."""
     arguments = sys.argv[1:]
     _open_standard_files()
     with stoppable():
@@ -25,24 +25,24 @@ def main() -> None:
                 if code is not None:
                     sys.exit(code)
             sys.exit(run(arguments))
-        except KeyboardInterrupt:  # while modules are imported, say
-            sys.exit(report_stop(_goes_on(arguments)))
+        except KeyboardInterrupt:  # for example while modules are imported
+            sys.exit(report_stop(_is_resumable(arguments)))
 
 
 def _open_standard_files() -> None:
-    """Have nothing read or written where standard files are closed (``>&-``), and no other file get their numbers."""
+    """Open /dev/null for closed standard streams (``>&-``), so that no other file gets their numbers."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
             os.set_inheritable(number, True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def run(arguments: list[str]) -> int:
-    """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
+    """Run ``tvmake`` with these arguments and return its exit code. A TvmakeError is printed as one clear message."""
     from tvmake.process.cpu_affinity import disable_thread_binding
     from tvmake.process.output import escape_output
     from tvmake.process.python import protect_children
@@ -54,16 +54,16 @@ def run(arguments: list[str]) -> int:
     with escape_output(), stoppable():
         try:
             code = _run(arguments)
-        except KeyboardInterrupt:  # outside commands, which typer ends with this code
-            return report_stop(_goes_on(arguments))
+        except KeyboardInterrupt:  # outside a command: typer ends commands with this code
+            return report_stop(_is_resumable(arguments))
         except Exception:
-            if not is_stopped():  # what libraries make of it, in whose calls it came
+            if not is_stopped():  # a library may raise its own exception when a signal interrupts it
                 raise
             code = INTERRUPTED
-    return report_stop(_goes_on(arguments)) if code == INTERRUPTED and is_stopped() else code
+    return report_stop(_is_resumable(arguments)) if code == INTERRUPTED and is_stopped() else code
 
 
-def _goes_on(arguments: list[str]) -> bool:
+def _is_resumable(arguments: list[str]) -> bool:
     return arguments[:1] in [["make"], ["compile"], ["tune"], ["step"]]
 
 
@@ -79,13 +79,13 @@ def _run(arguments: list[str]) -> int:
 
     try:
         check_umask()
-        if completion.is_asked():
+        if completion.is_requested():
             completion.prepare()
         code = command()(arguments, prog_name="tvmake", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except SystemExit as exit_:
-        if isinstance(exit_.__context__, BrokenPipeError):  # what typer and rich make of it
-            return _unread()
+        if isinstance(exit_.__context__, BrokenPipeError):  # typer and rich turn it into SystemExit
+            return _end_broken_pipe()
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except TyperException as error:
         return _refuse(error, arguments)
@@ -97,16 +97,16 @@ def _run(arguments: list[str]) -> int:
         print_error(MachineError("tvmake", "not enough memory", "close other programs, or raise the limit: ulimit -v"))
         return MachineError.exit_code
     except BrokenPipeError:
-        return _unread()
+        return _end_broken_pipe()
     except UnicodeEncodeError as error:
-        given = next((argument for argument in arguments if not _is_text(argument)), None)
-        if given is None:
+        invalid = next((argument for argument in arguments if not _is_text(argument)), None)
+        if invalid is None:
             raise
         verbosity.print_origin(error)
-        print_error(UsageError(given, "is no UTF-8 text", "name it in UTF-8; files are renamed by `convmv`"))
+        print_error(UsageError(invalid, "is not UTF-8 text", "write it in UTF-8; `convmv` renames files"))
         return UsageError.exit_code
     except OSError as error:
-        # What is printed has no file's name, and neither have processes and connections.
+        # Errors of output, processes and connections carry no file name.
         refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None
         refused = refused or refusal()
         if refused is None and error.errno in OF_PROCESSES:
@@ -120,7 +120,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _is_text(argument: str) -> bool:
-    """Whether an argument was UTF-8: other bytes are stand-ins that cannot be encoded."""
+    """Whether an argument was UTF-8. Python replaces other bytes by surrogates, which cannot be encoded."""
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -128,20 +128,20 @@ def _is_text(argument: str) -> bool:
     return True
 
 
-def _unread() -> int:
-    """End quietly where the reader of our output has gone away (``tvmake targets | head``).
+def _end_broken_pipe() -> int:
+    """End quietly when the reader of the output has closed it (``tvmake targets | head``).
 
     Returns:
-        The exit code of a program that SIGPIPE ends.
+        The exit code of a program that SIGPIPE terminates.
     """
     sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # until the process ends
     for number in (1, 2):
-        os.dup2(sys.stdout.fileno(), number)  # the interpreter's last flush would fail once more
+        os.dup2(sys.stdout.fileno(), number)  # the interpreter's last flush would fail again
     return 128 + signal.SIGPIPE
 
 
 def _refuse(refused: Any, arguments: list[str]) -> int:
-    """Print what is wrong with the command line; without a word there, its help."""
+    """Print the error of the command line, or the help if no arguments were given."""
     from tvmake.cli.app import command
     from tvmake.cli.usage import usage_error
     from tvmake.errors import UsageError, print_error

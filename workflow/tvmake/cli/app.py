@@ -1,4 +1,4 @@
-"""The typer application; each command lives in a module of its own and imports what it needs when it runs."""
+"""The typer application. Each command is in its own module and imports what it needs when it runs."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -19,62 +19,62 @@ from tvmake.errors import UsageError
 from tvmake.process.output import argument
 
 ELSEWHERE = {
-    "build": "`tvmake compile` makes one package, `tvmake make` all that a config asks for",
-    "benchmark": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
-    "validate": "`tvmake make` compares packages with their models, `tvmake run PACKAGE --self-test` one with its samples",
-    "deploy": "`tvmake device push` brings a package to a device; `tvmake run -d` does, too",
-    "convert": "`tvmake compile MODEL` makes a package of a model",
-    "export": "`tvmake compile MODEL` makes a package of a model; `tvmake records export` and `bundle export` pass things on",
-    "quantize": "`tvmake compile MODEL --precision int8` does, or int8_weights; with a dataset, `precisions: [int8]` in a config",
+    "build": "`tvmake compile` builds one package, `tvmake make` everything a config requests",
+    "benchmark": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` everything a config requests",
+    "validate": "`tvmake make` compares packages with their models, `tvmake run PACKAGE --self-test` one package with its samples",
+    "deploy": "`tvmake device push` copies a package to a device; so does `tvmake run -d`",
+    "convert": "`tvmake compile MODEL` builds a package from a model",
+    "export": "`tvmake compile MODEL` builds a package; `tvmake records export` and `tvmake bundle export` write files for other machines",
+    "quantize": "`tvmake compile MODEL --precision int8` (or int8_weights); with a dataset: `precisions: [int8]` in a config",
     "profile": "`tvmake run PACKAGE --profile` times each kernel",
     "test": "`tvmake run PACKAGE --self-test` tests a package, `tvmake device selftest` a device",
     "help": "tvmake --help",
 }
-"""What other programs have commands for."""
+"""Commands that other tools have, and their equivalents here."""
 
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Build": {
         "init": "write a commented config for a model",
-        "make": "make everything the config asks for",
+        "make": "make everything the config requests",
         "compile": "compile one model for one target, without a config",
         "tune": "search for fast kernels of one model, without a config",
-        "clean": "list what runs have made, and delete it",
+        "clean": "list and delete the files that runs made",
         "step": "run one stage, as the workflow's rules do",
     },
     "Use": {
         "run": "run a package: outputs, latency, kernels, self-test",
         "verify": "check a package's digests, provenance and signature",
         "sign": "sign packages",
-        "runtime": "compile the device-side C++ that TVM's wheel lacks",
+        "runtime": "compile the C++ that devices need and TVM's wheel lacks",
     },
     "Look": {
-        "check": "validate a config and list what it would make",
-        "status": "show what is made or missing, or a run's table",
-        "explain": "say what made a file, and why it would be rebuilt",
-        "logs": "print the log of the job that failed",
+        "check": "validate a config and list what it makes",
+        "status": "show which results exist, or a run's table",
+        "explain": "show how a file was made, and why it would be rebuilt",
+        "logs": "print the log of a failed job",
         "report": "write the page of a run",
         "diff": "compare two runs: latency, numerics, sizes",
-        "debug": "name the first operator whose output departs",
+        "debug": "find the first operator with wrong outputs",
     },
     "Devices": {
         "device": "list, test and serve devices; push packages to them",
-        "targets": "list what can be compiled for",
-        "doctor": "say what this machine or a device can do, and what is missing",
+        "targets": "list the targets that can be compiled for",
+        "doctor": "check what this machine or a device can do, and what is missing",
         "completion": "print a shell's completion script",
     },
     "Share": {
-        "lock": "write down what determined a run",
-        "bundle": "carry a run to another site",
-        "records": "look at, exchange and prune records of tuning",
-        "cache": "look at, check and prune the cache of results",
+        "lock": "record everything that determined a run",
+        "bundle": "move a run to another site",
+        "records": "list, exchange and prune tuning records",
+        "cache": "inspect, verify and prune the cache of results",
     },
 }
-"""The commands as ``--help`` lists them, with a line for each."""
+"""The commands as ``--help`` lists them, with one line each."""
 
 
 class Commands(TyperGroup):
-    """The commands in groups, and what to type for those that there are not."""
+    """The commands in groups, with remedies for commands that do not exist."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands of each group."""
@@ -83,15 +83,15 @@ class Commands(TyperGroup):
                 formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named.
+        """Return the named command.
 
         Raises:
-            UsageError: it is one of :data:`ELSEWHERE`, or a model's file.
+            UsageError: the name is in :data:`ELSEWHERE`, or is a model's file.
         """
         if args[0] in ELSEWHERE:
             raise UsageError(f"tvmake {args[0]}", "there is no such command", ELSEWHERE[args[0]])
         if is_model(args[0]) and args[0] not in self.commands:
-            remedy = f"`tvmake compile {argument(args[0])}` makes a package of it, `tvmake init {argument(args[0])}` writes a config"
+            remedy = f"`tvmake compile {argument(args[0])}` builds a package from it, `tvmake init {argument(args[0])}` writes a config"
             raise UsageError(f"tvmake {args[0]}", "a command is missing", remedy)
         return super().resolve_command(ctx, args)
 
@@ -107,8 +107,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from tvmake import __version__
 
         typer.echo(f"tvmake {__version__}")
@@ -152,7 +152,7 @@ app.add_typer(step.app, name="step")
 
 
 def command() -> Any:
-    """The application as the command that runs: every command with ``-v`` and ``-q``, besides the steps, which rules call."""
+    """The click command. Every command gets ``-v`` and ``-q``, except the steps, which rules call."""
     root = get_command(app)
     verbosity.add_options(root, without=("step",))
     return root

@@ -1,4 +1,4 @@
-"""``tvmake cache …``: what is in the cache, whether it is intact, and tidying up."""
+"""``tvmake cache …``: list, verify and prune the cache."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvmake.cache import loaded  # noqa: F401  # notes when code was loaded
+from tvmake.cache import loaded  # noqa: F401  # records when the code was loaded
 from tvmake.cli.configs import AsJson, ConfigFiles, Settings
 from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tvmake.cache.store import Store, Stored
     from tvmake.config.cache import CacheConfig
 
-app = typer.Typer(no_args_is_help=True, help="Look at, check and tidy up the cache of results.")
+app = typer.Typer(no_args_is_help=True, help="Inspect, verify and prune the cache of results.")
 
 Where = Annotated[
     str | None,
@@ -39,10 +39,10 @@ def info_command(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the cache holds, by stage; or what one entry was made of."""
+    """Show what the cache holds, by stage, or the details of one entry."""
     from tvmake.cache.inspect import entry_details, summarise
 
-    with _opened(where, config, settings) as (chosen, store, secret):
+    with _open_cache(where, config, settings) as (chosen, store, secret):
         if key is not None:
             print_json(entry_details(store, key, secret))
             return
@@ -57,12 +57,12 @@ def info_command(
 def verify_command(
     where: Where = None, config: ConfigFiles = None, settings: Settings = None, as_json: AsJson = False
 ) -> None:
-    """Check every byte; put what is bad into quarantine, and exit with 1 if there was any."""
+    """Check every byte and quarantine damaged entries. Exits with 1 if there are any."""
     from tvmake.cache.inspect import inspect
 
     intact = 0
     bad: list[dict[str, str]] = []
-    with _opened(where, config, settings) as (chosen, store, secret):
+    with _open_cache(where, config, settings) as (chosen, store, secret):
         for entry in inspect(store, secret, thoroughly=True):
             if entry.problem is None:
                 intact += 1
@@ -75,10 +75,10 @@ def verify_command(
     if as_json:
         print_json({"cache": str(store.location), "intact": intact, "bad": bad, "quarantined": not chosen.read_only})
         raise typer.Exit(1 if bad else 0)
-    what = "left in place" if chosen.read_only else "put into quarantine"
+    outcome = "left in place" if chosen.read_only else "quarantined"
     typer.echo(
         f"{store.location}: {counted(intact, 'entry is', 'entries are')} intact"
-        + (f", {len(bad)} {'is' if len(bad) == 1 else 'are'} bad ({what})" if bad else "")
+        + (f", {len(bad)} {'is' if len(bad) == 1 else 'are'} bad ({outcome})" if bad else "")
     )
     raise typer.Exit(1 if bad else 0)
 
@@ -89,14 +89,14 @@ def prune_command(
     config: ConfigFiles = None,
     settings: Settings = None,
     size_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Fit into this [default: cache.size_limit].")
+        str | None, typer.Option(metavar="SIZE", help="Maximum size after pruning [default: cache.size_limit].")
     ] = None,
     unused_days: Annotated[
-        float | None, typer.Option(min=0, metavar="DAYS", help="Remove what was not used for so long.")
+        float | None, typer.Option(min=0, metavar="DAYS", help="Remove entries unused for this many days.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what was unused for longest, until the rest fits; and everything in quarantine."""
+    """Remove the least recently used entries until the rest fits, and everything in quarantine."""
     from tvmake.config.cache import size_bytes
     from tvmake.errors import UsageError
 
@@ -104,24 +104,24 @@ def prune_command(
         limit = None if size_limit is None else size_bytes(size_limit)
     except ValueError as error:
         raise UsageError("--size-limit", str(error)) from None
-    with _opened(where, config, settings, changes=True) as (chosen, store, _):
-        gone = []
+    with _open_cache(where, config, settings, changes=True) as (chosen, store, _):
+        removed = []
         if unused_days is not None:
             oldest = time.time() - unused_days * DAY_S
-            gone = [stored for stored in store.entries() if stored.used_at < oldest]
-            store.remove([stored.key for stored in gone])
+            removed = [stored for stored in store.entries() if stored.used_at < oldest]
+            store.remove([stored.key for stored in removed])
         if size_limit is None and unused_days is None:
             limit = chosen.limit_bytes
         if limit is not None:
-            gone += store.shrink(limit)
+            removed += store.shrink(limit)
         store.forget_quarantined([stored.key for stored in store.quarantined()])
         left = store.entries()
     if as_json:
-        print_json({"cache": str(store.location), "removed": _sum(gone), "left": _sum(left)})
+        print_json({"cache": str(store.location), "removed": _totals(removed), "left": _totals(left)})
         return
     typer.echo(
-        f"{store.location}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])}), "
-        f"{len(left)} left ({_size(_sum(left)['bytes'])})"
+        f"{store.location}: {counted(len(removed), 'entry', 'entries')} removed ({_size(_totals(removed)['bytes'])}), "
+        f"{len(left)} left ({_size(_totals(left)['bytes'])})"
     )
 
 
@@ -129,43 +129,47 @@ def prune_command(
 def clear_command(
     where: Where = None, config: ConfigFiles = None, settings: Settings = None, as_json: AsJson = False
 ) -> None:
-    """Remove every entry. What they hold is made again when it is wanted."""
-    with _opened(where, config, settings, changes=True) as (_, store, _secret):
-        gone = store.entries()
-        store.remove([stored.key for stored in gone])
+    """Remove every entry. Later runs rebuild the results."""
+    with _open_cache(where, config, settings, changes=True) as (_, store, _secret):
+        removed = store.entries()
+        store.remove([stored.key for stored in removed])
         store.forget_quarantined([stored.key for stored in store.quarantined()])
     if as_json:
-        print_json({"cache": str(store.location), "removed": _sum(gone)})
+        print_json({"cache": str(store.location), "removed": _totals(removed)})
         return
-    typer.echo(f"{store.location}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])})")
+    typer.echo(
+        f"{store.location}: {counted(len(removed), 'entry', 'entries')} removed ({_size(_totals(removed)['bytes'])})"
+    )
 
 
 @contextmanager
-def _opened(
+def _open_cache(
     where: str | None, files: list[Path] | None, settings: list[str] | None, changes: bool = False
 ) -> "Iterator[tuple[CacheConfig, Store, bytes | None]]":
-    """The cache that a command means; its failures become one clear line."""
+    """Open the cache that a command names. Failures become one clear message."""
     from tvmake.cache import settings as cache_settings
     from tvmake.cache.errors import CacheTroubleError
     from tvmake.cache.open import open_store
     from tvmake.errors import MachineError, UsageError
 
-    chosen = _chosen(where, files, settings)
+    chosen = _cache_config(where, files, settings)
     if changes and chosen.read_only:
         raise UsageError(
             f"cache: {cache_settings.location(chosen)}",
-            "it is read-only here",
-            "name it with --cache to change it all the same",
+            "it is configured as read-only",
+            "name it with --cache to change it anyway",
         )
     try:
         yield chosen, open_store(chosen), cache_settings.secret(chosen)
     except CacheTroubleError as error:
         raise MachineError(
-            f"cache: {cache_settings.location(chosen)}", str(error), "check address, network, rights and credentials"
+            f"cache: {cache_settings.location(chosen)}",
+            str(error),
+            "check the address, the network, permissions and credentials",
         ) from None
 
 
-def _chosen(where: str | None, files: list[Path] | None, settings: list[str] | None) -> "CacheConfig":
+def _cache_config(where: str | None, files: list[Path] | None, settings: list[str] | None) -> "CacheConfig":
     from pydantic import ValidationError
 
     from tvmake.cache import settings as cache_settings
@@ -191,7 +195,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from tvmake.report.terminal import plain_table
 
     limit = summary["size_limit_bytes"]
-    notes = [f"of at most {_size(limit)}"] if limit is not None else []
+    notes = [f"limit {_size(limit)}"] if limit is not None else []
     notes += ["read-only"] if summary["read_only"] else []
     notes += ["sealed with a secret"] if summary["sealed"] else []
     typer.echo(
@@ -203,18 +207,18 @@ def _print_summary(summary: dict[str, Any]) -> None:
     ]
     if rows:
         for line in plain_table(
-            ("stage", "entries", "size", "work in them"), rows, ("entries", "size", "work in them")
+            ("stage", "entries", "size", "compute time"), rows, ("entries", "size", "compute time")
         ):
             typer.echo(line)
-    for count, one, more in (
-        (summary["unusable"], "entry would not be used", "entries would not be used"),
-        (summary["quarantined"], "is in quarantine", "are in quarantine"),
+    for count, singular, plural in (
+        (summary["unusable"], "entry is unusable", "entries are unusable"),
+        (summary["quarantined"], "quarantined entry", "quarantined entries"),
     ):
         if count:
-            typer.echo(f"{counted(count, one, more)}; see `tvmake cache verify` and `tvmake cache prune`")
+            typer.echo(f"{counted(count, singular, plural)}; see `tvmake cache verify` and `tvmake cache prune`")
 
 
-def _sum(entries: "list[Stored]") -> dict[str, int]:
+def _totals(entries: "list[Stored]") -> dict[str, int]:
     return {"entries": len(entries), "bytes": sum(stored.size for stored in entries)}
 
 

@@ -1,4 +1,4 @@
-"""``tvmake check``: is the config right, and what would it make?"""
+"""``tvmake check``: validate a config and list what it makes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +21,10 @@ def check(
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
-    files: Annotated[bool, typer.Option("--files", help="List every file that would be made.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List every file that a run makes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Validate a config and list what it would make."""
+    """Validate a config and list what it makes."""
     from rich.table import Table
 
     from tvmake.cache.prepare import check_cache
@@ -61,7 +61,7 @@ def check(
         declared = _check_models(plan.config.models)
         check_dims(plan, declared)
         check_datasets(plan, declared)
-        # TVM takes a second to load; it is asked where the answer may be no.
+        # Loading TVM takes a second: ask it only if the answer may be no.
         if rare := {name: kind for name, target in plan.config.targets.items() if (kind := rare_kind(target))}:
             from tvmake.targets.listing import check_generated
 
@@ -96,45 +96,44 @@ def check(
 
 
 def _clml_notes(plan: "Plan") -> list[str]:
-    """What to know of targets whose layers are Qualcomm's."""
+    """Notes on targets that use Qualcomm's CLML."""
     targets = plan.config.targets
-    named = sorted({one.target for one in plan.variants if (targets[one.target].tag or "").endswith("-clml")})
-    what = (
-        "layers by Qualcomm's CLML where the device has it, by kernels elsewhere; proven on a stand-in for the library"
+    named = sorted(
+        {variant.target for variant in plan.variants if (targets[variant.target].tag or "").endswith("-clml")}
     )
-    return [f"note: targets.{name}: {what}, on no phone yet (docs/guides/adreno.md#clml)" for name in named]
+    note = "layers run in Qualcomm's CLML if the device has it, as generated kernels otherwise; tested with a simulated library"
+    return [f"note: targets.{name}: {note}, not tried on a phone (docs/guides/adreno.md#clml)" for name in named]
 
 
 def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> list[str]:
-    """Notes on models and variants that may get kernels without a schedule, as far as a config tells."""
+    """Notes on models and variants that may get kernels without a schedule, as far as the config shows."""
     from tvmake.report.unscheduled import KEYS
 
     notes = []
     for name, signature in declared.items():
         sizes = plan.config.models[name].dims
-        extents = dict.fromkeys(extent for spec in signature.inputs for extent in spec.shape if isinstance(extent, str))
-        names = [extent for extent in extents if extent.isidentifier() and not isinstance(sizes.get(extent), int)]
+        dims = dict.fromkeys(dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str))
+        names = [dim for dim in dims if dim.isidentifier() and not isinstance(sizes.get(dim), int)]
         if names:
-            what = "kernels with these are not tuned, and a build reports those that no rule schedules"
+            effect = "their kernels are not tuned; a build reports kernels that no rule schedules"
             notes.append(
-                f"note: models.{name}: dynamic dimensions {', '.join(names)}: {what}; {KEYS.dims(names)} fixes them"
+                f"note: models.{name}: dynamic dimensions {', '.join(names)}: {effect}; {KEYS.dims(names)} fixes them"
             )
     for variant in plan.variants:
         target = plan.config.targets[variant.target]
-        why = target.why_plain_loops(has_rules=plan.context(variant).build.schedule_rules)
-        if why and not plan.context(variant).is_tuned:
-            notes.append(f"note: {variant}: its kernels are plain loops on one core: {why}")
+        reason = target.why_plain_loops(has_rules=plan.context(variant).build.schedule_rules)
+        if reason and not plan.context(variant).is_tuned:
+            notes.append(f"note: {variant}: its kernels are plain loops on one core: {reason}")
     return notes
 
 
 def _print_json(plan: "Plan") -> None:
-
     variants = [{**vars(variant), "device": plan.context(variant).device_name} for variant in plan.variants]
     print_json({"variants": variants, "files": plan.goals()})
 
 
 def _check_operators(precisions: "Mapping[str, PrecisionConfig]") -> None:
-    """See that Relax has the operators that precisions name."""
+    """Check that Relax has the operators that precisions name."""
     for name, precision in sorted(precisions.items()):
         for key in ("always", "never", "follow"):
             for operator in getattr(precision, key):
@@ -144,7 +143,7 @@ def _check_operators(precisions: "Mapping[str, PrecisionConfig]") -> None:
 
 
 def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
-    """See that LLVM knows each target's CPU, and that the compilers that link for them are there."""
+    """Check that LLVM knows each target's CPU and that its linker is installed."""
     from tvmake.config.reading.load import one_or_many
     from tvmake.errors import TvmakeError
     from tvmake.targets.validate import check_target
@@ -160,10 +159,10 @@ def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
 
 
 def _check_models(models: "Mapping[str, ModelConfig]") -> "dict[str, Signature]":
-    """See that each model can be read: what the import would refuse at once is refused here.
+    """Check that each model can be read, so that errors of the import are reported here.
 
     Returns:
-        What those take and give that can be asked without running them.
+    The signatures that are known without running a model, by model.
     """
     from tvmake.config.reading.load import one_or_many
     from tvmake.errors import InputError

@@ -1,4 +1,4 @@
-"""``tvmake clean``: list what runs have left behind, and delete it."""
+"""``tvmake clean``: list and delete the files that runs left behind."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 def clean(
     stale: Annotated[
-        bool, typer.Option("--stale", help="Only what the config no longer asks for: removed variants, kernels, logs.")
+        bool,
+        typer.Option("--stale", help="Only files that the config no longer needs: removed variants, kernels, logs."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete it; without this, it is listed only.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Delete the files; without it, they are only listed.")
+    ] = False,
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """List what runs have made under the results directory and logs/; with --yes, delete it.
+    """List the files that runs made under the results directory and logs/; with --yes, delete them.
 
-    Tuning records, models, datasets and files that tvmake does not make stay in any case.
+    Tuning records, models, datasets and files that tvmake does not make are always kept.
     """
     import json
     from contextlib import nullcontext
@@ -37,23 +40,25 @@ def clean(
     plan = plan_in(directory, config, settings)
     results = plan.config.results
     with only_run() if yes else nullcontext():
-        found = leftovers(plan, stale)
-        listed = list(found.removable if stale else by_model(found.removable, results))
+        leftover = leftovers(plan, stale)
+        listed = list(leftover.removable if stale else by_model(leftover.removable, results))
         for path, size in () if as_json else listed:
-            typer.echo(f"{_text(size):>9}  {path}")
+            typer.echo(f"{_size_text(size):>9}  {path}")
         if yes:
-            for path, _ in found.removable:
+            for path, _ in leftover.removable:
                 remove(Path(path), results)
     if as_json:
         rows = [{"path": str(path), "bytes": size} for path, size in listed]
         typer.echo(
-            json.dumps({"deleted": yes, "removable": rows, "kept": found.kept, "foreign": found.foreign}, indent=2)
+            json.dumps(
+                {"deleted": yes, "removable": rows, "kept": leftover.kept, "foreign": leftover.foreign}, indent=2
+            )
         )
         return
-    _print_sums(found, stale, yes)
+    _print_sums(leftover, stale, yes)
 
 
-def _text(size: int) -> str:
+def _size_text(size: int) -> str:
     if size < 1000:
         return f"{size} B"
     for unit, scale in (("kB", 1e3), ("MB", 1e6)):
@@ -62,16 +67,16 @@ def _text(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
 
 
-def _print_sums(found: Leftovers, stale: bool, yes: bool) -> None:
+def _print_sums(leftover: Leftovers, stale: bool, yes: bool) -> None:
     kind = "stale" if stale else "made by runs"
-    if not found.removable:
+    if not leftover.removable:
         typer.echo(f"nothing is {kind}")
     else:
         outcome = "deleted" if yes else "--yes deletes them"
-        typer.echo(f"{len(found.removable)} {kind}, {_text(found.size)}: {outcome}")
-    if found.kept:
-        typer.echo(f"{found.kept} that the config asks for are kept")
-    if found.foreign:
-        typer.echo(f"{found.foreign} that tvmake does not make are left alone")
-    if not stale and not yes and found.removable:
-        typer.echo("--stale names only what the config no longer asks for")
+        typer.echo(f"{len(leftover.removable)} {kind}, {_size_text(leftover.size)}: {outcome}")
+    if leftover.kept:
+        typer.echo(f"{leftover.kept} needed by the config: kept")
+    if leftover.foreign:
+        typer.echo(f"{leftover.foreign} not made by tvmake: kept")
+    if not stale and not yes and leftover.removable:
+        typer.echo("--stale lists only files that the config no longer needs")

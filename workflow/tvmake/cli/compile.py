@@ -1,4 +1,4 @@
-"""``tvmake compile``: one package of one model, without a config."""
+"""``tvmake compile``: build one package from one model, without a config."""
 
 import shlex
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def compile_model(
         int | None,
         typer.Option(
             "--tune", min=0, metavar="TRIALS",
-            help="Search for fast kernels, with so many measurements. [default: what `tvmake tune` found here, if it did]",
+            help="Search for fast kernels with this many measurements. [default: use the results of an earlier `tvmake tune`, if any]",
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="The package to write. [default: MODEL.tar]")] = None,
@@ -33,51 +33,51 @@ def compile_model(
     device: OnDevice = None,
     layout: Annotated[
         Literal["keep", "NCHW", "NHWC", "auto"],
-        typer.Option("--layout", help="Data layout of convolutions, and of what follows them."),
+        typer.Option("--layout", help="Data layout of convolutions and of the operators after them."),
     ] = "keep",
     opt_level: Annotated[int, typer.Option("--opt-level", "-O", min=0, max=4, help="TVM's pass level.")] = 3,
     pass_config: Annotated[
         list[str] | None,
-        typer.Option("--pass-config", metavar="NAME=VALUE", help="A setting of TVM's passes; repeatable."),
+        typer.Option("--pass-config", metavar="NAME=VALUE", help="A TVM pass option; repeatable."),
     ] = None,
     disabled_passes: Annotated[
         list[str] | None,
-        typer.Option("--disabled-pass", metavar="NAME,…", help="Passes of TVM to leave out; repeatable."),
+        typer.Option("--disabled-pass", metavar="NAME,…", help="TVM passes to disable; repeatable."),
     ] = None,
     dump: Annotated[
         list[str] | None,
         typer.Option(
             "--dump-code", metavar="FORM,…",
-            help="Keep texts in a directory beside the package: relax, tir, ll, asm, kernels, passes (the module after each pass).",
+            help="Keep intermediate code in a directory beside the package: relax, tir, ll, asm, kernels, passes (the module after each pass).",
         ),
     ] = None,
     pass_times: Annotated[bool, typer.Option("--print-pass-times", help="Print how long each of TVM's passes took.")] = False,
     compiler: Annotated[
-        str | None, typer.Option("--cross-compiler", metavar="PROGRAM", help="What links the code, e.g. aarch64-linux-gnu-g++.")
+        str | None, typer.Option("--cross-compiler", metavar="PROGRAM", help="Program that links the code, e.g. aarch64-linux-gnu-g++.")
     ] = None,
     link_options: Annotated[
-        str | None, typer.Option("--cross-compiler-options", metavar="OPTIONS", help="Further arguments of that program.")
+        str | None, typer.Option("--cross-compiler-options", metavar="OPTIONS", help="Additional arguments for that program.")
     ] = None,
     self_test: Annotated[
         bool,
-        typer.Option("--self-test", help="Put samples into the package for `tvmake run --self-test`: the model is run in its own framework."),
+        typer.Option("--self-test", help="Add samples for `tvmake run --self-test` to the package. This runs the model in its own framework."),
     ] = False,
     trusted: Trusted = False,
     settings: Settings = None,
     cores: Cores = None,
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    """Compile one model for one target to one package, without a config.
+    """Compile one model for one target into one package, without a config.
 
-    What was made before is not made again. The run lies in .tvmake/, with a config to go on from (`tvmake make -d`); tuning
-    records go to the store that all runs share.
+    Results that exist already are reused. The run is in .tvmake/, with a config to continue from (`tvmake make -d`). Tuning
+    records are in the store that all runs share.
     """
     import shutil
 
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
     from tvmake.cli.dimensions import lines_of_package
-    from tvmake.cli.single import made, single_run, words
+    from tvmake.cli.single import build_artifact, single_run, words
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
     from tvmake.storage.destinations import check_destination
@@ -95,7 +95,7 @@ def compile_model(
     }
     keys = {key: value for key, value in linking.items() if value}
     over = merge(layer, overlay(settings))
-    options = _named(pass_config, disabled_passes, dump)
+    options = _option_texts(pass_config, disabled_passes, dump)
     run = single_run(
         model,
         target,
@@ -110,17 +110,17 @@ def compile_model(
         self_test=self_test,
         options=options,
     )
-    wanted = output or Path(f"{run.model_name}.tar")
-    check_destination(wanted, "package", is_package)
+    package = output or Path(f"{run.model_name}.tar")
+    check_destination(package, "package", is_package)
     if tune is None and run.trials and not quiet:
         print_note(
-            f"with the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"
+            f"using the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"
         )
-    with made(run, "package.tar", cores, quiet) as file:
-        with atomic_path(wanted) as temporary:
+    with build_artifact(run, "package.tar", cores, quiet) as file:
+        with atomic_path(package) as temporary:
             shutil.copyfile(file, temporary)
         if dump:
-            sources = wanted.with_suffix(".sources")
+            sources = package.with_suffix(".sources")
             with atomic_directory(sources) as temporary:
                 shutil.copytree(
                     run.directory / run.result("sources"),
@@ -130,29 +130,33 @@ def compile_model(
                 )
             typer.echo(printable(f"wrote {sources.name}/"))
             if "kernels" in words(dump) and not (sources / "kernels").is_dir():
-                print_note("this target's kernels have no language of their own: `ll` and `asm` show them")
+                print_note("this target's kernels have no separate source: use `ll` or `asm`")
         if pass_times:
             _print_pass_times(run.directory / run.build_log)
-    manifest = inspect(wanted)
+    manifest = inspect(package)
     kind = manifest.device_kind
-    typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, kind, run.directory / run.result('mod.so'), device)}"))
+    typer.echo(
+        printable(f"wrote {package}; {_how_to_run(package, kind, run.directory / run.result('mod.so'), device)}")
+    )
     for line in lines_of_package(manifest.signature):
         typer.echo(line)
     _print_unscheduled(manifest.unscheduled)
 
 
-def _named(pass_config: list[str] | None, disabled_passes: list[str] | None, dump: list[str] | None) -> dict[str, str]:
-    """Keys of the config, and the options that gave them, as they were written."""
-    given = (
+def _option_texts(
+    pass_config: list[str] | None, disabled_passes: list[str] | None, dump: list[str] | None
+) -> dict[str, str]:
+    """Map config keys to the options that set them, as typed."""
+    options = (
         ("build.pass_config", "--pass-config", pass_config),
         ("build.disabled_passes", "--disabled-pass", disabled_passes),
         ("build.dump", "--dump-code", dump),
     )
-    return {key: " ".join(f"{option} {text}" for text in texts) for key, option, texts in given if texts}
+    return {key: " ".join(f"{option} {text}" for text in texts) for key, option, texts in options if texts}
 
 
 def _print_unscheduled(part: "Unscheduled | None") -> None:
-    """Print which kernels have no schedule: as a warning where most of the time is in them."""
+    """Print which kernels have no schedule; a warning if most of the time is in them."""
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
     from tvmake.report.unscheduled import OPTIONS, is_alarming, unscheduled_lines
@@ -171,18 +175,18 @@ def _how_to_run(package: Path, kind: str, library: Path, device: str | None) -> 
     from tvmake.native.wheel_runtimes import has_runtime
     from tvmake.process.output import argument
 
-    given = argument(package)
+    name = argument(package)
     if device and device != "local":
-        return f"run it with `tvmake run {given} -d {device}`"
+        return f"run it with `tvmake run {name} -d {device}`"
     if not has_runtime(kind):
-        return f"TVM here has no runtime for {kind} kernels; run it where there is one: `tvmake run {given} -d rpc:TRACKER:PORT/KEY`"
+        return f"TVM here has no runtime for {kind} kernels; run it on a machine that has one: `tvmake run {name} -d rpc:TRACKER:PORT/KEY`"
     if is_for(library, platform.machine()):
-        return f"run it with `tvmake run {given}`"
-    return f"run it on its device: `tvmake run {given} -d ssh:HOST`, or `-d adb:SERIAL`"
+        return f"run it with `tvmake run {name}`"
+    return f"run it on its device: `tvmake run {name} -d ssh:HOST`, or `-d adb:SERIAL`"
 
 
 def _print_pass_times(log: Path) -> None:
-    """The lines of a build's log that say how long each pass took."""
+    """Print how long each pass took, from the build's log."""
     from tvmake.cli.configs import print_note
     from tvmake.codegen.options import PASS_TIME
 
@@ -190,20 +194,19 @@ def _print_pass_times(log: Path) -> None:
     for line in lines:
         typer.echo(line.removeprefix(PASS_TIME))
     if not lines:
-        print_note("no pass ran: the cache had what they make")
+        print_note("no pass ran: the result came from the cache")
 
 
 def _pass_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """``NAME=VALUE`` each, where the value is YAML; TVM's names have dots of their own. 0 and 1 are what older TVM wrote for no
-    and yes."""
+    """Parse ``NAME=VALUE`` texts. VALUE is YAML, NAME may have dots; older TVM wrote 0 and 1 for booleans."""
     from tvmake.cli.configs import overlay
     from tvmake.codegen.known_passes import SWITCHES
 
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         (parsed,) = overlay(
             [f"value={value}" if equals and name else text], "--pass-config", "tirx.disable_vectorize=true"
         ).values()
-        found[name] = bool(parsed) if name in SWITCHES and parsed in (0, 1) else parsed
-    return found
+        settings[name] = bool(parsed) if name in SWITCHES and parsed in (0, 1) else parsed
+    return settings

@@ -1,6 +1,6 @@
-"""``tvmake completion``: a shell completes commands, options, targets and variants.
+"""``tvmake completion``: shell completion of commands, options, targets and variants.
 
-The shell's script runs ``tvmake`` with :data:`VARIABLE` set and the line typed so far; typer answers instead of running a command.
+The shell's script runs ``tvmake`` with :data:`VARIABLE` set and the line typed so far; typer prints the completions.
 """
 
 import os
@@ -12,13 +12,13 @@ import typer
 VARIABLE = "_TVMAKE_COMPLETE"
 
 
-def is_asked() -> bool:
-    """Whether this process is to complete a line, or to print a shell's script."""
+def is_requested() -> bool:
+    """Whether this process completes a line or prints a shell's script."""
     return VARIABLE in os.environ
 
 
 def prepare() -> None:
-    """Have typer know the shells, which it does by itself only for applications with options to install completion."""
+    """Register the shells. Typer does so only in applications with its own completion options."""
     from typer.completion import get_completion_inspect_parameters
 
     get_completion_inspect_parameters()
@@ -28,7 +28,7 @@ def completion(
     context: typer.Context,
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh or fish.")],
 ) -> None:
-    """Print what has a shell complete tvmake's commands, options, targets and variants.
+    """Print a script that completes tvmake's commands, options, targets and variants in a shell.
 
     For bash: `source <(tvmake completion bash)` in ~/.bashrc; for zsh the same in ~/.zshrc, after compinit; for fish:
     `tvmake completion fish > ~/.config/fish/completions/tvmake.fish`.
@@ -39,14 +39,14 @@ def completion(
 
 
 def targets(incomplete: str) -> list[str]:
-    """Names of the catalogue that begin so."""
+    """Names of the catalogue that start with the text."""
     from tvmake.targets.catalogue.entries import catalogue
 
     return [name for name in ("native", *catalogue()) if name.startswith(incomplete)]
 
 
 def variants(incomplete: str) -> list[str]:
-    """Variants of the config here that begin so; none where there is no config, or a wrong one."""
+    """Variants of the config here that start with the text; none if there is no valid config."""
     from tvmake.cli.configs import config_files, load_plan
     from tvmake.errors import TvmakeError
 
@@ -58,8 +58,8 @@ def variants(incomplete: str) -> list[str]:
 
 
 def results(incomplete: str) -> list[str]:
-    """Variants, and files that begin so."""
-    place = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
-    inside = sorted(place.iterdir()) if place.is_dir() else []
-    files = [f"{path}/" if path.is_dir() else str(path) for path in inside if not path.name.startswith(".")]
+    """Variants and files that start with the text."""
+    directory = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    files = [f"{path}/" if path.is_dir() else str(path) for path in entries if not path.name.startswith(".")]
     return [*variants(incomplete), *(name for name in files if name.startswith(incomplete))]

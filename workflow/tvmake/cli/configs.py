@@ -1,4 +1,4 @@
-"""Which config files a command works on."""
+"""Options for config files and directories, and the plan that a command works on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ConfigFiles = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="Config file; give several to lay later ones over earlier ones. [default: tvmake.yaml, else config/config.yaml]",
+        help="Config file; repeatable, later files override earlier ones. [default: tvmake.yaml, else config/config.yaml]",
     ),
 ]
 Settings = Annotated[
@@ -35,24 +35,26 @@ Settings = Annotated[
 
 
 def config_files(given: list[Path] | None) -> list[Path]:
-    """The files given, or the default one that exists.
+    """Return the given files, or the default one that exists.
 
     Raises:
-        InputError: none was given and there is no default.
+        InputError: no file was given and no default exists.
     """
     if given:
         return given
     for path in DEFAULTS:
         if path.is_file():
             return [path]
-    Path.cwd()  # an error of its own where that directory is deleted
+    Path.cwd()  # raises its own error if the directory was deleted
     raise InputError(
-        "config", f"none given, and no {DEFAULTS[0]} here", "`tvmake init MODEL` writes one; or name it with -c"
+        "config",
+        f"no config file given, and no {DEFAULTS[0]} here",
+        "`tvmake init MODEL` writes one; or name one with -c",
     )
 
 
 def overlay(settings: list[str] | None, option: str = "--set", example: str = "benchmark.repeat=100") -> dict[str, Any]:
-    """``--set`` options as one config layer; other options of the same form likewise.
+    """``--set`` options, and others of the same form, as one config layer.
 
     Raises:
         UsageError: an option is not KEY=VALUE, or its value is not YAML.
@@ -71,21 +73,21 @@ def overlay(settings: list[str] | None, option: str = "--set", example: str = "b
         except yaml.YAMLError as error:
             if isinstance(error, yaml.MarkedYAMLError) and error.note:
                 raise UsageError(f"{option} {setting}", error.problem or "", error.note) from None
-            remedy = f"quote it for the shell, and close its brackets: {option} '{key}=[a, b]'"
+            remedy = f"quote it for the shell and close its brackets: {option} '{key}=[a, b]'"
             if text[:1] in tuple("@`%&*!|>"):
-                remedy = f"a text that begins with {text[0]} is put in quotation marks: {option} '{key}=\"{text}\"'"
+                remedy = f"quote a text that begins with {text[0]}: {option} '{key}=\"{text}\"'"
             raise UsageError(f"{option} {setting}", "the value is not YAML", remedy) from None
-        place = layer
+        section = layer
         *parents, last = key.split(".")
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
+            section = section.setdefault(parent, {})
+        section[last] = value
     return layer
 
 
 @contextmanager
 def naming_lines(files: list[Path]) -> Iterator[None]:
-    """Errors that name a key of the config leave with its file and line."""
+    """Add file and line to errors that name a config key."""
     from tvmake.errors import TvmakeError
 
     try:
@@ -97,7 +99,7 @@ def naming_lines(files: list[Path]) -> Iterator[None]:
 
 
 def print_note(text: str) -> None:
-    """Print what a user may want to change, and need not; ``--quiet`` leaves it out."""
+    """Print a note, unless ``--quiet``."""
     if not verbosity.Verbosity.quiet:
         typer.echo(f"note: {text}", err=True)
 
@@ -106,10 +108,10 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
     """The plan of config files with ``--set`` options over them.
 
     Args:
-        note: is called with each remark on the config; None drops them.
+        note: called with each note on the config; None drops them.
 
     Raises:
-        TvmakeError: the config is wrong; all its mistakes are listed.
+        TvmakeError: the config is invalid; all mistakes are listed.
     """
     from tvmake.config.reading.load import load_layers
     from tvmake.plan.plan import Plan
@@ -119,24 +121,24 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
     return Plan(load_layers(files, layer, note) if note else load_layers(files, layer))
 
 
-Directory = Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")]
+Directory = Annotated[Path, typer.Option("--directory", "-d", help="Run in this directory.")]
 
 
 def no_directory(named: Path) -> InputError:
-    """What to say when the directory to work in is none."""
+    """The error for a working directory that does not exist."""
     if named.exists():
-        return InputError(str(named), "is no directory", f"name the one that it lies in: {named.parent}")
-    return InputError(str(named), "no such directory", "name one that is there; the config is looked for in it")
+        return InputError(str(named), "is not a directory", f"name the directory that contains it: {named.parent}")
+    return InputError(str(named), "no such directory", "name an existing directory with a config in it")
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def files_in(directory: Path, config: list[Path] | None) -> list[Path]:
-    """Go to a directory; returns the config files there, which are given from where the command was typed.
+    """Change to a directory and return its config files. Given files are relative to the previous directory.
 
     Raises:
-        InputError: there is no such directory, or no config in it.
+        InputError: the directory does not exist or has no config.
     """
     if not directory.is_dir():
         raise no_directory(directory)
@@ -146,12 +148,12 @@ def files_in(directory: Path, config: list[Path] | None) -> list[Path]:
 
 
 def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | None) -> Plan:
-    """Go to a directory, and read the plan of the config there (:func:`files_in`), whose results can be read.
+    """Change to a directory and return the plan of its config (:func:`files_in`). Checks that results can be read.
 
     Raises:
-        InputError: there is no such directory, or no config in it.
-        MachineError: results of an earlier run may not be read.
-        TvmakeError: the config is wrong.
+        InputError: the directory does not exist or has no config.
+        MachineError: results of an earlier run cannot be read.
+        TvmakeError: the config is invalid.
     """
     from tvmake.plan.access import check_access
 
@@ -161,16 +163,16 @@ def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | No
 
 
 def named_variants(plan: Plan, named: str) -> Sequence[Variant]:
-    """The variant of a name (``model/precision/target``), or all of a model's.
+    """Return the variant of a name (``model/precision/target``), or all variants of a model.
 
     Raises:
-        InputError: there is none.
+        InputError: nothing has this name.
     """
     from difflib import get_close_matches
 
-    found = [variant for variant in plan.variants if named.strip("/") in (str(variant), variant.model)]
-    if found:
-        return found
+    variants = [variant for variant in plan.variants if named.strip("/") in (str(variant), variant.model)]
+    if variants:
+        return variants
     names = [*map(str, plan.variants), *plan.config.models]
     close = get_close_matches(named, names, 1)
     remedy = f"did you mean '{close[0]}'? " if close else ""

@@ -1,4 +1,4 @@
-"""Dynamic dimensions in lines for a terminal, each with what fixes or bounds it."""
+"""Dynamic dimensions in lines for a terminal, each with an option that fixes or bounds it."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,7 +9,7 @@ from tvmake.process.output import argument, printable
 
 
 def lines_of_package(signature: Signature) -> Iterator[str]:
-    """What to type to have a package with other sizes."""
+    """Lines for a package's dynamic dimensions, with the options that change them."""
 
     def remedy(name: str, size: int, most: int | None) -> str:
         least, _ = signature.bounds.get(name, (1, None))
@@ -21,7 +21,7 @@ def lines_of_package(signature: Signature) -> Iterator[str]:
 
 
 def lines_of_config(signature: Signature) -> Iterator[str]:
-    """What to write into a new config in the place of sizes."""
+    """Lines for a new config's dynamic dimensions, with the keys that change them."""
 
     def remedy(name: str, size: int, most: int | None) -> str:
         return f"`dims` fixes it to {size}; `{name}: {{max: {most or larger_size(size)}}}` there bounds it"

@@ -1,4 +1,4 @@
-"""``tvmake init``: a commented starter config from a model, or an Android app from a package."""
+"""``tvmake init``: write a commented config for a model, or an Android app for a package."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def init(
         typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, zoo:<name>, or package.module:function."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="Config file to write.")] = Path("tvmake.yaml"),
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
-    android: Annotated[Path | None, typer.Option("--android", metavar="DIR", help="Instead of a config, write an Android project with a package in it.")] = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it exists.")] = False,
+    android: Annotated[Path | None, typer.Option("--android", metavar="DIR", help="Write an Android project with a package instead of a config.")] = None,
     package: Annotated[Path | None, typer.Option("--package", metavar="FILE", help="The package.tar for --android.")] = None,
-    labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes for --android, one a line.")] = None,
-    images: Annotated[list[Path] | None, typer.Option("--image", metavar="FILE", help="A picture for --android; repeatable. [default: a made-up one]")] = None,
+    labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes for --android, one per line.")] = None,
+    images: Annotated[list[Path] | None, typer.Option("--image", metavar="FILE", help="An image for --android; repeatable. [default: a generated one]")] = None,
     preprocess: Annotated[
         list[str] | None,
-        typer.Option("--preprocess", "-p", metavar="KEY=VALUE", help="How the app makes an input of a picture: the keys of `dataset.preprocess`, e.g. resize=256 crop=224."),
+        typer.Option("--preprocess", "-p", metavar="KEY=VALUE", help="How the app converts an image to the input: keys of `dataset.preprocess`, e.g. resize=256 crop=224."),
     ] = None,
-    runtime: Annotated[Path | None, typer.Option("--runtime", metavar="DIR", help="Native libraries for --android. [default: what `tvmake runtime build aarch64-linux-android` made]")] = None,
+    runtime: Annotated[Path | None, typer.Option("--runtime", metavar="DIR", help="Native libraries for --android. [default: the output of `tvmake runtime build aarch64-linux-android`]")] = None,
 ) -> None:  # fmt: skip
-    """Write a commented config for a model, with its inputs as the model declares them; or an Android app for a package.
+    """Write a commented config for a model, or an Android app for a package.
 
-    The config works as it stands: this machine's CPU, float32, random inputs. Everything else is there as a
-    comment to switch on. A .pt2 file is not executed, and a factory is not called.
+    The config works unchanged, with the model's inputs, this machine's CPU, float32 and random data. All other keys are
+    included as comments. A .pt2 file is not executed, and a factory is not called.
 
-    With --android it is a project for Android Studio or Gradle: a library for Java and Kotlin, and an app that shows a
-    picture and the five classes with the highest scores.
+    With --android: write a project for Android Studio or Gradle, with a library for Java and Kotlin and an app that shows an
+    image and the five classes with the highest scores.
     """
     from tvmake.errors import UsageError
 
@@ -49,13 +49,13 @@ def init(
     }
     if android is not None:
         if model is not None:
-            raise UsageError("init --android", f"takes a package, and no model ('{model}')", "name it with --package")
+            raise UsageError("init --android", f"takes a package, not a model ('{model}')", "name it with --package")
         if package is None:
-            raise UsageError("init --android", "which package?", "--package FILE; `tvmake compile -t` makes one")
+            raise UsageError("init --android", "a package is missing", "--package FILE; `tvmake compile -t` builds one")
         _write_app(android, package, labels, images or [], preprocess, runtime)
         return
-    if given := next((name for name, value in others.items() if value), None):
-        raise UsageError(f"init {given}", "is for --android DIR")
+    if option := next((name for name, value in others.items() if value), None):
+        raise UsageError(f"init {option}", "needs --android DIR")
     if model is None:
         raise UsageError("init", "a model is missing", "name a file or zoo:<name>; or --android DIR for an app")
     _write_config(model, output, force)
@@ -79,15 +79,15 @@ def _write_app(
     typer.echo(f"  libraries: {', '.join(app.libraries)}")
     if app.is_resized:
         size = "×".join(map(str, app.preprocessing.resize)) if isinstance(app.preprocessing.resize, tuple) else ""
-        typer.echo(f"  pictures are resized to {size}; --preprocess says otherwise")
+        typer.echo(f"  images are resized to {size}; --preprocess changes this")
     typer.echo(f"next: open {directory} in Android Studio, or `gradle -p {directory} :app:installDebug`")
 
 
 def _import_options(model: str) -> ImportOptions:
-    """A model as a config would name it.
+    """The import options of a model, as in a config.
 
     Raises:
-        InputError: no config could.
+        InputError: the model is invalid in a config.
     """
     from pydantic import ValidationError
 
@@ -114,7 +114,7 @@ def _write_config(model: str, output: Path, force: bool) -> None:
 
     check_destination(output, "config")
     if output.exists() and not force:
-        raise InputError(str(output), "is there already", "--force replaces it; -o writes another file")
+        raise InputError(str(output), "already exists", "--force replaces it; -o writes another file")
     declared = inspect_source(_import_options(model), lists_files=False)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
     write_text(output, starter(model, inputs, declared.format, declared.arguments, declared.bounds))
@@ -123,5 +123,5 @@ def _write_config(model: str, output: Path, force: bool) -> None:
         typer.echo(f"  input {entry.name}: {entry.dtype} [{', '.join(map(str, entry.shape))}]")
     for line in lines_of_config(Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)):
         typer.echo(line)
-    given = "" if output == Path("tvmake.yaml") else f" -c {argument(output)}"
-    typer.echo(printable(f"next: look through it, then `tvmake check{given}` and `tvmake make{given}`"))
+    option = "" if output == Path("tvmake.yaml") else f" -c {argument(output)}"
+    typer.echo(printable(f"next: review it, then run `tvmake check{option}` and `tvmake make{option}`"))

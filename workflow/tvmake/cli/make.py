@@ -1,4 +1,4 @@
-"""``tvmake make``: the whole pipeline through Snakemake, with progress and a summary."""
+"""``tvmake make``: run the whole pipeline with Snakemake, with progress and a summary."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 PACKAGES_SHOWN = 10
 
 CONFIG_COPY = "tvmake-config-"
-"""How directories begin, in Snakemake's, that hold the config of a run."""
+"""Prefix of the directories in Snakemake's state that contain the config of a run."""
 
 FORMER_CONFIG_COPIES = f"config-{'[0-9a-f]' * 16}.yaml"
-"""As earlier versions left them, in plain files, where a run was killed."""
+"""Config files that killed runs of earlier versions left."""
 
 SOUND = ("pass", "not run")
-"""Verdicts of variants whose packages are named without a doubt."""
+"""Verdicts of variants whose packages are listed without a remark."""
 
-_OTHER_SNAKEFILE = "another workflow is run with `snakemake --snakefile FILE`"
+_OTHER_SNAKEFILE = "run another workflow with `snakemake --snakefile FILE`"
 
 OURS = {
     "--snakefile": _OTHER_SNAKEFILE,
-    **dict.fromkeys(("--configfile", "--configfiles"), "name configs with -c"),
-    "-C": "keys are set with --set KEY=VALUE; --directory works in another directory",
+    **dict.fromkeys(("--configfile", "--configfiles"), "name config files with -c"),
+    "-C": "set keys with --set KEY=VALUE; --directory runs in another directory",
 }
-"""Options of Snakemake's that cannot be given, and what to do instead."""
+"""Snakemake's options that tvmake sets itself, and their replacements."""
 
 NO_OPTIONS = ("-t", "--target", "--targets", "--model", "--precision")
-"""What other commands have; Snakemake's -t marks results as made."""
+"""Options of other commands. Snakemake's -t would mark results as made."""
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -55,37 +55,39 @@ def make(
     context: typer.Context,
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help="Variants (model/precision/target), stages, or files to make. [default: everything]"),
+        typer.Argument(help="Variants (model/precision/target), stages or files to make. [default: everything]"),
     ] = None,
     config: ConfigFiles = None,
     settings: Settings = None,
     cores: Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")] = None,
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")] = Path(),
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be made, and why.")] = False,
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Run in this directory.")] = Path(),
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show which jobs would run, and why.")] = False,
     stop_early: Annotated[
         bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the summary only.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say why each job runs, and print its command.")
+        bool, typer.Option("--verbose", "-v", help="Print the reason and the command of each job.")
     ] = False,
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Use the cache that the config or TVMAKE_CACHE names.")
+        bool, typer.Option("--cache/--no-cache", help="Use the cache of the config or TVMAKE_CACHE.")
     ] = True,
     warm: Annotated[bool, typer.Option(help="Fork steps from processes that have TVM or torch loaded.")] = True,
     locked: Annotated[
         Path | None,
-        typer.Option("--locked", help="Make the run of this lock again, and compare every byte.", dir_okay=False),
+        typer.Option("--locked", help="Rebuild the run of this lock and compare every byte.", dir_okay=False),
     ] = None,
     given_as: Annotated[
         str,
-        typer.Option(hidden=True, help="A JSON mapping: which option of another command gave a key of the config."),
+        typer.Option(
+            hidden=True, help="A JSON mapping from config keys to the options of another command that set them."
+        ),
     ] = "{}",
 ) -> None:
-    """Make everything the config asks for; what is up to date stays.
+    """Make everything the config requests. Results that are up to date are kept.
 
-    Options that are not listed here go to snakemake (see `snakemake --help`), for example --forcerun build or
-    --profile slurm, which sends jobs to a cluster.
+    Options that are not listed here are passed to snakemake (see `snakemake --help`), for example --forcerun build or
+    --profile slurm, which submits jobs to a cluster.
     """
     from tvmake.cli.configs import config_files, no_directory, overlay, print_note
     from tvmake.engine.profiles import with_profiles_found
@@ -95,18 +97,18 @@ def make(
     if ours := next((word for word in [*(targets or []), *context.args] if word.partition("=")[0] in OURS), None):
         from tvmake.errors import UsageError
 
-        raise UsageError(ours, "is what tvmake gives to snakemake itself", OURS[ours.partition("=")[0]])
+        raise UsageError(ours, "is an option that tvmake passes to snakemake itself", OURS[ours.partition("=")[0]])
     if other := next(
         (word for word in [*(targets or []), *context.args] if word.partition("=")[0] in NO_OPTIONS), None
     ):
         from tvmake.errors import UsageError
 
-        remedy = "what to make are words: model/precision/target, or a stage; Snakemake's own -t is written --touch"
+        remedy = "name results without an option: model/precision/target, or a stage; Snakemake's own -t is --touch"
         raise UsageError(other, "`tvmake make` has no such option", remedy)
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores)):
         from tvmake.errors import UsageError
 
-        raise UsageError(f"--cores {cores}", "expected a number of cores from 1 on, or all")
+        raise UsageError(f"--cores {cores}", "expected a number of cores (at least 1), or all")
     if not directory.is_dir():
         raise no_directory(directory)
     paths = [path.resolve() for path in config] if config else None
@@ -119,11 +121,11 @@ def make(
 
         rebuild = Rebuild(Path(os.path.relpath(here / locked)), [*(targets or []), *context.args])
         paths, layer = rebuild.config(paths), rebuild.layer(layer)
-    given = [Path(os.path.relpath(path)) for path in config_files(paths)]
-    layers = _layers(given, layer)
+    files = [Path(os.path.relpath(path)) for path in config_files(paths)]
+    layers = _layers(files, layer)
     plan = _plan(layers, print_note)
-    # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
-    # put first, because Snakemake's `--configfile` takes every word after it.
+    # Snakemake's options arrive among the targets. They keep their order, so that `--forcerun build` stays together, and come
+    # first, because Snakemake's `--configfile` takes every word after it.
     words = [word for word in [*(targets or []), *context.args] if word != "--"]
     wanted = with_profiles_found(words, here)
     if rebuild:
@@ -138,15 +140,15 @@ def make(
     def read_fingerprint(plan: Plan | None) -> RunFingerprint | None:
         from tvmake.engine.up_to_date.run_fingerprint import run_fingerprint
 
-        return run_fingerprint(plan or _plan(_layers(given, layer)), given, started_with)
+        return run_fingerprint(plan or _plan(_layers(files, layer)), files, started_with)
 
-    # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
+    # The records of earlier runs are valid only for a run of everything without special options.
     is_whole = not wanted
     options = _Options(
         arguments,
-        # A look writes nothing where it need not, and is over at once.
+        # A dry run writes as little as possible.
         layer if dry_run else layers.values,
-        given if dry_run else [],
+        files if dry_run else [],
         dry_run,
         partly,
         quiet,
@@ -154,55 +156,55 @@ def make(
         warm,
         cache,
         stop_early,
-        given,
+        files,
         here,
         _given_as(given_as),
     )
     if rebuild:
-        # What another run left in a cache would prove nothing.
+        # Results of another run in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
         raise typer.Exit(rebuild.make(plan, lambda: _run(plan, options, lambda _: None), dry_run))
     raise typer.Exit(_run(plan, options, read_fingerprint if is_whole else lambda _: None))
 
 
 def _given_as(text: str) -> dict[str, str]:
-    """The mapping of ``--given-as``."""
+    """Parse the JSON of ``--given-as``."""
     from tvmake.errors import UsageError
 
     try:
-        found = json.loads(text)
+        options = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(option, str) for option in found.values()):
+        options = None
+    if not isinstance(options, dict) or not all(isinstance(option, str) for option in options.values()):
         problem = "expected a JSON mapping of keys of the config to options"
-        raise UsageError("--given-as", problem, "leave it out; it is for tvmake's own commands")
-    return found
+        raise UsageError("--given-as", problem, "omit it; it is for tvmake's own commands")
+    return options
 
 
 @dataclass(frozen=True)
 class _Options:
-    """How a run is done."""
+    """Options of a run."""
 
     arguments: list[str]
-    """Snakemake's, besides the config."""
+    """Snakemake's arguments, except the config."""
     config: Mapping[str, Any]
-    """The config as it was read: files and ``--set`` options laid over each other; of a look, the latter."""
+    """The merged config of files and ``--set`` options; in a dry run only the options."""
     config_files: list[Path]
-    """What Snakemake reads besides a copy of that, below it."""
+    """Files that Snakemake reads before the copy of ``config``."""
     dry_run: bool
     partly: bool
-    """Whether only some files are asked for."""
+    """Whether only some files are requested."""
     quiet: bool
     verbose: bool
     warm: bool
     cache: bool
     stop_early: bool
     files: list[Path]
-    """The config's."""
+    """The config files."""
     seen_from: Path
-    """Where the command was typed."""
+    """The directory in which the command was typed."""
     given_as: dict[str, str]
-    """Which option of another command gave a key, by the key as it is written with dots."""
+    """Options of another command, by the dotted config key that they set."""
 
 
 def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None], RunFingerprint | None]) -> int:
@@ -218,9 +220,9 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
     from tvmake.plan.access import READING, WRITING, check_access
     from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
 
-    # That Snakemake's log cannot be written is said once, by what cannot be written next.
+    # A log of Snakemake's that cannot be written is reported once, with the next file that cannot be written.
     logging.raiseExceptions = False
-    # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
+    # Snakemake accepts a missing source if its results exist, but the config is invalid.
     with naming_lines(options.files):
         if not options.partly and (missing := missing_inputs(plan)):
             raise missing
@@ -231,11 +233,11 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
         if not options.dry_run:
             _sweep_config_copies()
         fingerprint = read_fingerprint(plan)
-        left_out = up_to_date(fingerprint) if fingerprint else UpToDate()
-        if left_out.is_everything(plan):
+        current = up_to_date(fingerprint) if fingerprint else UpToDate()
+        if current.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
         with naming_lines(options.files):
-            wanted = [variant for variant in plan.variants if variant not in left_out.variants]
+            wanted = [variant for variant in plan.variants if variant not in current.variants]
             check_access(plan, wanted, READING if options.dry_run else WRITING)
             check_places(plan, wanted)
         from tvmake.engine.release import check_release
@@ -243,7 +245,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
         check_release()
         from tvmake.engine.cluster_check import check_cluster
         from tvmake.engine.progress.handler import Run
-        from tvmake.engine.run import Request, run  # with Snakemake, which is slow to import
+        from tvmake.engine.run import Request, run  # imports Snakemake, which is slow
 
         began = time.time()
         sys.argv = without_secrets(sys.argv)  # Snakemake's log has the command line
@@ -259,7 +261,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
                     stop_early=options.stop_early,
                     has_results=Path(plan.file("summary.json")).parent.is_dir(),
                     fingerprint=fingerprint,
-                    left_out=left_out,
+                    left_out=current,
                     read_fingerprint=lambda: read_fingerprint(None),
                     missing_inputs=lambda: missing_inputs(plan),
                     obstacle=lambda args: check_cluster(args, plan),
@@ -267,7 +269,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
                     named=naming(options.files, options.given_as),
                 )
             )
-        # Files may be asked for behind Snakemake's own options, whose values look the same.
+        # Files may be requested after Snakemake's own options, whose values look the same.
         if not Run.made or options.partly:
             if Run.made and not (code or options.dry_run or options.quiet or Run.logs):
                 print(NOTHING_TO_DO, file=sys.stderr)
@@ -307,16 +309,16 @@ def _snakefile() -> Path:
 
 
 def without_secrets(words: Sequence[str]) -> list[str]:
-    """A command line without what ``--set`` gives for the environment of devices, which may be a password."""
+    """A command line without the values that ``--set`` gives to devices' environments: they may be passwords."""
     settings = (re.fullmatch(r"(?s)((?:--set=)?devices[\w.-]*)=(.*)", word) for word in words)
     return [
-        f"{found[1]}=…" if found and re.search(r"\.env\b|\benv:", f"{found[1]} {found[2]}") else word
-        for word, found in zip(words, settings, strict=True)
+        f"{match[1]}=…" if match and re.search(r"\.env\b|\benv:", f"{match[1]} {match[2]}") else word
+        for word, match in zip(words, settings, strict=True)
     ]
 
 
 def _sweep_config_copies() -> None:
-    """Remove the configs of runs that were killed."""
+    """Remove the config copies of killed runs."""
     from tvmake.storage.temporary import sweep
 
     sweep(SNAKEMAKE_STATE, CONFIG_COPY)
@@ -327,10 +329,10 @@ def _sweep_config_copies() -> None:
 
 @contextmanager
 def _config_files(options: _Options) -> Iterator[list[Path]]:
-    """What Snakemake reads the config from while a run lasts.
+    """The config files that Snakemake reads during a run.
 
-    A file of its own: Snakemake reads it in every round, its jobs on other machines too, and what users edit meanwhile is
-    for the next run. It may hold secrets, and goes with its run, or before the next one where that was killed.
+    Snakemake reads a copy, since it reads the config in every round and in jobs on other machines, while users may edit
+    their files for the next run. The copy may contain secrets: it is removed after the run, or before the next if killed.
     """
     if not options.config:
         yield options.config_files
@@ -349,7 +351,7 @@ def _config_files(options: _Options) -> Iterator[list[Path]]:
 
 
 def _report_failures(plan: Plan, began: float) -> None:
-    """Write and print the report of a run that failed, if anything was there before or has been made."""
+    """Write and print the report of a failed run, if there are results of this or an earlier run."""
     from tvmake.engine.failure_report import report_failures
     from tvmake.errors import TvmakeError, print_error
 
@@ -382,7 +384,7 @@ def _print(plan: Plan, summary: Summary) -> None:
         doubt = "" if row.verdict in SOUND else f" ({row.verdict})"
         print(printable(f"{'packages: ' if number == 0 else ' ' * 10}{file}{doubt}"))
     if len(packages) > PACKAGES_SHOWN:
-        print(f"{' ' * 10}and {len(packages) - PACKAGES_SHOWN} more, for each variant one")
+        print(f"{' ' * 10}and {len(packages) - PACKAGES_SHOWN} more, one per variant")
     for row, file in sorted(packages, key=lambda package: not package[0].best):
         if row.device is not None and row.verdict in SOUND:
             device = "" if row.device == "local" else f" -d {row.device}"

@@ -1,4 +1,4 @@
-"""The file that a command writes, as it is typed."""
+"""Parse the output file of a command."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ from tvmake.errors import InputError
 
 
 def output_file(typed: str) -> Path:
-    """The path of a file to write, of a text that names no directory: ``Path`` forgets a slash at its end.
+    """Parse a file name to write. Directory names are refused: ``Path`` drops a trailing slash.
 
     Raises:
-        InputError: it ends as the name of a directory does, is empty, or stands for standard output.
+        InputError: the text is empty, ``-``, or names a directory.
     """
     text = str(typed)
     if not text:
-        raise InputError("''", "is no name for a file to write")
+        raise InputError("''", "is not a file name")
     if text == "-":
-        raise InputError(text, "nothing is written to standard output", "name a file; ./- is one of this name")
+        raise InputError(text, "cannot write to standard output", "name a file (./- is a file named -)")
     if text.endswith(("/", "/.", "/..")) or text in (".", ".."):
-        raise InputError(text, "names a directory, where a file is to be written", "name a file in it")
+        raise InputError(text, "is a directory, but a file is required", "name a file in it")
     return Path(text)

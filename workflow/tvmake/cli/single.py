@@ -1,4 +1,4 @@
-"""What ``tvmake compile`` and ``tvmake tune`` have in common: one model, one target, no config."""
+"""Shared by ``tvmake compile`` and ``tvmake tune``: a run of one model for one target without a config."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Target = Annotated[
         "--target",
         "-t",
         autocompletion=completion.targets,
-        help="A name of `tvmake targets`, or a target as TVM spells it; `native` is this machine's CPU.",
+        help="A name from `tvmake targets`, or a target in TVM's syntax; `native` is this machine's CPU.",
     ),
 ]
 Precision = Annotated[
@@ -36,7 +36,7 @@ Precision = Annotated[
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
-        "--input-shape", metavar="INPUT=1,3,224,224", help="Extents of an input that the model leaves open; repeatable."
+        "--input-shape", metavar="INPUT=1,3,224,224", help="Shape of an input with dynamic dimensions; repeatable."
     ),
 ]
 Dimensions = Annotated[
@@ -50,7 +50,7 @@ Dimensions = Annotated[
 Trusted = Annotated[
     bool,
     typer.Option(
-        "--trusted", help="Let loading the model run code that it brings along (.keras, .h5 and some .pt2 files)."
+        "--trusted", help="Allow the model to run its own code when it is loaded (.keras, .h5 and some .pt2 files)."
     ),
 ]
 OnDevice = Annotated[
@@ -59,7 +59,7 @@ OnDevice = Annotated[
         "--device",
         "-D",
         metavar="NAME",
-        help="Where kernels are measured: a device of the config here, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY).",
+        help="Device to measure kernels on: a device of the config here, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY).",
     ),
 ]
 Cores = Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")]
@@ -81,18 +81,18 @@ def single_run(
     self_test: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> SingleRun:
-    """The run for one package; without a number of trials as it was tuned before, if it was.
+    """The run for one package. Without a number of trials it uses the results of an earlier tuning, if any.
 
     Args:
-        layer: a config over what the options say.
-        target_keys: further keys of the target.
-        dims: sizes and bounds of dynamic dimensions, as they are typed.
+        layer: a config layer that overrides the options.
+        target_keys: additional keys of the target.
+        dims: sizes and bounds of dynamic dimensions, as typed.
         trusted: whether loading the model may run code.
-        self_test: whether the package gets samples to test itself by.
-        options: which option gave a key of the config, by the key as it is written with dots.
+        self_test: whether the package gets samples for its self-test.
+        options: options by the dotted config key that they set.
 
     Raises:
-        TvmakeError: an option makes no sense, or there is no such model or device.
+        TvmakeError: an option is invalid, or the model or device does not exist.
     """
     from tvmake.plan.single import SingleRun
 
@@ -112,18 +112,18 @@ def single_run(
         device=where,
         self_test=self_test,
     )
-    given = {f"models.{run.model_name}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
-    run = replace(run, options={**run.options, **given})
+    names = {f"models.{run.model_name}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
+    run = replace(run, options={**run.options, **names})
     return run.as_tuned() if trials is None and device is None else run
 
 
 @contextmanager
-def made(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Iterator[Path]:
-    """Make a result of the run's variant, and hold the run's directory until it is taken; where it lies is what the block gets.
+def build_artifact(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Iterator[Path]:
+    """Build a result of the run's variant and yield its file. The run's directory is locked during the block.
 
     Raises:
-        TvmakeError: the config is wrong, or nothing can be built for the target.
-        typer.Exit: it failed; why is printed.
+        TvmakeError: the config is invalid, or the target cannot be built for.
+        typer.Exit: the build failed; the reason was printed.
     """
     from tvmake.cli import run as tvmake
 
@@ -142,7 +142,7 @@ def made(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Itera
 
 
 def _check_target(run: SingleRun, target: TargetConfig) -> None:
-    """Refuse a target that nothing can be built for, before a large model is imported for it."""
+    """Refuse a target that cannot be built for before a large model is imported for it."""
     from tvmake.config.reading.places import given_by
     from tvmake.errors import TvmakeError
     from tvmake.targets.validate import check_target
@@ -155,7 +155,7 @@ def _check_target(run: SingleRun, target: TargetConfig) -> None:
 
 
 def words(texts: Iterable[str] | None) -> list[str]:
-    """The names in texts that separate them by commas."""
+    """Split comma-separated texts into names."""
     return [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
 
 
@@ -169,28 +169,28 @@ def _device(name: str) -> dict[str, Any]:
 def _shape(text: str) -> tuple[str, list[int]]:
     from tvmake.errors import UsageError
 
-    name, equals, extents = text.partition("=")
-    if ".." in extents:
-        problem = "extents of an input are whole numbers"
-        raise UsageError(f"--input-shape {text}", problem, "bounds go by the dimension's name: --dim length=1..512")
+    name, equals, sizes = text.partition("=")
+    if ".." in sizes:
+        problem = "sizes of an input are whole numbers"
+        raise UsageError(f"--input-shape {text}", problem, "give bounds by the dimension's name: --dim length=1..512")
     try:
-        shape = [int(extent) for extent in extents.strip("[]() ").split(",")]
+        shape = [int(size) for size in sizes.strip("[]() ").split(",")]
     except ValueError:
         shape = []
     if not equals or not name or not shape or min(shape) < 1:
         raise UsageError(
-            f"--input-shape {text}", "expected INPUT=EXTENTS", "for example: --input-shape image=1,3,224,224"
+            f"--input-shape {text}", "expected INPUT=SIZES", "for example: --input-shape image=1,3,224,224"
         )
     return name, shape
 
 
 def _dimension(text: str) -> tuple[str, int | dict[str, int]]:
-    """A dimension's name, and its size or its bounds as a config has them."""
+    """Parse a dimension's name, and its size or bounds in the config's form."""
     from tvmake.errors import UsageError
 
     name, _, size = text.rpartition("=")
-    least, dots, most = (part.strip() for part in size.partition(".."))
-    ends = {"min": least, "max": most} if dots else {"min": least}
+    minimum, dots, maximum = (part.strip() for part in size.partition(".."))
+    ends = {"min": minimum, "max": maximum} if dots else {"min": minimum}
     numbers = {end: int(number) for end, number in ends.items() if number.isascii() and number.isdigit()}
     if not name or len(numbers) < len([number for number in ends.values() if number]) or not numbers:
         remedy = "for example: --dim batch=1, --dim length=1..512"

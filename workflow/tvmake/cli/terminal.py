@@ -1,4 +1,4 @@
-"""What commands print with."""
+"""Output of commands."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPED_WIDTH = 400
-"""Columns where a program reads along: one line a row."""
+"""Columns if the output is piped: one line per row."""
 
 
 def open_console(piped_width: int = PIPED_WIDTH) -> Console:
-    """The terminal, or something wide enough where there is none."""
+    """A console on the terminal, or a wide one if the output is piped."""
     from tvmake.report.console import SafeConsole
 
     return SafeConsole(width=None if sys.stdout.isatty() else piped_width, highlight=False)
 
 
 def print_json(value: Any) -> None:
-    """Print what ``--json`` asks for: facts of a command, for programs. It is JSON in any locale, whatever the texts hold."""
+    """Print a value as JSON for programs. The text is valid in any locale."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

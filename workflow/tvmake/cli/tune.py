@@ -1,4 +1,4 @@
-"""``tvmake tune``: fast kernels for one model on one target, without a config."""
+"""``tvmake tune``: search for fast kernels of one model on one target, without a config."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tune(
             "-n",
             min=1,
             metavar="N",
-            help="Measurements, spread over the kernels; those of earlier runs count.",
+            help="Number of measurements, spread over the kernels; earlier runs count.",
         ),
     ] = 256,
     precision: Precision = "float32",
@@ -37,12 +37,12 @@ def tune(
         typer.Option(
             "--kernels",
             metavar="NAME,…",
-            help="Tune these kernels only, by the names that --list shows; * stands for anything.",
+            help="Tune only these kernels, by the names in --list; * matches anything.",
         ),
     ] = None,
     list_only: Annotated[
         bool,
-        typer.Option("--list", help="List the kernels that can be tuned, the heaviest first, and measure nothing."),
+        typer.Option("--list", help="List the kernels that can be tuned, the most expensive first, without measuring."),
     ] = False,
     trusted: Trusted = False,
     settings: Settings = None,
@@ -52,8 +52,8 @@ def tune(
 ) -> None:
     """Search for fast kernels of one model on one target, without a config.
 
-    What is measured goes to the store that all runs share; `tvmake compile` with the same model, target and precision takes the best
-    of it. A run that is interrupted goes on where it was.
+    Measurements go to the store that all runs share; `tvmake compile` with the same model, target and precision uses the best
+    ones. An interrupted run resumes.
     """
     import json
     import shlex
@@ -61,7 +61,7 @@ def tune(
     from tvmake.artifact import stage_json
     from tvmake.artifact.tasks import DYNAMIC
     from tvmake.cli.configs import overlay
-    from tvmake.cli.single import made, single_run, words
+    from tvmake.cli.single import build_artifact, single_run, words
     from tvmake.config.reading.load import merge
     from tvmake.errors import UsageError
     from tvmake.plan.plan import Plan
@@ -72,28 +72,28 @@ def tune(
     layer = merge(chosen, overlay(settings))
     run = single_run(model, target, precision, trials, shapes, device, layer, dims=dims, trusted=trusted)
     if list_only:
-        with made(run, "tasks.json", cores, quiet) as file:
+        with build_artifact(run, "tasks.json", cores, quiet) as file:
             _print_tasks(file, as_json)
         return
     plan = Plan(run.check_config())
     if plan.context({"target": run.target_name}).device_name is None:
         raise UsageError(
             f"--target {target}",
-            "kernels are measured on a device, and this target is not this machine's",
+            "kernels are measured on a device, and this machine cannot run this target",
             "name the device: --device ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY, or one of the config here",
         )
-    with made(run, "best.json", cores, quiet) as file:
+    with build_artifact(run, "best.json", cores, quiet) as file:
         best = stage_json.load(BestSet, file)
     run.note_tuning()
     store = plan.context({"target": run.target_name}).tuning.store
     root = open_store(run.directory / store if store else None).root
     if as_json:
-        found = {"device_class": best.device_class, "store": str(root), **_sums(best)}
-        typer.echo(json.dumps({**found, "kernels": [_row(kernel) for kernel in best.kernels]}, indent=2))
+        summary = {"device_class": best.device_class, "store": str(root), **_totals(best)}
+        typer.echo(json.dumps({**summary, "kernels": [_row(kernel) for kernel in best.kernels]}, indent=2))
         return
     _print(best)
     typer.echo(f"records: {root} ({best.device_class})")
-    same = [
+    arguments = [
         model,
         *([] if target == NATIVE else ["-t", target]),
         *([] if precision == "float32" else ["--precision", precision]),
@@ -101,11 +101,11 @@ def tune(
     ]
     if any(kernel.reason == DYNAMIC for kernel in best.kernels):
         typer.echo(
-            "to tune kernels whose shapes are dynamic, give the extents: --dim NAME=SIZE, or --input-shape INPUT=1,3,224,224"
+            "to tune kernels with dynamic shapes, fix the sizes: --dim NAME=SIZE, or --input-shape INPUT=1,3,224,224"
         )
     if not any(kernel.latency_ms for kernel in best.kernels):
         return
-    typer.echo(f"`tvmake compile {shlex.join(same)}` uses them")
+    typer.echo(f"`tvmake compile {shlex.join(arguments)}` uses them")
 
 
 def _row(kernel: BestKernel) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _row(kernel: BestKernel) -> dict[str, Any]:
     }
 
 
-def _sums(best: BestSet) -> dict[str, Any]:
+def _totals(best: BestSet) -> dict[str, Any]:
     tuned = [kernel for kernel in best.kernels if kernel.latency_ms is not None]
     return {
         "trials": sum(kernel.trials for kernel in best.kernels),
@@ -142,10 +142,10 @@ def _print(best: BestSet) -> None:
         row["gflops"] = "" if not row["gflops"] else rate(row["gflops"])
         row["not_tuned"] = row["reason"] or ""
     show(rows, as_json=False, columns=("kernel", "calls", "trials", "best_ms", "gflops", "not_tuned"))
-    sums = _sums(best)
+    totals = _totals(best)
     typer.echo(
-        f"\n{counted(sums['tuned'], 'kernel')} of {len(best.kernels)} tuned, {counted(sums['trials'], 'trial')}; "
-        f"the tuned ones take {sums['best_ms']:.4g} ms a run"
+        f"\n{counted(totals['tuned'], 'kernel')} of {len(best.kernels)} tuned, {counted(totals['trials'], 'trial')}; "
+        f"the tuned ones take {totals['best_ms']:.4g} ms per run"
     )
 
 

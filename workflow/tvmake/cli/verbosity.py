@@ -1,4 +1,4 @@
-"""``-v`` and ``-q``, which every command has: how much is printed besides what was asked for."""
+"""``-v`` and ``-q`` of every command: how much is printed."""
 
 import sys
 import traceback
@@ -9,47 +9,47 @@ import typer
 from typer.main import get_command
 
 OPTIONS = {
-    "verbose": "Say more: which config is read, and where in tvmake an error comes from.",
-    "quiet": "Leave notes out; print the result and errors only.",
+    "verbose": "Print the config files that are read, and the traceback of errors.",
+    "quiet": "Print only results and errors, without notes.",
 }
-"""The options that commands get which have none of that name, with their help."""
+"""Help of the options. Commands get those that they do not define themselves."""
 
 
 class Verbosity:
-    """What was asked for in this process."""
+    """Options of this process."""
 
     verbose = False
     quiet = False
 
 
 def add_options(root: Any, without: Sequence[str] = ()) -> None:
-    """Give a command, and all below it, the options; those that have one of a kind themselves keep it, and it counts too.
+    """Add the options to a command and its subcommands. A command's own options of the same name are kept and count too.
 
     Args:
         root: the command, or group of commands.
-        without: names of commands below it that get none.
+        without: names of subcommands that get none.
     """
-    if below := getattr(root, "commands", None):
-        for name, command in below.items():
+    if subcommands := getattr(root, "commands", None):
+        for name, command in subcommands.items():
             if name not in without:
                 add_options(command)
         return
-    known = {parameter.name: parameter for parameter in root.params}
+    own = {parameter.name: parameter for parameter in root.params}
     for name in OPTIONS:
-        if name in known:
-            known[name].callback = _noted
+        if name in own:
+            own[name].callback = _store
         else:
             option = next(option for option in _options() if option.name == name)
-            option.callback, option.expose_value = _noted, False
+            option.callback, option.expose_value = _store, False
             root.params.append(option)
 
 
 def _options() -> list[Any]:
-    """The two options, as typer makes them."""
+    """The two options, as typer parameters."""
     application = typer.Typer()
 
     @application.command()
-    def either(
+    def command(
         verbose: Annotated[bool, typer.Option("--verbose", "-v", help=OPTIONS["verbose"])] = False,
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help=OPTIONS["quiet"])] = False,
     ) -> None: ...
@@ -58,17 +58,17 @@ def _options() -> list[Any]:
 
 
 def print_detail(text: str) -> None:
-    """Print what only ``--verbose`` asks for."""
+    """Print a detail for ``--verbose``."""
     if Verbosity.verbose:
         print(text, file=sys.stderr)
 
 
 def print_origin(error: Exception) -> None:
-    """Print where in tvmake an error comes from, for ``--verbose``."""
+    """Print an error's traceback for ``--verbose``."""
     if Verbosity.verbose:
         traceback.print_exception(error)
 
 
-def _noted(_context: Any, option: Any, value: bool) -> bool:
+def _store(_context: Any, option: Any, value: bool) -> bool:
     setattr(Verbosity, option.name, bool(value))
     return value

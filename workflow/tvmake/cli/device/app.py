@@ -1,4 +1,4 @@
-"""``tvmake device …``: what devices there are, whether they work, and the servers and the tracker that tuning uses."""
+"""``tvmake device …``: list, test and serve devices, push packages, and run an RPC tracker."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from tvmake.cli.output_file import output_file
 if TYPE_CHECKING:
     from tvmake.config.device import DeviceConfig
 
-app = typer.Typer(no_args_is_help=True, help="Devices: what there is, whether it works; RPC servers and the tracker.")
+app = typer.Typer(no_args_is_help=True, help="List, test and serve devices; push packages; run an RPC tracker.")
 
 Name = Annotated[
     str,
@@ -30,18 +30,18 @@ AtTracker = Annotated[
 AllowRemote = Annotated[
     bool,
     typer.Option(
-        "--allow-remote", help="Listen on an address that other machines reach; see docs/guides/devices-rpc.md."
+        "--allow-remote", help="Listen on an address that other machines can reach; see docs/guides/devices-rpc.md."
     ),
 ]
 
 
-NO_MACHINES = ("cpu", "gpu", "cuda", "opencl", "metal", "vulkan", "rocm", "llvm", "cl")
-"""What tvmc and frameworks call devices."""
+KINDS_OF_DEVICES = ("cpu", "gpu", "cuda", "opencl", "metal", "vulkan", "rocm", "llvm", "cl")
+"""Names of devices in tvmc and frameworks."""
 
 
 @app.command("list")
 def list_command(config: ConfigFiles = None, tracker: AtTracker = None, as_json: AsJson = False) -> None:
-    """List the devices that the config, adb and the tracker know, and their state: free servers, waiting requests."""
+    """List the devices that the config, adb and the tracker know, and their state (free servers, waiting requests)."""
     from tvmake.cli.device import tables as device_tables
     from tvmake.device.survey.listing import list_devices
 
@@ -51,7 +51,7 @@ def list_command(config: ConfigFiles = None, tracker: AtTracker = None, as_json:
 
 @app.command("info")
 def info_command(name: Name = "local", config: ConfigFiles = None, as_json: AsJson = False) -> None:
-    """Say who a device is: its fingerprint, temperatures and governor."""
+    """Show a device's fingerprint, temperatures and governor."""
     from tvmake.cli.device import tables as device_tables
     from tvmake.device.conditioning.readings import readings
     from tvmake.device.connect import connect
@@ -70,7 +70,7 @@ def selftest_command(
         typer.Option(
             "--target",
             "-t",
-            help="What to compile for; repeatable. [default: the CPU, and OpenCL with buffers and textures]",
+            help="Target to compile for; repeatable. [default: the CPU, and OpenCL with buffers and textures]",
         ),
     ] = None,
     precisions: Annotated[
@@ -78,17 +78,17 @@ def selftest_command(
         typer.Option("--precision", help="float32, float16 or float16_acc32; repeatable. [default: all three]"),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=0, help="Measurements one after the other that tell whether it slows down; 0 for none.")
+        int, typer.Option(min=0, help="Consecutive measurements that show whether it slows down; 0 for none.")
     ] = 16,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.json", parser=output_file, help="Write the report.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """See whether a device computes what it should, and how fast: a report to read, or to send.
+    """Test whether a device computes correctly, and how fast, and report the results.
 
-    Small networks are compiled for it: a dozen operators, and a probe for each way in which kernels for Adreno are known to go
-    wrong. Then memory bandwidth, a product of matrices, and whether it slows down. Exit code 4 when an answer is wrong or missing.
+    This compiles small networks for the device: a dozen operators, and a probe for each known defect of kernels for Adreno.
+    It also measures memory bandwidth, a matmul, and slowdown under load. The exit code is 4 if a result is wrong or missing.
     """
     from tvmake.cli.device.selftest import run_selftest
     from tvmake.config.reading.messages import one_of
@@ -108,7 +108,7 @@ def push_command(
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a package to a device, and to all equal ones; what is there already is not sent again."""
+    """Copy a package to a device, or to all equal devices. Files that are there already are not sent again."""
     from tvmake.cli.device import tables as device_tables
     from tvmake.device.pushing import push_everywhere
     from tvmake.errors import ErrorList
@@ -123,22 +123,22 @@ def push_command(
 @app.command("serve")
 def serve_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A device over ssh or adb; this machine when left out.")
+        str | None, typer.Argument(metavar="[NAME]", help="A device over ssh or adb. [default: this machine]")
     ] = None,
     config: ConfigFiles = None,
     tracker: AtTracker = None,
     key: Annotated[
-        str | None, typer.Option(help="What the server calls itself [default: NAME, or this machine's].")
+        str | None, typer.Option(help="Key of the server at the tracker [default: NAME, or this machine's name].")
     ] = None,
-    host: Annotated[str, typer.Option(help="This machine: the address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="This machine: the port to listen on.")] = 9090,
+    host: Annotated[str, typer.Option(help="Address to listen on (this machine only).")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on (this machine only).")] = 9090,
     python: Annotated[
-        bool, typer.Option("--python", help="This machine: TVM's Python server, not the native one.")
+        bool, typer.Option("--python", help="Run TVM's Python server instead of the native one (this machine only).")
     ] = False,
-    opencl: Annotated[bool, typer.Option("--opencl", help="A device: have its server run OpenCL kernels.")] = False,
+    opencl: Annotated[bool, typer.Option("--opencl", help="Let the server run OpenCL kernels (devices only).")] = False,
     allow_remote: AllowRemote = False,
 ) -> None:
-    """Run an RPC server until Ctrl-C: on this machine, or on a device, with the tunnels it needs."""
+    """Run an RPC server until Ctrl-C, on this machine or on a device, with the tunnels it needs."""
     from tvmake.cli.device import server as device_server
 
     if name is None or name == "local":
@@ -149,8 +149,8 @@ def serve_command(
 
 @app.command("tracker")
 def tracker_command(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 9190,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 9190,
     allow_remote: AllowRemote = False,
 ) -> None:
     """Run TVM's RPC tracker until Ctrl-C."""
@@ -160,9 +160,9 @@ def tracker_command(
     check_loopback(host, allow_remote)
     os.environ.setdefault("TVM_USE_RUNTIME_LIB", "1")
 
-    def ready(taken: int) -> None:
-        typer.echo(f"tracker at {host}:{taken}")
-        typer.echo(f"  export TVM_TRACKER_HOST={host} TVM_TRACKER_PORT={taken}")
+    def ready(bound: int) -> None:
+        typer.echo(f"tracker at {host}:{bound}")
+        typer.echo(f"  export TVM_TRACKER_HOST={host} TVM_TRACKER_PORT={bound}")
 
     try:
         serve(host, port, ready)
@@ -171,10 +171,10 @@ def tracker_command(
 
 
 def devices_of(config: list[Path] | None) -> "dict[str, DeviceConfig]":
-    """The config's devices; none when there is no config here, and none was named.
+    """The config's devices; none if no config was named and none is here.
 
     Raises:
-        InputError: the config cannot be used.
+        InputError: the config is invalid.
     """
     from tvmake.cli.configs import DEFAULTS
     from tvmake.config.reading.load import load_layers
@@ -187,7 +187,7 @@ def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
     """A device by its name in the config, or by its address.
 
     Raises:
-        InputError: the config has no such device, and it is no address.
+        InputError: the name is neither a device of the config nor an address.
     """
     from difflib import get_close_matches
 
@@ -202,15 +202,19 @@ def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
         return LocalDeviceConfig()
     if (address := parse_device(name)) is not None:
         return _at_address(name, address)
-    if name in NO_MACHINES:
-        problem = f"'{name}' is no machine"
+    if name in KINDS_OF_DEVICES:
+        problem = f"'{name}' is not a machine"
         raise InputError(
             "device",
             problem,
-            "what a package runs on is said by its target (-t); a device is a machine: local, ssh:HOST …",
+            "the target (-t) selects the kind of processor; a device is a machine: local, ssh:HOST …",
         )
     close = get_close_matches(name, known, 1)
-    hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(['local', *known])}; or give an address:"
+    hint = (
+        f"did you mean '{close[0]}'?"
+        if close
+        else f"known devices: {', '.join(['local', *known])}; or give an address:"
+    )
     raise InputError("devices", f"no device '{name}'", hint if close else f"{hint} {ADDRESSES}")
 
 

@@ -1,4 +1,4 @@
-"""What ``tvmake device selftest`` does and prints."""
+"""The work and output of ``tvmake device selftest``."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SPEEDS = ("target", "figure", "value", "unit")
 FAULTS = ("target", "precision", "name", "verdict", "problem")
-"""Columns, as rows name them."""
+"""Columns, by the keys of rows."""
 
 
 def run_selftest(
@@ -26,10 +26,10 @@ def run_selftest(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Test a device, print what came out, and write it.
+    """Test a device, print the results, and write the report.
 
     Raises:
-        GoalError: something is wrong, or failed.
+        GoalError: a result is wrong or missing.
     """
     from tvmake.config.device import LocalDeviceConfig
     from tvmake.conformance.choice import default_targets
@@ -67,9 +67,9 @@ def run_selftest(
         if output is not None:
             typer.echo(f"wrote {output}")
     if report.faults:
-        what = f"{len(report.faults)} of {len(report.answers)} answers are wrong or missing"
-        remedy = "the device, its driver or the compiler is at fault: send the report (-o FILE) with a description"
-        raise GoalError(f"device '{name}'", what, remedy)
+        problem = f"{len(report.faults)} of {len(report.answers)} results are wrong or missing"
+        remedy = "the device, its driver or the compiler is faulty: report it with the file that -o FILE writes"
+        raise GoalError(f"device '{name}'", problem, remedy)
 
 
 def _targets(texts: Sequence[str]) -> "dict[str, TargetConfig]":
@@ -78,15 +78,15 @@ def _targets(texts: Sequence[str]) -> "dict[str, TargetConfig]":
     from tvmake.config.target import TargetConfig
     from tvmake.errors import UsageError
 
-    found = {}
+    parsed = {}
     for text in texts:
         try:
-            found[text] = TargetConfig.model_validate(text)
+            parsed[text] = TargetConfig.model_validate(text)
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
             first, _, remedy = problem.partition("; ")
-            raise UsageError(f"--target {text}", first, remedy or "`tvmake targets` lists what there is") from None
-    return found
+            raise UsageError(f"--target {text}", first, remedy or "`tvmake targets` lists all targets") from None
+    return parsed
 
 
 def _print(report: "Report") -> None:
@@ -94,8 +94,8 @@ def _print(report: "Report") -> None:
 
     for kind, fingerprint in report.fingerprints.items():
         typer.echo(f"{kind}: {fingerprint.details.get('gpu', fingerprint.soc)}")
-        for what, value in fingerprint.details.items():
-            typer.echo(f"  {what}: {value}")
+        for name, value in fingerprint.details.items():
+            typer.echo(f"  {name}: {value}")
     typer.echo()
     groups: dict[tuple[str, str, str], list[str]] = {}
     for answer in report.answers:
@@ -106,11 +106,11 @@ def _print(report: "Report") -> None:
             "precision": precision,
             "questions": questions,
             **{verdict: verdicts.count(verdict) or "" for verdict in ("ok", "wrong", "failed", "not there")},
-            "least SQNR": _least(report, target, precision, questions),
+            "least SQNR": _lowest_sqnr(report, target, precision, questions),
         }
         for (target, precision, questions), verdicts in groups.items()
     ]
-    device_tables.show(rows, False, tuple(rows[0]) if rows else (), "nothing was asked")
+    device_tables.show(rows, False, tuple(rows[0]) if rows else (), "no tests ran")
     speeds = [
         {
             "target": speed.target,
@@ -125,14 +125,14 @@ def _print(report: "Report") -> None:
     for drift in report.drift:
         typer.echo(
             f"{drift.target}: {drift.change:+.1%} from the first to the last quarter of {len(drift.rounds)} rounds"
-            + "".join(f", {what} {value} → {drift.after.get(what, '?')}" for what, value in drift.before.items())
+            + "".join(f", {name} {value} → {drift.after.get(name, '?')}" for name, value in drift.before.items())
         )
     if report.faults:
         typer.echo()
         device_tables.show([fault.model_dump() for fault in report.faults], False, FAULTS)
 
 
-def _least(report: "Report", target: str, precision: str, questions: str) -> str:
+def _lowest_sqnr(report: "Report", target: str, precision: str, questions: str) -> str:
     figures = [
         answer.sqnr_db
         for answer in report.answers

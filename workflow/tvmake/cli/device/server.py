@@ -21,53 +21,53 @@ from tvmake.process.supervised import ChildProcess
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address means this machine only.
+    """Whether a name or address refers to this machine only.
 
     Raises:
-        UsageError: it means nothing.
+        UsageError: it cannot be resolved.
     """
     try:
         found = socket.getaddrinfo(host or "0.0.0.0", None)
-    except (OSError, UnicodeError) as error:  # the latter of what can be no name, as a..b
-        reason = error.strerror if isinstance(error, OSError) else "no name of a host"
+    except (OSError, UnicodeError) as error:  # UnicodeError for names such as a..b
+        reason = error.strerror if isinstance(error, OSError) else "not a host name"
         raise UsageError(f"--host {host}", f"no such address ({reason})", "listen on 127.0.0.1") from None
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
 def check_loopback(host: str, allow_remote: bool) -> None:
-    """Refuse an address that other machines reach, unless the user has thought about it.
+    """Refuse an address that other machines can reach, unless the user allows it.
 
     Raises:
-        UsageError: it is one, or means nothing.
+        UsageError: the address is refused or cannot be resolved.
     """
     if allow_remote or is_loopback(host):
         return
     raise UsageError(
         f"--host {host}",
-        "RPC has no passwords and no encryption: whoever reaches this address can run code on this machine",
-        "listen on 127.0.0.1 and come in by ssh or adb tunnels (docs/guides/devices-rpc.md); in a network of your own, add "
+        "RPC has no passwords and no encryption: anyone who can reach this address can run code on this machine",
+        "listen on 127.0.0.1 and connect through ssh or adb tunnels (docs/guides/devices-rpc.md); in a private network, add "
         "--allow-remote",
     )
 
 
 def check_key(key: str | None) -> None:
-    """Refuse a key that no config could name.
+    """Refuse a key that is invalid in a config.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the key is invalid.
     """
     try:
         TypeAdapter(Key | None).validate_python(key)
     except ValidationError:
         problem = "a key is a name of up to 80 characters, without spaces and colons"
-        raise UsageError(f"--key {key}", problem, "name it as `key:` of the device in the config does") from None
+        raise UsageError(f"--key {key}", problem, "use the `key:` of the device in the config") from None
 
 
 def serve_here(tracker: str | None, key: str | None, host: str, port: int, python: bool, allow_remote: bool) -> None:
     """Run a server on this machine until Ctrl-C.
 
     Raises:
-        UsageError: the address is not this machine's own, or no tracker, or the key is none.
+        UsageError: the address, the tracker's address or the key is invalid.
         MachineError: the native server cannot be built.
     """
     check_loopback(host, allow_remote)
@@ -75,7 +75,7 @@ def serve_here(tracker: str | None, key: str | None, host: str, port: int, pytho
     at, tracker_port = tracker_address(tracker)
     name = key or platform.node() or "local"
     options = ["--host", host, "--port", str(port), "--key", name, "--tracker", f"{at}:{tracker_port}"]
-    typer.echo(f"server '{name}' for tracker {at}:{tracker_port}, at {host}:{port}; Ctrl-C ends it")
+    typer.echo(f"server '{name}' for tracker {at}:{tracker_port}, at {host}:{port}; Ctrl-C stops it")
     sys.stdout.flush()
     if not python:
         environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
@@ -87,7 +87,7 @@ def serve_here(tracker: str | None, key: str | None, host: str, port: int, pytho
             "TVM's Python server", "needs cloudpickle, which is not installed", "pip install cloudpickle"
         )
     command = python_command("-m", "tvm.exec.rpc_server", "--port-end", str(port + 1), *options)
-    # Not only with TVM's runtime, which could not tell its version.
+    # Not with TVM's runtime alone, which does not know its version.
     with ChildProcess(command) as process:
         try:
             process.wait()
@@ -101,16 +101,16 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
     """Run a server on each device of a config, with tunnels, until Ctrl-C.
 
     Raises:
-        UsageError: the device is not over ssh or adb, the tracker is not on this machine, or the key is none.
+        UsageError: the device is not over ssh or adb, the tracker is not on this machine, or the key is invalid.
         DeviceError: none of the devices can be used.
     """
     if isinstance(config, LocalDeviceConfig | RpcDeviceConfig):
         raise UsageError(
             f"device '{name}'",
-            f"is 'via: {config.via}'; only devices over ssh and adb can be given a server from here",
+            f"is 'via: {config.via}'; this command starts servers only on devices over ssh and adb",
             "run `tvmake device serve` on the device itself"
             if isinstance(config, RpcDeviceConfig)
-            else "leave the name out",
+            else "omit the name",
         )
     check_key(key)
     host, port = tracker_address(tracker)
@@ -123,7 +123,7 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
     from tvmake.device.rpc.serving import Serving
 
     serving = Serving(name, config, port, key or name, with_opencl)
-    typer.echo(f"server '{key or name}' on {name} for tracker {host}:{port}; Ctrl-C ends it")
+    typer.echo(f"server '{key or name}' on {name} for tracker {host}:{port}; Ctrl-C stops it")
     try:
         while serving.is_serving():
             time.sleep(1)

@@ -1,4 +1,4 @@
-"""What ``tvmake device`` prints."""
+"""Output of ``tvmake device``."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LIST = ("device", "via", "address", "state", "details")
 DOCTOR = ("state", "step", "details", "remedy")
 PUSH = ("device", "location", "sent_bytes", "size_bytes")
-"""Columns, as rows name them."""
+"""Columns, by the keys of rows."""
 
 Row = Mapping[str, object]
 
@@ -37,7 +37,7 @@ def show(rows: Sequence[Row], as_json: bool, columns: Sequence[str], none: str =
 
 
 def show_info(name: str, via: str, fingerprint: "Fingerprint", seen: Mapping[str, str], as_json: bool) -> None:
-    """Print who a device is."""
+    """Print the fingerprint and the readings of a device."""
     if as_json:
         typer.echo(
             json.dumps(
@@ -57,5 +57,5 @@ def show_info(name: str, via: str, fingerprint: "Fingerprint", seen: Mapping[str
         **seen,
     }
     width = max(map(len, facts))
-    for what, value in facts.items():
-        typer.echo(f"{what:<{width}}  {value}")
+    for name, value in facts.items():
+        typer.echo(f"{name:<{width}}  {value}")

@@ -1,1 +1,1 @@
-"""Commands on what this machine and this TVM can do."""
+"""Commands about this machine and this TVM."""

@@ -1,4 +1,4 @@
-"""``tvmake doctor``: what this machine can do, or whether a device works."""
+"""``tvmake doctor``: check what this machine can do, or whether a device works."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,19 +18,19 @@ def doctor(
     device: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DEVICE]", help="A device of the config, or its address: try each step on the way to it."
+            metavar="[DEVICE]", help="A device of the config, or its address: test each step of the connection."
         ),
     ] = None,
     config: ConfigFiles = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one entry a check.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one entry per check.")] = False,
 ) -> None:
-    """Say what this machine can do, and how to get what is missing; or whether a DEVICE works.
+    """Check what this machine can do, and how to install what is missing; or whether a DEVICE works.
 
-    Without a device: looks at the libraries, compiles a kernel with each of TVM's code generators, links and runs one, and looks for
-    compilers, OpenCL devices, Android devices and an RPC tracker. The exit code is 0 when everything tvmake needs is
-    there, and 3 when something is not; what is missing beyond that only narrows what you can target.
+    Without a device: checks libraries, compiles a kernel with each of TVM's code generators, links and runs one, and looks for
+    compilers, OpenCL devices, Android devices and an RPC tracker. The exit code is 0 if everything that tvmake needs is
+    installed, else 3. Optional parts that are missing only reduce the targets you can use.
 
-    With a device: connects, and tries programs, tunnels and sensors, one by one. A device that passes is no longer set aside.
+    With a device: tests the connection, programs, tunnels and sensors in turn. A device that passes is used again by later runs.
     """
     import json
 
@@ -40,12 +40,12 @@ def doctor(
     from tvmake.doctor.examine import examine
 
     checks = examine()
-    wrong = [check for check in checks if check.is_fatal]
+    failed = [check for check in checks if check.is_fatal]
     if as_json:
-        typer.echo(json.dumps({"ok": not wrong, "checks": [check.as_json() for check in checks]}, indent=2))
+        typer.echo(json.dumps({"ok": not failed, "checks": [check.as_json() for check in checks]}, indent=2))
     else:
-        _print(checks, wrong)
-    if wrong:
+        _print(checks, failed)
+    if failed:
         raise typer.Exit(3)
 
 
@@ -60,7 +60,7 @@ def _examine_device(name: str, config: list[Path] | None, as_json: bool) -> None
         raise typer.Exit(3)
 
 
-def _print(checks: "list[Check]", wrong: "list[Check]") -> None:
+def _print(checks: "list[Check]", failed: "list[Check]") -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -79,8 +79,8 @@ def _print(checks: "list[Check]", wrong: "list[Check]") -> None:
                 table.add_row(MARKS[check.status], escape(check.name), required + escape(check.detail) + hint)
         console.print(table)
         console.print()
-    if wrong:
-        console.print(f"tvmake cannot work here yet: {', '.join(check.name for check in wrong)}", style="red")
+    if failed:
+        console.print(f"tvmake cannot work here yet: {', '.join(check.name for check in failed)}", style="red")
     else:
         missing = sum(check.status != "ok" for check in checks)
         console.print(f"tvmake works here; {missing} optional things are missing" if missing else "tvmake works here")

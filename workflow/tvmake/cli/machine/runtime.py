@@ -1,4 +1,4 @@
-"""``tvmake runtime …``: compile what TVM's wheel lacks on devices, and see what is compiled."""
+"""``tvmake runtime …``: compile the C++ that devices need and TVM's wheel lacks, and list the parts."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import typer
 
 from tvmake.cli.output_file import output_file
 
-app = typer.Typer(no_args_is_help=True, help="Compile the device-side C++ that TVM's wheel lacks.")
+app = typer.Typer(no_args_is_help=True, help="Compile the C++ that devices need and TVM's wheel lacks.")
 
 
 @app.command("build")
@@ -18,12 +18,12 @@ def build_command(
     part: Annotated[
         str,
         typer.Argument(
-            metavar="[opencl|server|runner|abi|jni|all|TRIPLE]", help="What to compile, or the system to compile for."
+            metavar="[opencl|server|runner|abi|jni|all|TRIPLE]", help="Part to compile, or system to compile for."
         ),
     ] = "all",
     api: Annotated[
         int | None,
-        typer.Option("--api", min=1, help="Android API level that the programs are to run on; 24 unless given."),
+        typer.Option("--api", min=1, help="Android API level for the programs. [default: 24]"),
     ] = None,
     output: Annotated[
         Path | None,
@@ -32,18 +32,18 @@ def build_command(
             "--output",
             metavar="FILE.tar",
             parser=output_file,
-            help="With a TRIPLE: write the programs into a tar.",
+            help="With a TRIPLE: write the programs to a tar file.",
         ),
     ] = None,
 ) -> None:
-    """Compile a part for this machine, or all programs for another system, unless this very build exists.
+    """Compile a part for this machine, or all programs for another system, unless the same build exists.
 
-    opencl is the runtime library for OpenCL packages: once it is built, every `import tvm` of this Python finds it.
-    server is an RPC server for devices without Python, runner runs a package there. abi and jni are for programs of
-    yours in C, C++, Java and Kotlin; jni needs a JDK, and `all` leaves it out where there is none. All need cmake and g++.
+    opencl is the runtime library for OpenCL packages: every `import tvm` of this Python loads it once it is built.
+    server is an RPC server for devices without Python, runner runs a package there. abi and jni are for your
+    programs in C, C++, Java and Kotlin; jni needs a JDK, and `all` skips it without one. All need cmake and g++.
 
-    A TRIPLE makes a directory of programs for devices: aarch64-linux-android with the NDK (ANDROID_NDK_HOME, or where
-    Android Studio puts it), or without one for CPU packages; aarch64-linux-musl for any 64-bit Arm Linux and Android, CPU
+    A TRIPLE builds a directory of programs for devices: aarch64-linux-android with the NDK (ANDROID_NDK_HOME, or the
+    directory of Android Studio), or without it for CPU packages; aarch64-linux-musl for any 64-bit Arm Linux and Android, CPU
     packages only, with zig (pip install ziglang); aarch64-linux-gnu with Debian's cross compiler.
     """
     from tvmake.errors import UsageError
@@ -56,9 +56,7 @@ def build_command(
         _build_for(part, api, output, progress)
         return
     if api is not None or output is not None:
-        raise UsageError(
-            "runtime build", "--api and --output go with a system's triple", "such as aarch64-linux-android"
-        )
+        raise UsageError("runtime build", "--api and --output need a triple", "name one, such as aarch64-linux-android")
     for name in _names(part):
         typer.echo(f"{name}: {build(name, progress=progress)}")
 
@@ -81,18 +79,18 @@ def _build_for(triple: str, api: int | None, output: Path | None, progress: Call
 
 @app.command("list")
 def list_command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the parts, and where those that are compiled for the installed TVM lie."""
+    """List the parts, and the files of those that are compiled for the installed TVM."""
     from tvmake.native.parts import find_built, parts
 
-    found = {part: find_built(name) for name, part in parts().items()}
+    files = {part: find_built(name) for name, part in parts().items()}
     if as_json:
         rows = [
             {"part": part.name, "purpose": part.purpose, "file": str(file) if file else None}
-            for part, file in found.items()
+            for part, file in files.items()
         ]
         typer.echo(json.dumps(rows, indent=2))
         return
-    for part, file in found.items():
+    for part, file in files.items():
         typer.echo(f"{part.name:8} {part.purpose:40} {file or f'not built: tvmake runtime build {part.name}'}")
 
 
@@ -104,5 +102,5 @@ def _names(name: str) -> list[str]:
     if name == "all":
         return [part for part in names if part != "jni" or shutil.which("javac")]
     if name not in names:
-        raise UsageError("runtime build", f"there is no part {name!r}", f"there are {', '.join(names)} and all")
+        raise UsageError("runtime build", f"no such part: {name!r}", f"the parts are {', '.join(names)} and all")
     return [name]

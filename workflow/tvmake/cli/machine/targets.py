@@ -1,4 +1,4 @@
-"""``tvmake targets``: what this TVM can compile for."""
+"""``tvmake targets``: list the targets that this TVM can compile for."""
 
 from typing import Annotated, Any
 
@@ -16,27 +16,27 @@ SHOWN = (
     "max_shared_memory_per_block",
     "thread_warp_size",
 )
-"""Attributes worth a look in the table, in this order; ``--json`` gives all of them."""
+"""Attributes in the table, in this order; ``--json`` prints all of them."""
 
 
 def targets(
     wanted: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILTER]", help="Show only what contains these letters: adreno-730, cortex-a72, cuda …"
+            metavar="[FILTER]", help="Show only entries that contain this text: adreno-730, cortex-a72, cuda …"
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every attribute.")] = False,
     passes: Annotated[
-        bool, typer.Option("--passes", help="Show what a build for the target FILTER does to a network, in order.")
+        bool, typer.Option("--passes", help="Show the passes of a build for the target FILTER, in order.")
     ] = False,
 ) -> None:
     """List the target kinds, processors and tags that `targets:` in a config can name.
 
-    A kind is what code is generated for (`kind: llvm`). A processor is a kind with the limits of one device or family
-    filled in (`phone: adreno-730-texture`), and says where they come from. A tag is the same by TVM
-    (`tag: qcom/adreno-opencl`). Kinds without a code generator in this TVM are shown, and cannot be built for; those
-    without a runtime can be built for, and run on other machines only.
+    A kind is a code generator (`kind: llvm`). A processor is a kind with the limits of one device or family
+    (`phone: adreno-730-texture`) and the source of these limits. A tag is the same, defined by TVM
+    (`tag: qcom/adreno-opencl`). Kinds without a code generator in this TVM are shown, but cannot be built for; those
+    without a runtime can be built for, but run on other machines only.
     """
     from tvmake.errors import InputError
 
@@ -52,7 +52,7 @@ def targets(
         tags = [tag for tag in tags if wanted.lower() in f"{tag['tag']} {tag['kind']} {_attributes(tag)}".lower()]
         if not kinds and not processors and not tags:
             raise InputError(
-                wanted, "no target kind, processor or tag contains this", "`tvmake targets` lists all of them"
+                wanted, "no target kind, processor or tag contains this text", "`tvmake targets` lists all of them"
             )
     if as_json:
         import json
@@ -69,7 +69,7 @@ def _print_passes(name: str | None, as_json: bool) -> None:
     from tvmake.targets.resolve import tvm_target
 
     if name is None:
-        raise InputError("--passes", "which target?", "name one, such as `tvmake targets llvm --passes`")
+        raise InputError("--passes", "a target is missing", "name one, such as `tvmake targets llvm --passes`")
     try:
         target = TargetConfig(**written_target(name))
     except ValueError as error:
@@ -104,7 +104,7 @@ def _print(kinds: list[dict[str, Any]], processors: list[dict[str, Any]], tags: 
         table = Table("kind", "code", "runs here", box=None, pad_edge=False, header_style="bold")
         for kind in kinds:
             runs = {
-                True: "if there is a device",
+                True: "with a device",
                 False: "no runtime in this TVM",
                 None: "yes" if kind["kind"] == "llvm" else "-",
             }
@@ -122,7 +122,7 @@ def _print(kinds: list[dict[str, Any]], processors: list[dict[str, Any]], tags: 
                 entry["name"], entry["what"], _attributes(entry), "yes" if entry["float16"] else "[red]no[/red]", source
             )
             if entry["members"]:
-                table.add_row("", f"[dim]also {_shortened(entry['members'])}[/dim]", "", "", "")
+                table.add_row("", f"[dim]also {_first_and_last(entry['members'])}[/dim]", "", "", "")
         console.print(table)
         count = sum(1 + len(entry["members"]) for entry in processors)
         console.print(f"{count} processors, in {len(processors)} families\n", style="dim")
@@ -134,6 +134,6 @@ def _print(kinds: list[dict[str, Any]], processors: list[dict[str, Any]], tags: 
         console.print(f"{len(tags)} tags", style="dim")
 
 
-def _shortened(names: list[str]) -> str:
+def _first_and_last(names: list[str]) -> str:
     """``adreno-505-buffer … adreno-540-buffer``."""
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"

@@ -1,4 +1,4 @@
-"""``tvmake bundle …``: a run for another site, in one file."""
+"""``tvmake bundle …``: export and import a run in one file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,15 +10,13 @@ from tvmake.cli.output_file import output_file
 from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted, printable
 
-app = typer.Typer(no_args_is_help=True, help="Carry a run to another site: config, lock, records and packages.")
+app = typer.Typer(no_args_is_help=True, help="Move a run to another site: config, lock, records and packages.")
 
 
 @app.command("export")
 def export_command(
     file: Annotated[Path, typer.Argument(parser=output_file, help="Bundle to write (.tar).")],
-    lock: Annotated[Path, typer.Option(help="Lock of the run; `tvmake lock` writes it.", dir_okay=False)] = Path(
-        "run.lock"
-    ),
+    lock: Annotated[Path, typer.Option(help="Lock of the run, from `tvmake lock`.", dir_okay=False)] = Path("run.lock"),
     inputs: Annotated[
         bool, typer.Option("--inputs", help="Put the model files and the modules with passes in, too.")
     ] = False,
@@ -26,7 +24,7 @@ def export_command(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a bundle of a locked run. The same run gives the same bytes."""
+    """Write a bundle of a locked run. Equal runs give equal bytes."""
     from tvmake.bundle.contents import PACKAGES, RECORDS
     from tvmake.bundle.read import is_bundle
     from tvmake.bundle.write import write_bundle
@@ -42,11 +40,11 @@ def export_command(
         holds_records = RECORDS in contents.files
         print_json({"file": str(file), "packages": packages, "records": holds_records, "inputs": inputs, "bytes": size})
         return
-    records = "with the records of its kernels" if RECORDS in contents.files else "without records"
+    records = "with tuning records" if RECORDS in contents.files else "without records"
     typer.echo(f"{file}: {counted(packages, 'package')}, {records}, {file.stat().st_size / 1e6:.1f} MB")
     if not inputs:
         typer.echo(
-            "note: the models are not in it (--inputs); without them packages can be used, not made again", err=True
+            "note: the models are not included (--inputs); without them packages can be used, but not rebuilt", err=True
         )
 
 
@@ -58,10 +56,10 @@ def import_command(
         Path | None,
         typer.Option("--store", help="Directory of the records [default: the user's, see docs/concepts/records.md]."),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Put its files over others of the same name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a bundle, place its files, and add its records to the store. Files that are there are not overwritten."""
+    """Check a bundle, write its files, and add its records to the store. Existing files are not overwritten."""
     from tvmake.bundle.read import read_bundle
     from tvmake.records.sharing.ingest import as_row
     from tvmake.records.store import open_store
@@ -74,11 +72,11 @@ def import_command(
     for path in imported.replaced:
         typer.echo(f"replaced {path}")
     typer.echo(
-        f"{file}: {counted(len(imported.placed), 'file')} placed in {into}, {counted(len(imported.unchanged), 'was', 'were')} there already"
+        f"{file}: {counted(len(imported.placed), 'file')} written to {into}, {len(imported.unchanged)} unchanged"
     )
     if imported.records is not None:
         fresh = sum(imported.records.fresh.values())
-        typer.echo(f"records: {fresh} new, {imported.records.known} known before")
+        typer.echo(f"records: {fresh} new, {imported.records.known} already known")
         for reason, count in imported.records.refused.most_common():
             typer.echo(
                 f"warning: {counted(count, 'line')} set aside: {printable(reason)}; see {imported.records.quarantine}",

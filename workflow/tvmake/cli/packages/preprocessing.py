@@ -1,4 +1,4 @@
-"""``--preprocess KEY=VALUE``: how a picture becomes an input."""
+"""``--preprocess KEY=VALUE``: how an image is converted to an input."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
 
 
 def preprocessing(settings: list[str] | None) -> "Preprocessing":
-    """The options as ``dataset.preprocess`` would hold them.
+    """The options as ``dataset.preprocess``.
 
     Raises:
-        UsageError: an option is not KEY=VALUE, or no key of it.
+        UsageError: an option is not KEY=VALUE, or its key is unknown.
     """
     from pydantic import ValidationError
 

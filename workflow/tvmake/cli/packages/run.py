@@ -1,4 +1,4 @@
-"""``tvmake run``: a package on inputs of yours, on any device."""
+"""``tvmake run``: run a package on your inputs, on any device."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,38 +21,38 @@ def run(
     inputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--input", "-i", metavar="[INPUT=]FILE", help="An .npz of arrays by input, an .npy, or a picture; repeatable."
+            "--input", "-i", metavar="[INPUT=]FILE", help="An .npz with an array for each input, an .npy or an image; repeatable."
         ),
     ] = None,
     fill: Annotated[
         Literal["random", "zeros", "ones"] | None,
-        typer.Option(help="What inputs without a file are made of. [default: random where no input has a file]"),
+        typer.Option(help="Values of inputs without a file. [default: random if no input has a file]"),
     ] = None,
     preprocess: Annotated[
         list[str] | None,
         typer.Option(
             "--preprocess", "-p", metavar="KEY=VALUE",
-            help="How a picture becomes the input: the keys of `dataset.preprocess`, e.g. resize=256 crop=224 mean=[0.5].",
+            help="How an image is converted to the input: keys of `dataset.preprocess`, e.g. resize=256 crop=224 mean=[0.5].",
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.npz", parser=output_file, help="Write the outputs there.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE.npz", parser=output_file, help="Write the outputs to this file.")
     ] = None,
     top: Annotated[int, typer.Option("--print-top", min=0, metavar="N", help="Print the N classes with the highest scores.")] = 0,
-    labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line.")] = None,
-    repeat: Annotated[int, typer.Option("--repeat", min=0, max=MOST_REPETITIONS, metavar="N", help="Time N runs more.")] = 0,
-    number: Annotated[int, typer.Option("--number", min=1, max=MOST_REPETITIONS, metavar="N", help="Average N runs into each of the timed ones.")] = 1,
+    labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one per line.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=0, max=MOST_REPETITIONS, metavar="N", help="Time N more runs.")] = 0,
+    number: Annotated[int, typer.Option("--number", min=1, max=MOST_REPETITIONS, metavar="N", help="Average N runs for each time.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Time each kernel.")] = False,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Run the package's own samples, and compare with what the original framework made of them.")
+        bool, typer.Option("--self-test", help="Run the package's own samples and compare with the original framework's outputs.")
     ] = False,
     device: Annotated[str, typer.Option("--device", "-d", "-D", metavar="NAME", help="A device of the config, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY); `local` is this machine.")] = "local",
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Run a package once: on arrays, pictures, made-up inputs or its own samples, here or on a device.
+    """Run a package once on arrays, images, generated inputs or its own samples, here or on a device.
 
-    The package's digests are checked, and its code runs in a process of its own.
+    The package's digests are checked first. Its code runs in a separate process.
     """
     from tvmake.artifact.package import check_is_package_file, inspect
     from tvmake.cli.configs import print_note
@@ -72,13 +72,11 @@ def run(
         "--input": inputs, "--fill": fill, "--preprocess": preprocess, "--output": output, "--print-top": top,
         "--labels": labels, "--repeat": repeat, "--number": number > 1, "--profile": profile,
     }  # fmt: skip
-    if self_test and (given := next((name for name, value in others.items() if value), None)):
-        raise UsageError(
-            f"--self-test {given}", "the self-test has inputs and outputs of its own", f"leave {given} out"
-        )
+    if self_test and (option := next((name for name, value in others.items() if value), None)):
+        raise UsageError(f"--self-test {option}", "the self-test has its own inputs and outputs", f"omit {option}")
     if number > 1 and not (repeat or profile):
         raise UsageError(
-            f"--number {number}", "says how timed runs are averaged, and none are", "add --repeat N or --profile"
+            f"--number {number}", "averages timed runs, but no run is timed", "add --repeat N or --profile"
         )
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
@@ -100,24 +98,24 @@ def run(
     wants_time = bool(repeat or profile)
     measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
     chosen = connect(device, chosen_device(device, config))
-    done = run_package(package, manifest, chosen, arrays, measurement)
+    result = run_package(package, manifest, chosen, arrays, measurement)
     if output is not None:
-        write_outputs(done.outputs, output)
-    if profile and not done.kernels:
-        print_note("kernels cannot be timed on this device: they are on this machine, and over ssh and adb")
-    _print(done, top or (5 if labels else 0), names, repeat, number, as_json)
+        write_outputs(result.outputs, output)
+    if profile and not result.kernels:
+        print_note("kernels cannot be timed on this device, only on this machine and over ssh and adb")
+    _print(result, top or (5 if labels else 0), names, repeat, number, as_json)
 
 
-def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, as_json: bool) -> None:
+def _print(run: "Run", top: int, labels: list[str], repeat: int, number: int, as_json: bool) -> None:
     import json
 
     from tvmake.process.output import counted
     from tvmake.running.outputs import summary, top_scores
 
-    timing = done.result.timing
-    outputs = [summary(name, array) for name, array in done.outputs.items()]
-    scores = {name: top_scores(array, top, labels) for name, array in done.outputs.items()} if top else {}
-    latency = done.latency if repeat else None
+    timing = run.result.timing
+    outputs = [summary(name, array) for name, array in run.outputs.items()]
+    scores = {name: top_scores(array, top, labels) for name, array in run.outputs.items()} if top else {}
+    latency = run.latency if repeat else None
     if as_json:
         everything = {
             "outputs": outputs,
@@ -125,23 +123,23 @@ def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, a
             "load_ms": timing.load_ms,
             "first_run_ms": timing.first_run_ms,
             "latency": latency.model_dump(mode="json") if latency else None,
-            "kernels": [row.model_dump(mode="json") for row in done.kernels],
+            "kernels": [row.model_dump(mode="json") for row in run.kernels],
         }
         typer.echo(json.dumps(everything, indent=2))
         return
     _print_outputs(outputs)
-    for name, found in scores.items():
+    for name, highest in scores.items():
         typer.echo(f"\n{name}")
-        for score in found:
-            sample = f"sample {score.sample}  " if len({one.sample for one in found}) > 1 else ""
-            figure = "no number" if score.score is None else f"{score.score:.6g}"
+        for score in highest:
+            sample = f"sample {score.sample}  " if len({score.sample for score in highest}) > 1 else ""
+            figure = "not a number" if score.score is None else f"{score.score:.6g}"
             typer.echo(f"  {sample}{score.class_index:>5}  {figure:<12} {score.label}".rstrip())
     typer.echo(f"\nload {timing.load_ms:.1f} ms, first run {timing.first_run_ms:.2f} ms")
     if latency:
         typer.echo(
             f"{counted(repeat, 'run')}{f' of {number}' if number > 1 else ''}: median {latency.p50_ms:.4g} ms, minimum {latency.min_ms:.4g}, 90 % within {latency.p90_ms:.4g}"
         )
-    if kernels := done.kernels:
+    if kernels := run.kernels:
         rows: list[dict[str, object]] = [
             {"kernel": row.kernel, "calls": f"{row.calls:g}", "ms": f"{row.total_ms:.4f}", "share": f"{row.share:.1%}"}
             for row in kernels[:KERNELS_SHOWN]
@@ -152,10 +150,10 @@ def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, a
 
 def _print_outputs(outputs: list[dict[str, object]]) -> None:
     rows = []
-    for found in outputs:
-        figures = {key: f"{found[key]:.6g}" if key in found else "" for key in ("min", "mean", "max")}
-        odd = f"{found['not_finite']} values are no finite numbers" if found["not_finite"] else ""
-        rows.append({"output": found["output"], "shape": found["shape"], "dtype": found["dtype"], **figures, "": odd})
+    for entry in outputs:
+        figures = {key: f"{entry[key]:.6g}" if key in entry else "" for key in ("min", "mean", "max")}
+        odd = f"{entry['not_finite']} values are not finite" if entry["not_finite"] else ""
+        rows.append({"output": entry["output"], "shape": entry["shape"], "dtype": entry["dtype"], **figures, "": odd})
     _table(rows, ("output", "shape", "dtype", "min", "mean", "max", ""))
 
 

@@ -1,4 +1,4 @@
-"""What ``tvmake run --self-test`` prints."""
+"""Output of ``tvmake run --self-test``."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def print_self_test(package: Path, manifest: "Manifest", device: "Device", as_js
     """Run a package's self-test and print a line for each output of each sample.
 
     Raises:
-        GoalError: an output is not what the original framework made.
+        GoalError: an output differs from the original framework's.
     """
     from tvmake.errors import GoalError
     from tvmake.process.output import counted, printable
@@ -31,19 +31,21 @@ def print_self_test(package: Path, manifest: "Manifest", device: "Device", as_js
         width = max(len(entry.output) for entry in checked)
         for entry in checked:
             typer.echo(printable(_line(entry, described, width)))
-    what = f"{len(checked)} outputs of {counted(described.samples, 'sample')}"
+    outputs = f"{len(checked)} outputs of {counted(described.samples, 'sample')}"
     if wrong:
-        remedy = "the device, its driver or the package's code is at fault: try another device, and `tvmake debug`"
-        raise GoalError(str(package), f"self-test failed on '{device.name}': {len(wrong)} of {what} are wrong", remedy)
+        remedy = "the device, its driver or the package's code is faulty: try another device, and `tvmake debug`"
+        raise GoalError(
+            str(package), f"self-test failed on '{device.name}': {len(wrong)} of {outputs} are wrong", remedy
+        )
     if not as_json:
-        typer.echo(printable(f"self-test passed on '{device.name}': {what}, against {described.reference}"))
+        typer.echo(printable(f"self-test passed on '{device.name}': {outputs}, against {described.reference}"))
 
 
 def _line(entry: "Checked", described: "SelfTest", width: int) -> str:
     figures = entry.figures
     if figures is None:
         text = "cannot be compared"
-    elif figures.nonfinite_mismatches:  # the other figures leave these out
+    elif figures.nonfinite_mismatches:  # the other figures exclude these
         text = f"elements that are NaN or infinite on one side only: {figures.nonfinite_mismatches}"
     elif entry.is_discrete:
         text = f"equal {figures.equal:.2%}{_bound(described, 'equal', '{:.2%}')}"

@@ -1,4 +1,4 @@
-"""``tvmake sign``: a signature beside a package."""
+"""``tvmake sign``: write a signature beside a package."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +15,12 @@ def sign(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Sign packages: PACKAGE.sig, in OpenSSH's format, is written beside each. The packages stay as they are.
+    """Sign packages: write PACKAGE.sig, in OpenSSH's format, beside each. The packages are unchanged.
 
-    Where a package's provenance lies beside it, that is signed as well.
+    A package's provenance file beside it is signed too.
 
     `ssh-keygen -Y sign -n tvmake-package -f KEY FILE` makes the same signature, also with a key that has a passphrase,
-    lies in an agent, or is on a hardware token that holds plain Ed25519 keys.
+    is in an agent, or is on a hardware token with plain Ed25519 keys.
     """
     from tvmake.artifact.package import check_is_package_file
     from tvmake.cli.terminal import print_json
@@ -33,7 +33,7 @@ def sign(
     read_private_key(key)
     rows = []
     for package in packages:
-        # What is signed is vouched for: nothing broken, and no list that says something else. An old signature may be there.
+        # A signature vouches for a package: check that it is intact and that its lists match. Old signatures are ignored.
         check_is_package_file(package)
         check_is_package(package)
         check_package(package, ignore_signature=True)

@@ -1,4 +1,4 @@
-"""``tvmake verify``: whether packages are what they say."""
+"""``tvmake verify``: check that packages are authentic and intact."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from tvmake.cli.configs import AsJson
 if TYPE_CHECKING:
     from tvmake.provenance.check import Checked
 
-AGAIN = "copy the package again, with what lies beside it, from where it came; `tvmake make` makes your own again"
+AGAIN = "copy the package and the files beside it again from their source; `tvmake make` rebuilds your own"
 
 
 def verify(
@@ -20,17 +20,17 @@ def verify(
         typer.Option("--key", "-k", help="Public Ed25519 key(s) to trust; the package must be signed by one of them."),
     ] = None,
     require_signature: Annotated[
-        bool, typer.Option("--require-signature", help="Refuse a package without a signature, by whatever key it is.")
+        bool, typer.Option("--require-signature", help="Refuse packages without a signature (by any key).")
     ] = False,
     made_from: Annotated[
         Path | None,
-        typer.Option("--from", help="A file that it has to be made from: the model's, or one of the imported network."),
+        typer.Option("--from", help="A file that it must be made from: the model's, or one of the imported network."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a package's digests, provenance, component list and signatures, without loading its code.
 
-    Exits with 1, one line on what it is and one on what to do, at the first thing that does not fit.
+    Exits with 1 at the first problem, with one line for the problem and one for the remedy.
     """
     from tvmake.artifact.package import check_is_package_file
     from tvmake.cli.terminal import print_json
@@ -87,23 +87,21 @@ def _print_checked(package: Path, checked: "Checked", made_from: Path | None) ->
     records = f", records {manifest.records_sha256[:12]}…" if manifest.records_sha256 else ""
     typer.echo(printable(f"  network: {network}{records}"))
     if checked.source is None:
-        typer.echo(f"  source: not said, there is no {origin_file(package).name}")
+        typer.echo(f"  source: unknown, {origin_file(package).name} is missing")
     else:
         typer.echo(printable(f"  source: {checked.source.summary()}"))
     if made_from is not None:
         typer.echo(printable(f"  made from {made_from}"))
     if checked.has_list:
-        typer.echo("  component list: as the package says")
+        typer.echo("  component list: matches the package")
     if checked.signed is None:
         typer.echo("  not signed")
     elif checked.is_trusted:
         typer.echo(f"  signed by the given key, {checked.signed.by}")
     else:
-        typer.echo(f"  signed by {checked.signed.by}, a key that nobody here vouched for")
+        typer.echo(f"  signed by {checked.signed.by}, a key that is not trusted here")
     if checked.source is not None and checked.signed != checked.source_signed:
         by = f"signed by {checked.source_signed.by}" if checked.source_signed else "not signed"
         typer.echo(f"  {origin_file(package).name}: {by}")
     if not checked.is_trusted:
-        typer.echo(
-            "  nothing authenticated: digests show damage, not who made it; --key FILE checks whose signature it is"
-        )
+        typer.echo("  not authenticated: digests detect damage, not the author; --key FILE checks the signature")

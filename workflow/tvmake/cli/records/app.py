@@ -1,4 +1,4 @@
-"""``tvmake records …``: look at measured records, pass them on, take them in, tidy up."""
+"""``tvmake records …``: list, exchange and prune tuning records."""
 
 from datetime import datetime
 from pathlib import Path
@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from tvmake.records.sharing.ingest import IngestReport
     from tvmake.records.store import RecordStore
 
-app = typer.Typer(no_args_is_help=True, help="Look at, pass on and tidy up the records of tuning.")
+app = typer.Typer(no_args_is_help=True, help="List, exchange and prune tuning records.")
 
 Store = Annotated[
     Path | None,
     typer.Option("--store", help="Directory of the records [default: the user's, see docs/concepts/records.md]."),
 ]
 Shared = Annotated[
-    str | None, typer.Option("--shared", metavar="URL", help="The shared store [default: tuning.shared of the config].")
+    str | None, typer.Option("--shared", metavar="URL", help="Shared store [default: tuning.shared of the config].")
 ]
-Installed = Annotated[str | None, typer.Option("--generation", help="A TVM generation [default: the installed one].")]
-InPlace = Annotated[str | None, typer.Option("--place", metavar="DIGEST", help="Only this context: 8 or more digits.")]
+Installed = Annotated[str | None, typer.Option("--generation", help="TVM generation [default: the installed one].")]
+OfContext = Annotated[
+    str | None, typer.Option("--place", metavar="DIGEST", help="Only this context: 8 or more digits.")
+]
 Generation = Annotated[str | None, typer.Option(help="Only this TVM generation: tvm-0.27.0.post1 …")]
 
 
@@ -49,14 +51,14 @@ def show_command(
         str | None, typer.Argument(metavar="[WORKLOAD]", help="The workload's key, or its first 8 or more digits.")
     ] = None,
     store: Store = None,
-    context: InPlace = None,
+    context: OfContext = None,
     generation: Generation = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many of the best records to show.")] = 5,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Number of best records to show.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show one workload: its best records, and why others failed. With --json, their traces too.
+    """Show one workload: its best records, and why others failed. With --json also their traces.
 
-    Without a workload: the best latency of each, and its trials by outcome; the slowest workloads first.
+    Without a workload: the best latency and the trials by outcome of each workload, the slowest first.
     """
     from tvmake.cli.records import tables as record_tables
     from tvmake.records.summary import select_workloads, summarise, workload_details, workload_row
@@ -78,14 +80,14 @@ def show_command(
 def export_command(
     file: Annotated[Path, typer.Argument(parser=output_file, help="File to write (.jsonl.gz).")],
     workloads: Annotated[
-        list[str] | None, typer.Option("--workload", metavar="KEY", help="Only this workload; may be repeated.")
+        list[str] | None, typer.Option("--workload", metavar="KEY", help="Only this workload; repeatable.")
     ] = None,
     store: Store = None,
-    context: InPlace = None,
+    context: OfContext = None,
     generation: Generation = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write records to one file that `tvmake records import` reads on another machine."""
+    """Write records to a file for `tvmake records import` on another machine."""
     from tvmake.errors import InputError
     from tvmake.records.sharing.exchange import export_records
     from tvmake.records.sharing.portable import is_records
@@ -96,12 +98,12 @@ def export_command(
     opened = _store(store)
     chosen = select_workloads(opened, workloads or (), context, generation)
     if not chosen:
-        raise InputError(str(opened.root), "holds no such records", "`tvmake records list` shows what is there")
-    held = export_records(opened, chosen, file)
+        raise InputError(str(opened.root), "has no such records", "`tvmake records list` lists all records")
+    lines = export_records(opened, chosen, file)
     if as_json:
-        print_json({"file": str(file), "lines": held, "workloads": len(chosen)})
+        print_json({"file": str(file), "lines": lines, "workloads": len(chosen)})
     else:
-        typer.echo(f"{file}: {counted(held, 'line')} of {counted(len(chosen), 'workload')}")
+        typer.echo(f"{file}: {counted(lines, 'line')} of {counted(len(chosen), 'workload')}")
 
 
 @app.command("import")
@@ -112,13 +114,13 @@ def import_command(
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add the records of a file or of another store. Each is checked; what cannot be right is set aside with the reason."""
+    """Add the records of a file or of another store. Invalid records are set aside, with the reason."""
     from tvmake.records.sharing.exchange import import_records, merge
     from tvmake.records.store import RecordStore
 
     opened = _store(store)
     ingested = merge(opened, RecordStore(source)) if source.is_dir() else import_records(opened, source)
-    _print_ingested(str(source), ingested, as_json)
+    _print_report(str(source), ingested, as_json)
 
 
 @app.command("pull")
@@ -130,7 +132,7 @@ def pull_command(
     generation: Installed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the records of a shared store here. A search does this by itself for its target and device."""
+    """Copy the records of a shared store here. A search does this itself for its target and device."""
     from tvmake.cli.records.shared import exchange
 
     exchange("pull", shared, config, settings, store, generation, as_json)
@@ -145,7 +147,7 @@ def push_command(
     generation: Installed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add the records that are here to a shared store. A search does this by itself for its kernel."""
+    """Add the records here to a shared store. A search does this itself for its kernel."""
     from tvmake.cli.records.shared import exchange
 
     exchange("push", shared, config, settings, store, generation, as_json)
@@ -162,12 +164,14 @@ def prune_command(
         typer.Option(formats=["%Y-%m-%d"], metavar="DATE", help="Drop failures measured before DATE (UTC)."),
     ] = None,
     other_generations: Annotated[
-        bool, typer.Option("--other-generations", help="Drop the records of other TVM generations than the installed.")
+        bool, typer.Option("--other-generations", help="Drop records of TVM generations other than the installed one.")
     ] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Do it; without, only say what would be dropped.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Drop them; without it, only show what would be dropped.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Drop records that are not wanted any more. What is dropped counts as not tried when tuning goes on."""
+    """Drop records that are no longer needed. Tuning treats dropped candidates as untried."""
     from datetime import UTC
 
     from tvmake.cli.records.tables import print_pruned
@@ -178,7 +182,7 @@ def prune_command(
     if keep_best is None and failures_before is None and not other_generations:
         raise UsageError(
             "tvmake records prune",
-            "nothing says what to drop",
+            "no rule for records to drop",
             "give --keep-best, --failures-before or --other-generations",
         )
     rules = Rules(
@@ -205,7 +209,7 @@ def prune_command(
 
 @app.command("verify")
 def verify_command(store: Store = None, as_json: AsJson = False) -> None:
-    """Check every line of the store; exit with 1 if anything is wrong. Nothing is changed."""
+    """Check every line of the store; exit with 1 on errors. Changes nothing."""
     from tvmake.cli.records.tables import print_verified
     from tvmake.records.verify import as_row, verify
 
@@ -224,16 +228,16 @@ def _store(root: Path | None) -> "RecordStore":
     return open_store(root)
 
 
-def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
+def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, empty: str) -> None:
     if as_json:
         print_json(rows)
     elif rows:
         table(rows)
     else:
-        typer.echo(nothing)
+        typer.echo(empty)
 
 
-def _print_ingested(source: str, ingested: "IngestReport", as_json: bool) -> None:
+def _print_report(source: str, ingested: "IngestReport", as_json: bool) -> None:
     from tvmake.cli.records.tables import brief_target
     from tvmake.records.record import current_generation
     from tvmake.records.sharing.ingest import as_row
@@ -243,15 +247,15 @@ def _print_ingested(source: str, ingested: "IngestReport", as_json: bool) -> Non
         return
     fresh, workloads = sum(ingested.fresh.values()), len(ingested.fresh)
     typer.echo(
-        f"{source}: {counted(fresh, 'new line')} of {counted(workloads, 'workload')}, {ingested.known} known before"
+        f"{source}: {counted(fresh, 'new line')} of {counted(workloads, 'workload')}, {ingested.known} already known"
     )
     for context in ingested.contexts:
-        held = sum(count for (origin, _), count in ingested.fresh.items() if origin == context)
-        typer.echo(f"  {held} for {printable(f'{brief_target(context.target)} on {context.device_class}')}")
+        lines = sum(count for (origin, _), count in ingested.fresh.items() if origin == context)
+        typer.echo(f"  {lines} for {printable(f'{brief_target(context.target)} on {context.device_class}')}")
     others = sorted({context.generation for context in ingested.contexts} - {current_generation()})
     if others:
         typer.echo(
-            f"note: some are of {', '.join(others)}; they are kept apart and not used by {current_generation()}",
+            f"note: some come from {', '.join(others)}; they are stored separately and not used by {current_generation()}",
             err=True,
         )
     for reason, count in ingested.refused.most_common():

@@ -1,4 +1,4 @@
-"""``tvmake records pull`` and ``push``: which shared stores they mean, and what they print."""
+"""``tvmake records pull`` and ``push``: choose the shared stores, and print the results."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,16 +25,16 @@ def exchange(
     generation: str | None,
     as_json: bool = False,
 ) -> None:
-    """Bring the records of shared stores here, or those here there, and print what arrived.
+    """Copy records from shared stores, or to them, and print the results.
 
     Args:
-        shared: the shared store; the config's when None.
-        generation: whose records; the installed TVM's when None.
-        as_json: print for programs.
+        shared: the shared store; None for the config's.
+        generation: TVM generation of the records; None for the installed one.
+        as_json: print JSON.
 
     Raises:
-        UsageError: nothing names a shared store.
-        InputError: the config is wrong, a local store is no directory, or a shared one is no address or not there.
+        UsageError: no shared store is named.
+        InputError: the config is invalid, a local store is not a directory, or a shared one is invalid or missing.
     """
     from tvmake.records.record import current_generation
     from tvmake.records.sharing import shared as sharing
@@ -46,20 +46,20 @@ def exchange(
         remote = open_directory(url)
         if command == "pull" and shared and isinstance(remote, FileSystemDirectory) and not remote.root.exists():
             raise InputError(
-                url, "no such directory", "name the directory or URL that `tvmake records push` brought records to"
+                url, "no such directory", "name a directory or URL that `tvmake records push` has written to"
             )
         outcome = sharing.ExchangeReport()
         if command == "pull":
-            contexts, carry, what = (
+            contexts, copy_records, direction = (
                 sharing.contexts(url, generation, outcome),
                 sharing.pull,
                 f"{opened.root} from {url}",
             )
         else:
             contexts = [context for context in opened.contexts() if context.generation == generation]
-            carry, what = sharing.push, f"{url} from {opened.root}"
+            copy_records, direction = sharing.push, f"{url} from {opened.root}"
         for context in contexts:
-            outcome.add(carry(opened, url, context))
+            outcome.add(copy_records(opened, url, context))
         if as_json:
             rows.append(
                 {
@@ -72,7 +72,7 @@ def exchange(
                 }
             )
         else:
-            _print_outcome(what, outcome, len(contexts))
+            _print_outcome(direction, outcome, len(contexts))
     if as_json:
         print_json(rows)
 
@@ -80,7 +80,7 @@ def exchange(
 def _exchanges(
     command: str, shared: str | None, config: list[Path] | None, settings: list[str] | None, store: Path | None
 ) -> "list[tuple[str, RecordStore]]":
-    """The shared stores and the local ones they go with: from the command line, else from the config."""
+    """The shared stores and their local stores: from the command line, else from the config."""
     from tvmake.records.store import open_store
 
     if shared is not None:
@@ -91,30 +91,30 @@ def _exchanges(
             f"no shared store is named, and there is no {DEFAULTS[0]} here",
             "give --shared with a directory or URL, or a config with -c that has tuning.shared",
         )
-    return [(url, open_store(store or local)) for url, local in _configured(config_files(config), settings)]
+    return [(url, open_store(store or local)) for url, local in _configured_stores(config_files(config), settings)]
 
 
-def _print_outcome(what: str, outcome: "ExchangeReport", contexts: int) -> None:
-    """One line of what arrived, and a warning for each segment left out."""
+def _print_outcome(direction: str, outcome: "ExchangeReport", contexts: int) -> None:
+    """Print a line with the results, and a warning for each segment left out."""
     from tvmake.process.output import counted, printable
 
     typer.echo(
-        f"{what}: {counted(outcome.records, 'new line')} in {counted(outcome.segments, 'segment')}; {counted(contexts, 'context')}"
+        f"{direction}: {counted(outcome.records, 'new line')} in {counted(outcome.segments, 'segment')}; {counted(contexts, 'context')}"
     )
     for name, reason in outcome.refused[:REFUSED_SHOWN]:
         typer.echo(f"warning: {printable(name)}: {printable(reason)}", err=True)
     if len(outcome.refused) > REFUSED_SHOWN:
-        typer.echo(f"warning: {len(outcome.refused) - REFUSED_SHOWN} further segments left out", err=True)
+        typer.echo(f"warning: {len(outcome.refused) - REFUSED_SHOWN} more segments left out", err=True)
 
 
-def _configured(files: list[Path], settings: list[str] | None) -> list[tuple[str, str | None]]:
+def _configured_stores(files: list[Path], settings: list[str] | None) -> list[tuple[str, str | None]]:
     plan = load_plan(files, settings)
     options = [plan.context({"target": target}).tuning for target in plan.config.targets]
-    found = dict.fromkeys((tuning.shared, tuning.store) for tuning in options if tuning.shared)
-    if not found:
+    stores = dict.fromkeys((tuning.shared, tuning.store) for tuning in options if tuning.shared)
+    if not stores:
         raise InputError(
             ", ".join(map(str, files)),
             "names no shared store",
             "set tuning.shared, or give --shared with a directory or URL",
         )
-    return list(found)
+    return list(stores)

@@ -1,4 +1,4 @@
-"""Tables of records."""
+"""Tables of ``tvmake records``."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ERRORS_SHOWN = 5
 FINDINGS_SHOWN = 20
 
 TARGET_SHOWN = ("tag", "kind", "mcpu", "mtriple", "arch", "model")
-"""What of a target is worth a look, in this order."""
+"""Attributes of a target in tables, in this order."""
 
 
 def print_places(rows: list[dict[str, Any]]) -> None:
@@ -62,12 +62,12 @@ def print_workloads(rows: list[dict[str, Any]]) -> None:
     open_console().print(table)
 
 
-def print_details(found: list[dict[str, Any]]) -> None:
+def print_details(workloads: list[dict[str, Any]]) -> None:
     """The page of ``tvmake records show`` for one workload."""
     from rich.table import Table
 
     console = open_console()
-    for number, row in enumerate(found):
+    for number, row in enumerate(workloads):
         lines = {
             "workload": row["workload"],
             "name": row["name"] or "-",
@@ -103,7 +103,7 @@ def print_details(found: list[dict[str, Any]]) -> None:
 
 
 def print_pruned(pruned: "Sequence[PruneResult]", applied: bool) -> None:
-    """What ``tvmake records prune`` dropped or would drop."""
+    """Print the records that ``tvmake records prune`` dropped or would drop."""
     from rich.table import Table
 
     console = open_console()
@@ -133,17 +133,17 @@ def print_verified(verified: "VerifyReport") -> None:
         f"{counted(verified.records, 'record')}, {counted(verified.verdicts, 'verdict')} and {counted(verified.comparisons, 'comparison')} of "
         f"{counted(verified.workloads, 'workload')} in {counted(verified.contexts, 'context')}; {counted(len(verified.findings), 'finding')}"
     )
-    for count, what in (
-        (verified.duplicates, "lines are there twice and count once"),
-        (verified.cut_short, "files end in a line that is not finished; the next write sets it aside"),
-        (verified.set_aside, "bad lines were set aside before (quarantine.jsonl)"),
+    for count, problem in (
+        (verified.duplicates, "duplicate lines, counted once"),
+        (verified.cut_short, "files with an incomplete last line; the next write sets it aside"),
+        (verified.set_aside, "invalid lines set aside earlier (quarantine.jsonl)"),
     ):
         if count:
-            console.print(f"note: {count} {what}", style="dim")
+            console.print(f"note: {count} {problem}", style="dim")
 
 
 def brief_target(target: str) -> str:
-    """A target's telling attributes."""
+    """The main attributes of a target."""
     try:
         attributes = json.loads(target)
         return " ".join(str(attributes[name]) for name in TARGET_SHOWN if attributes.get(name)) or target
@@ -152,12 +152,12 @@ def brief_target(target: str) -> str:
 
 
 def _others(trials: dict[str, int]) -> str:
-    """Trials that found no right candidate, by outcome."""
+    """Trials without a correct candidate, by outcome."""
     return ", ".join(f"{count} {outcome}" for outcome, count in trials.items() if outcome != "ok")
 
 
 def _ms(value: float | None) -> str:
-    """Four digits that count, so that equal columns can be compared: 1.110, 0.001312."""
+    """Format with four significant digits: 1.110, 0.001312."""
     return "-" if value is None else f"{value:#.4g}".rstrip(".")
 
 

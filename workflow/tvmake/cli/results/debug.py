@@ -1,4 +1,4 @@
-"""``tvmake debug``: the first operator of a variant that is wrong, and whose fault it is."""
+"""``tvmake debug``: find the first operator of a variant with wrong outputs, and the cause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 AFTER_THE_PACKAGE = ("deploy", "validate", "benchmark")
-"""Stages that use a package: where they fail, it is the one to look into."""
+"""Stages that use a package. If they fail, the package can be debugged."""
 
 
 def debug(
@@ -33,7 +33,7 @@ def debug(
         typer.Option(
             "--reproducer",
             metavar="DIR",
-            help="Write what is needed to see the fault again to this directory: values and code of the operator alone.",
+            help="Write a reproducer to this directory: the operator's values and code.",
         ),
     ] = None,
     config: ConfigFiles = None,
@@ -41,10 +41,10 @@ def debug(
     directory: Directory = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Name the first operator of a variant whose output departs from the original framework's, and what makes it do so.
+    """Find the first operator of a variant whose output differs from the original framework's, and the cause.
 
-    The network is run as each stage left it: imported, transformed, fused, on the device. In the first that misses the goals
-    every value is compared with the one before it. The exit code is 4 where goals are missed.
+    The network is run after each stage: imported, transformed, fused, on the device. In the first stage that misses the
+    goals, every value is compared with the previous stage. The exit code is 4 if goals are missed.
     """
     from tvmake.debug.reproducer import write_reproducer
     from tvmake.debug.search import diagnose
@@ -54,61 +54,61 @@ def debug(
     if reproducer is not None:
         reproducer = reproducer.absolute()
         if reproducer.exists():
-            raise InputError(str(reproducer), "is there already", "give a directory that is not there yet")
+            raise InputError(str(reproducer), "already exists", "name a new directory")
     files = variant_files(directory, config, settings, variant)
     with redirect_stdout_to_stderr():
-        found, evidence = diagnose(files, print)
+        diagnosis, evidence = diagnose(files, print)
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        typer.echo(diagnosis.model_dump_json(indent=2))
     else:
-        for line in _lines(found):
+        for line in _lines(diagnosis):
             typer.echo(printable(line))
-    if found.finding is None and not found.missed:
+    if diagnosis.finding is None and not diagnosis.missed:
         return
-    if reproducer is not None and found.finding is not None:
-        write_reproducer(found, evidence, reproducer)
+    if reproducer is not None and diagnosis.finding is not None:
+        write_reproducer(diagnosis, evidence, reproducer)
         print(f"wrote {reproducer}", file=sys.stderr)
     raise typer.Exit(GoalError.exit_code)
 
 
-def _lines(found: Diagnosis) -> Iterator[str]:
-    yield f"{found.variant}, sample {found.sample} of {found.samples}, the one with the largest error"
-    for level in found.levels:
-        error = "no numbers" if level.error is None else f"{level.error:.2g} of the RMS"
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"{diagnosis.variant}, sample {diagnosis.sample} of {diagnosis.samples}, the one with the largest error"
+    for level in diagnosis.levels:
+        error = "not finite" if level.error is None else f"{level.error:.2g} of the RMS"
         yield f"  {level.level:<9}  {error:<18}  {'; '.join(level.missed) or 'meets the goals'}"
-    finding = found.finding
-    if finding is None and found.missed:
-        yield f"no stage departs from the original model in this sample, and the package misses {'; '.join(found.missed)}"
-        yield "remedy:      see what the original model scores with this data: its preprocessing, its labels, or the goal may be wrong"
+    finding = diagnosis.finding
+    if finding is None and diagnosis.missed:
+        yield f"no stage differs from the original model in this sample, and the package misses {'; '.join(diagnosis.missed)}"
+        yield "remedy:      check the score of the original model on this data: the preprocessing, the labels or the goal may be wrong"
         return
     if finding is None:
-        stages = [level.level for level in found.levels if level.missed]
+        stages = [level.level for level in diagnosis.levels if level.missed]
         if stages:
-            yield f"the package meets the goals; what {', '.join(stages)} misses, as plain loops on this CPU, is no fault of it"
+            yield f"the package meets the goals; {', '.join(stages)} missed goals only as plain loops on this CPU"
         else:
             yield "every stage meets the goals"
         return
-    shape = " × ".join(map(str, finding.shape)) or "one number"
+    shape = " × ".join(map(str, finding.shape)) or "scalar"
     off = "" if finding.error is None else f", off by {finding.error:.2g} of the RMS"
-    yield f"{_place(finding)} {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
+    yield f"{_label(finding)} {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
     yield f"cause:       {finding.cause}: {finding.detail}"
     yield f"remedy:      {finding.remedy}"
 
 
-def _place(finding: Finding) -> str:
-    """What is true of the operator that is named: it is wrong only where it departs, and by more than rounding."""
+def _label(finding: Finding) -> str:
+    """Label of the named operator. It is wrong only if it differs from the previous stage by more than rounding."""
     if finding.layers:
         return "costs most: "
     if not finding.departs:
-        return "no operator departs more than others; the last:"
-    return "a step off: " if finding.cause == "rounding" else "first wrong:"
+        return "no operator differs more than others; the last:"
+    return "one rounding step off: " if finding.cause == "rounding" else "first wrong:"
 
 
 def variant_files(directory: Path, config: list[Path] | None, settings: list[str] | None, named: str) -> Variant:
-    """A variant's files, which must be there.
+    """Return a variant's files, which must exist.
 
     Raises:
-        InputError: there is no such variant, it is not made, or it has no device or no fixed shapes.
+        InputError: the variant does not exist, is not built, or has no device or no fixed shapes.
     """
     from tvmake.artifact import stage_json
     from tvmake.benchmark.precision_choice import PrecisionChoice
@@ -127,7 +127,7 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         raise InputError(named, f"has {len(variants)} variants", f"name one of them: {', '.join(map(str, variants))}")
     job = plan.context(variants[0])
     if job.device_name is None:
-        raise InputError(named, "has no device to run on", f"give targets.{job.target} a `device`")
+        raise InputError(named, "has no device to run on", f"set targets.{job.target}.device")
     files = {
         "imported": job.file("model.json"),
         "imported_params": job.file("model.params"),
@@ -159,13 +159,13 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         base=job.precision_config.base,
         building=build_request(job),
         validating=validate_request(job),
-        recalibrate=partial(_recalibrated, calibrate_request(job), files) if "calibration" in files else None,
+        recalibrate=partial(_recalibrate, calibrate_request(job), files) if "calibration" in files else None,
         **{name: Path(file) for name, file in files.items()},
     )
 
 
-def _recalibrated(request: CalibrateRequest, files: dict[str, str], precision: PrecisionConfig) -> Calibration:
-    """The ranges that a variant's data give with other options."""
+def _recalibrate(request: CalibrateRequest, files: dict[str, str], precision: PrecisionConfig) -> Calibration:
+    """Ranges of a variant's data with other options."""
     from tvmake.stages.model.calibrate import calibrate
     from tvmake.storage.temporary import temporary_directory
 
@@ -176,9 +176,9 @@ def _recalibrated(request: CalibrateRequest, files: dict[str, str], precision: P
 
 
 def _failure(results: Path, variant: str, package: Path) -> InputError | None:
-    """Why the last run has not made a variant's package, which to run it again would not change; None where it says nothing of that.
+    """The error of the last run for a variant's package; None if that run reports none.
 
-    A package that is older than that run is not what the run was to make.
+    A package older than that run is out of date.
     """
     from tvmake.errors import InputError
     from tvmake.report.load import SUMMARY, load_summary
@@ -189,20 +189,20 @@ def _failure(results: Path, variant: str, package: Path) -> InputError | None:
     for row in load_summary(results).rows:
         if row.variant == variant and row.stage and (row.stage not in AFTER_THE_PACKAGE or not package.is_file()):
             log = f" ({row.log})" if row.log else ""
-            remedy = row.remedy or "mend that, and `tvmake make` again"
+            remedy = row.remedy or "fix this, then run `tvmake make` again"
             return InputError(
                 variant,
                 f"{row.stage} failed: {row.cause}{log}",
-                f"{remedy}; `tvmake debug` looks into packages that run",
+                f"{remedy}; `tvmake debug` needs a package that runs",
             )
     return None
 
 
 def _check_network(package: Path, module: Path, params: Path) -> None:
-    """Refuse a package that was made from another network than the one that lies there.
+    """Refuse a package that was built from a network other than the current one.
 
     Raises:
-        InputError: it was.
+        InputError: it was built from another network.
     """
     from tvmake.artifact.package import inspect
     from tvmake.errors import InputError
@@ -211,6 +211,4 @@ def _check_network(package: Path, module: Path, params: Path) -> None:
     made_from = inspect(package).network
     for file in (module, params):
         if made_from.get(file.name, "") != digest_file(file):
-            raise InputError(
-                str(package), f"was made from another {file.name} than {file}", "`tvmake make` makes it anew"
-            )
+            raise InputError(str(package), f"was built from another version of {file}", "`tvmake make` rebuilds it")

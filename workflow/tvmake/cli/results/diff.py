@@ -1,4 +1,4 @@
-"""``tvmake diff``: what changed between two runs."""
+"""``tvmake diff``: compare two runs."""
 
 import math
 from pathlib import Path
@@ -15,7 +15,7 @@ Run = Annotated[Path, typer.Argument(help="A summary.json, or the results direct
 
 def _finite(percent: float | None) -> float | None:
     if percent is not None and not math.isfinite(percent):
-        raise typer.BadParameter(f"{percent} is no bound: nothing is slower by more")
+        raise typer.BadParameter(f"{percent} is not a finite percentage")
     return percent
 
 
@@ -29,12 +29,12 @@ def diff(
             metavar="PERCENT",
             min=0,
             callback=_finite,
-            help="Exit with 4 when a variant got slower by more than PERCENT and more than noise, or misses goals it met.",
+            help="Exit with 4 if a variant is slower by more than PERCENT and by more than noise, or misses goals that it met.",
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", parser=output_file, help="Write the comparison as a page too."),
+        typer.Option("--html", metavar="FILE", parser=output_file, help="Also write the comparison as an HTML page."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,20 +53,20 @@ def diff(
     if html is not None:
         check_destination(html, "page", is_page)
     before, after = load_summary(old), load_summary(new)
-    found = compare(before, after)
+    comparison = compare(before, after)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(comparison))
     else:
-        print_diff(found)
+        print_diff(comparison)
     if html is not None:
         from tvmake.report.page.diff_page import render_diff
 
-        write_text(html, render_diff(found, before, after))
+        write_text(html, render_diff(comparison, before, after))
     for run in (old, new):
         if note := note_of_changes(run):
             print_note(f"{run}: {note}")
-    code = found.exit_code(fail_on_regression)
+    code = comparison.exit_code(fail_on_regression)
     if fail_on_regression is not None:
-        for variant in found.unjudged():
-            print_note(f"{variant.variant}: its latency is {variant.latency}, and passes --fail-on-regression unjudged")
+        for variant in comparison.unjudged():
+            print_note(f"{variant.variant}: its latency is {variant.latency}; --fail-on-regression ignores it")
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""``tvmake explain``: what made a file, of what, and why it would be made again."""
+"""``tvmake explain``: show how a file was made, from which inputs, and why it would be rebuilt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def explain(
         str,
         typer.Argument(
             autocompletion=completion.results,
-            help="A file below results or logs, or a variant (model/precision/target) for its package.",
+            help="A file in results or logs, or a variant (model/precision/target) for its package.",
         ),
     ],
     config: ConfigFiles = None,
@@ -34,10 +34,10 @@ def explain(
     directory: Directory = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Say what made a file, when and of what; whether it is up to date; and what differs where it is not.
+    """Show how and when a file was made, from which inputs, whether it is up to date, and if not, why.
 
-    Nothing is made, and Snakemake is not asked: this compares the records of jobs with config, sources, code and files as they
-    are now.
+    Nothing is built and Snakemake does not run: the records of jobs are compared with the current config, sources, code and
+    files.
     """
     import os
 
@@ -47,39 +47,39 @@ def explain(
 
     typed = Path.cwd() / file
     plan = plan_in(directory, config, settings)
-    found = explain_file(plan, file, os.path.relpath(typed))
+    explanation = explain_file(plan, file, os.path.relpath(typed))
     if as_json:
-        print_json(_values(found))
+        print_json(_values(explanation))
         return
-    for line in _lines(found):
+    for line in _lines(explanation):
         typer.echo(printable(line))
 
 
-def _lines(found: Explanation) -> Iterator[str]:
-    yield found.file
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield explanation.file
     facts: list[tuple[str, str]] = []
-    if found.sha256 is not None:
-        facts.append(("content", f"{found.bytes} bytes, sha256 {found.sha256[:12]}"))
-    job, record = found.state.job, found.record
+    if explanation.sha256 is not None:
+        facts.append(("content", f"{explanation.bytes} bytes, sha256 {explanation.sha256[:12]}"))
+    job, record = explanation.state.job, explanation.record
     facts.append(("stage", " ".join((job.stage, *(f"{name}={value}" for name, value in job.wildcards.items())))))
     if record is not None:
-        how = ", from the cache" if found.is_from_cache else ""
-        facts.append(("made", f"{_moment(record.began)}, in {record.ended - record.began:.1f} s{how}"))
+        origin = ", from the cache" if explanation.is_from_cache else ""
+        facts.append(("made", f"{_moment(record.began)}, in {record.ended - record.began:.1f} s{origin}"))
         facts.append(("command", record.command))
     if Path(job.log).is_file():
         facts.append(("log", job.log))
-    for number, (name, digest) in enumerate(found.inputs.items()):
+    for number, (name, digest) in enumerate(explanation.inputs.items()):
         facts.append(("" if number else "of", f"{name}  {digest[:12] if digest else '(not recorded)'}"))
-    for what, text in facts:
-        yield f"  {what:<8} {text}"
-    yield f"  {'state':<8} {found.verdict()}"
-    for cause in found.state.causes():
-        label = "" if cause is found.state else f"{_name(cause)}: "
+    for name, text in facts:
+        yield f"  {name:<8} {text}"
+    yield f"  {'state':<8} {explanation.verdict()}"
+    for cause in explanation.state.causes():
+        label = "" if cause is explanation.state else f"{_name(cause)}: "
         for change in cause.changes[:CHANGES_SHOWN]:
             yield f"  {'':<8} - {label}{change}"
         if len(cause.changes) > CHANGES_SHOWN:
             yield f"  {'':<8} - {label}and {len(cause.changes) - CHANGES_SHOWN} more"
-    for line in found.failure:
+    for line in explanation.failure:
         yield f"  {'':<8} {line}"
 
 
@@ -91,27 +91,27 @@ def _moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def _values(found: Explanation) -> dict[str, Any]:
-    record, state = found.record, found.state
+def _values(explanation: Explanation) -> dict[str, Any]:
+    record, state = explanation.record, explanation.state
     return {
-        "file": found.file,
-        "sha256": found.sha256,
-        "bytes": found.bytes,
+        "file": explanation.file,
+        "sha256": explanation.sha256,
+        "bytes": explanation.bytes,
         "stage": state.job.stage,
         "wildcards": dict(state.job.wildcards),
         "state": state.state,
-        "verdict": found.verdict(),
+        "verdict": explanation.verdict(),
         "command": record and record.command,
         "began": record and record.began,
         "seconds": record and round(record.ended - record.began, 3),
-        "from_cache": found.is_from_cache,
+        "from_cache": explanation.is_from_cache,
         "log": state.job.log,
-        "inputs": dict(found.inputs),
+        "inputs": dict(explanation.inputs),
         "because": [
             {"stage": cause.job.stage, "wildcards": dict(cause.job.wildcards), "changes": _changes(cause)}
             for cause in state.causes()
         ],
-        "failure": list(found.failure),
+        "failure": list(explanation.failure),
     }
 
 

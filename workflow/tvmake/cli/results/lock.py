@@ -1,4 +1,4 @@
-"""``tvmake lock``: everything that determined a run, in one file."""
+"""``tvmake lock``: record everything that determined a run in one file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def lock(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write down what determined the finished run: config, inputs, versions, compilers, records; and what came of it.
+    """Record everything that determined the finished run (config, inputs, versions, compilers, records), and its results.
 
-    `tvmake make --locked run.lock` makes it again and compares every byte.
+    `tvmake make --locked run.lock` rebuilds the run and compares every byte.
     """
     from tvmake.cli.configs import config_files, load_plan
     from tvmake.cli.terminal import print_json
@@ -61,13 +61,14 @@ def lock(
     for where, revision in revisions.items():
         if revision is not None and revision.modified:
             typer.echo(
-                f"note: {where} differs from commit {revision.commit[:12]}; commit first to find it again", err=True
+                f"note: {where} differs from commit {revision.commit[:12]}; commit first to be able to restore it",
+                err=True,
             )
             break
 
 
 def _check_finished(plan: Plan, config: list[Path] | None, settings: list[str] | None) -> None:
-    """Refuse results that the workflow itself would make anew."""
+    """Refuse results that are not up to date."""
     from tvmake.errors import InputError
     from tvmake.lock.rebuild import packages
     from tvmake.process.python import python_command
@@ -84,7 +85,7 @@ def _check_finished(plan: Plan, config: list[Path] | None, settings: list[str] |
     )
     if dry_run.returncode:
         first = (dry_run.stderr.strip().splitlines() or ["no reason given"])[0].removeprefix("error: ")
-        raise InputError("this run", f"cannot be looked at: {first}")
+        raise InputError("this run", f"cannot be checked: {first}")
     if "nothing to do" not in dry_run.stderr:
         waiting = next((line for line in dry_run.stderr.splitlines() if line.startswith("would ")), "")
         raise InputError(

@@ -1,4 +1,4 @@
-"""``tvmake logs``: the logs of a variant's jobs, those of failures first."""
+"""``tvmake logs``: print the logs of a variant's jobs, failures first."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 
 RANKS = {"failed": 0, "cut short": 1, "interrupted": 1, "ended": 2}
-"""Which logs come first, by how their jobs ended."""
+"""Order of the logs, by the jobs' outcome."""
 
 
 def logs(
-    variant: Annotated[str, typer.Argument(autocompletion=completion.variants, help="model/precision/target, or the model alone.")],
+    variant: Annotated[str, typer.Argument(autocompletion=completion.variants, help="model/precision/target, or only the model.")],
     stage: Annotated[str | None, typer.Argument(help="Only the logs of this stage, e.g. build.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what the first of them gets, until Ctrl-C.")] = False,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Print all logs, not only the first.")] = False,
-    list_only: Annotated[bool, typer.Option("--list", "-l", help="Print the names of the logs, not what they say.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the first log until Ctrl-C.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Print all logs instead of the first.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", "-l", help="Print only the names of the logs.")] = False,
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Print the log of the job that failed, or of the one that wrote last.
+    """Print the log of the job that failed, or else of the last job that wrote one.
 
-    Logs of failures come first, the newest before older ones, then those of jobs that did not end, then the others.
+    Logs of failed jobs come first, the newest first, then those of unfinished jobs, then the others.
     """
     import json
 
@@ -45,11 +45,11 @@ def logs(
     from tvmake.process.output import counted
 
     plan = plan_in(directory, config, settings)
-    names = _logs(plan, named_variants(plan, variant), stage)
-    there = [Path(name) for name in names if Path(name).is_file()]
-    if not there:
-        raise InputError(variant, f"no log of {counted(len(names), 'job')} is there yet", "`tvmake make` writes them")
-    ordered = sorted(there, key=lambda path: (RANKS[ending(path)], -path.stat().st_mtime))
+    names = _log_names(plan, named_variants(plan, variant), stage)
+    paths = [Path(name) for name in names if Path(name).is_file()]
+    if not paths:
+        raise InputError(variant, f"has no logs yet ({counted(len(names), 'job')})", "`tvmake make` writes them")
+    ordered = sorted(paths, key=lambda path: (RANKS[ending(path)], -path.stat().st_mtime))
     if as_json:
         typer.echo(json.dumps([{"log": str(path), "ending": ending(path)} for path in ordered], indent=2))
         return
@@ -65,10 +65,10 @@ def logs(
     if follow:
         _follow(shown[0])
     elif len(ordered) > len(shown):
-        print(f"{counted(len(ordered) - 1, 'other log')}: --list names them, --all prints them", file=sys.stderr)
+        print(f"{counted(len(ordered) - 1, 'other log')}: --list lists them, --all prints them", file=sys.stderr)
 
 
-def _logs(plan: Plan, variants: Sequence[Variant], stage: str | None) -> list[str]:
+def _log_names(plan: Plan, variants: Sequence[Variant], stage: str | None) -> list[str]:
     from tvmake.errors import InputError
 
     jobs = [job for variant in variants for job in plan.jobs(variant)]
@@ -81,7 +81,7 @@ def _logs(plan: Plan, variants: Sequence[Variant], stage: str | None) -> list[st
 
 
 def _follow(path: Path) -> None:
-    """Print what is written to a log from now on; a job that starts again begins a new one."""
+    """Print what is appended to a log. A job that restarts begins a new log."""
     position = path.stat().st_size
     try:
         while True:

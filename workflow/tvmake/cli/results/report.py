@@ -1,4 +1,4 @@
-"""``tvmake report``: the page of the results."""
+"""``tvmake report``: write the page of the results."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +9,15 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 
 def report(
-    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Write the page of what is made so far, and print its path; variants that are not made are rows with the reason.
+    """Write the page of the results so far and print its path. Variants without results are rows with the reason.
 
-    Nothing else is made. Where the page of the last run is whole and up to date, that is it.
+    Nothing else is built. If the page of the last run is complete and up to date, it is not rewritten.
     """
     import webbrowser
 
@@ -32,7 +32,7 @@ def report(
 
     plan = plan_in(directory, config, settings)
     if not Path(plan.config.results).is_dir():
-        raise InputError(plan.config.results, "there are no results yet", "`tvmake make` makes them")
+        raise InputError(plan.config.results, "there are no results yet", "`tvmake make` builds them")
     job = next(job for job in plan.run_jobs() if job.stage == "report")
     states = job_states(jobs_of(plan, plan.variants))
     page = Path(next(name for name in job.outputs if name.endswith(".html")))
@@ -46,4 +46,4 @@ def report(
     else:
         typer.echo(printable(str(page.resolve())))
     if show and not webbrowser.open(page.resolve().as_uri()):
-        raise MachineError("--open", "no browser could be started here", f"open {page.resolve()} in one")
+        raise MachineError("--open", "cannot start a browser here", f"open {page.resolve()} in a browser")

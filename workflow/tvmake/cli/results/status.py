@@ -1,4 +1,4 @@
-"""``tvmake status``: what is made, and what is not, for each variant and stage; or the summary of a finished run."""
+"""``tvmake status``: show which results exist for each variant and stage, or the summary of a finished run."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ def status(
         typer.Argument(metavar="[RESULTS]", help="A results directory or a summary.json: print the table of that run."),
     ] = None,
     variant: Annotated[
-        str, typer.Argument(metavar="[VARIANT]", help="A variant or a model: its rows alone. May stand alone.")
+        str, typer.Argument(metavar="[VARIANT]", help="Only the rows of this variant or model. RESULTS may be omitted.")
     ] = "",
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say why, for each job that is not made.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print the reason for each job that is not made.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is made, failed, missing or outdated, by variant and stage; with RESULTS, the table of a finished run.
+    """Show which results are made, failed, missing or outdated, by variant and stage; with RESULTS, a finished run's table.
 
-    The table needs no config: latency, numerics and size of each variant, and where the models came from.
+    The table needs no config. It lists latency, numerics and size of each variant, and the sources of the models.
 
-    ``outdated`` is also what lies behind another job that would run; it stays as it is if that job makes the same again. Jobs
+    A result is also ``outdated`` if it depends on a job that would run; it is kept if that job's results do not change. Jobs
     that several variants share, such as a model's import, count once in the sum.
     """
 
@@ -62,7 +64,7 @@ def status(
     counts = Counter(state.state for state in states)
     if as_json:
         whole = {
-            "variants": {name: _variant(found) for name, found in rows.items()},
+            "variants": {name: _variant(states) for name, states in rows.items()},
             "jobs": {state: counts[state] for state in STATES},
         }
         print_json(whole)
@@ -77,41 +79,39 @@ def status(
 
 
 def _unscheduled(plan: Plan) -> Iterator[str]:
-    """A warning for each package that spends most of its time in kernels without a schedule."""
+    """Warn of each package that spends most of its time in kernels without a schedule."""
     from tvmake.artifact.manifest import Unscheduled
     from tvmake.process.output import printable
     from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_lines
 
     for variant in plan.variants:
         file = Path(plan.file("mod.json", **vars(variant)))
-        with suppress(
-            OSError, ValueError, AttributeError
-        ):  # a manifest that is damaged is the business of what reads all of it
+        with suppress(OSError, ValueError, AttributeError):  # commands that read the whole manifest report its errors
             part = Unscheduled.model_validate(json.loads(file.read_bytes()).get("unscheduled") or {})
             if is_alarming(part.time_share):
                 yield from (printable(f"warning: {variant}: {line}") for line in unscheduled_lines(part, KEYS))
 
 
-def _state(found: Sequence[JobState]) -> State:
-    """A variant's: that of its worst job."""
-    states = {state.state for state in found}
+def _state(jobs: Sequence[JobState]) -> State:
+    """State of a variant: that of its worst job."""
+    states = {state.state for state in jobs}
     return next(state for state in WORST_FIRST if state in states)
 
 
-def _stages(found: Sequence[JobState]) -> Mapping[str, Counter[str]]:
+def _stages(jobs: Sequence[JobState]) -> Mapping[str, Counter[str]]:
     by_stage: dict[str, Counter[str]] = {}
-    for state in found:
+    for state in jobs:
         by_stage.setdefault(state.job.stage, Counter())[state.state] += 1
     return by_stage
 
 
-def _variant(found: Sequence[JobState]) -> dict[str, Any]:
+def _variant(jobs: Sequence[JobState]) -> dict[str, Any]:
     return {
-        "state": _state(found),
-        "stages": {stage: dict(counts) for stage, counts in _stages(found).items()},
+        "state": _state(jobs),
+        "stages": {stage: dict(counts) for stage, counts in _stages(jobs).items()},
         "because": [
             f"{' '.join((cause.job.stage, *cause.job.wildcards.values()))}: {change}"
-            for state in found
+            for state in jobs
             if state.state != "made" and state.changes
             for cause in [state]
             for change in cause.changes
@@ -126,22 +126,22 @@ def _print(rows: Mapping[str, Sequence[JobState]]) -> None:
     from tvmake.cli.terminal import open_console
 
     table = Table("variant", "state", "jobs", "stages", box=None, pad_edge=False, header_style="bold")
-    for name, found in rows.items():
-        state = _state(found)
-        made = sum(one.state == "made" for one in found)
-        table.add_row(name, Text(state, style=STYLES[state]), f"{made}/{len(found)}", "; ".join(_unmade(found)))
+    for name, jobs in rows.items():
+        state = _state(jobs)
+        made = sum(job.state == "made" for job in jobs)
+        table.add_row(name, Text(state, style=STYLES[state]), f"{made}/{len(jobs)}", "; ".join(_unfinished(jobs)))
     open_console().print(table)
 
 
-def _unmade(found: Sequence[JobState]) -> Iterator[str]:
-    for wanted in WORST_FIRST[:-1]:
+def _unfinished(jobs: Sequence[JobState]) -> Iterator[str]:
+    for state in WORST_FIRST[:-1]:
         names = [
-            f"{stage} ({counts[wanted]})" if counts[wanted] > 1 else stage
-            for stage, counts in _stages(found).items()
-            if counts[wanted]
+            f"{stage} ({counts[state]})" if counts[state] > 1 else stage
+            for stage, counts in _stages(jobs).items()
+            if counts[state]
         ]
         if names:
-            yield f"{wanted}: {', '.join(names)}"
+            yield f"{state}: {', '.join(names)}"
 
 
 def _reasons(states: Sequence[JobState]) -> Iterator[str]:
@@ -155,8 +155,8 @@ def _reasons(states: Sequence[JobState]) -> Iterator[str]:
 def _print_sum(variants: Mapping[str, Sequence[JobState]], jobs: Counter[State]) -> None:
     from tvmake.process.output import counted
 
-    def counts(found: Counter[State]) -> str:
-        return ", ".join(f"{found[state]} {state}" for state in reversed(WORST_FIRST) if found[state])
+    def counts(states: Counter[State]) -> str:
+        return ", ".join(f"{states[state]} {state}" for state in reversed(WORST_FIRST) if states[state])
 
-    states = Counter(_state(found) for found in variants.values())
+    states = Counter(_state(jobs) for jobs in variants.values())
     typer.echo(f"{counted(len(variants), 'variant')}: {counts(states)}; {counted(jobs.total(), 'job')}: {counts(jobs)}")

@@ -16,15 +16,15 @@ RESULTS = Path("results")
 
 
 def print_run(results: Path, variant: str, as_json: bool) -> None:
-    """Print the summary table of a finished run, and where its models came from.
+    """Print the summary table of a finished run and the sources of its models.
 
     Args:
         results: a results directory or a summary.json; or a variant or model of the results here.
-        variant: a variant or a model whose rows are printed alone; all when empty.
-        as_json: print JSON for programs.
+        variant: a variant or a model; only its rows are printed. Empty for all.
+        as_json: print JSON.
 
     Raises:
-        InputError: there is no such run, or no such variant in it.
+        InputError: the run does not exist, or has no such variant.
     """
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
@@ -39,8 +39,8 @@ def print_run(results: Path, variant: str, as_json: bool) -> None:
         summary = _only(summary, variant, results)
     sources = load_sources(results, summary)
     if as_json:
-        found = {name: source.model_dump(mode="json") for name, source in sources.items()}
-        print_json({**summary.model_dump(mode="json"), "sources": found})
+        values = {name: source.model_dump(mode="json") for name, source in sources.items()}
+        print_json({**summary.model_dump(mode="json"), "sources": values})
         return
     print_summary(summary)
     for model, source in sources.items():
@@ -50,20 +50,20 @@ def print_run(results: Path, variant: str, as_json: bool) -> None:
 
 
 def _only(summary: Summary, variant: str, results: Path) -> Summary:
-    """The rows of a variant or model.
+    """Return the rows of a variant or model.
 
     Raises:
-        InputError: there is none.
+        InputError: nothing has this name.
     """
     from difflib import get_close_matches
 
     from tvmake.errors import InputError
     from tvmake.report.load import only
 
-    if found := only(summary, variant):
-        return found
+    if rows := only(summary, variant):
+        return rows
     names = dict.fromkeys(name for row in summary.rows for name in (row.variant, row.model))
     close = get_close_matches(variant, names, 1)
-    meant = f"did you mean '{close[0]}'? " if close else ""
+    hint = f"did you mean '{close[0]}'? " if close else ""
     problem = f"is neither a variant or model of {results}, nor a results directory"
-    raise InputError(variant, problem, f"{meant}`tvmake status {results}` lists what there is")
+    raise InputError(variant, problem, f"{hint}`tvmake status {results}` lists all variants")

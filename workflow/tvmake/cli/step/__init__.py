@@ -1,1 +1,1 @@
-"""``tvmake step``: one stage, in a process of its own or a warm one."""
+"""``tvmake step``: run one stage in its own process or in a fork of a warm one."""

@@ -1,4 +1,4 @@
-"""``tvmake step …``: one command per stage, as the rules call them, made from the stages' descriptors."""
+"""``tvmake step …``: one command per stage, generated from the stages' descriptors, for the rules."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typer.models import CommandInfo
 if TYPE_CHECKING:
     from tvmake.stages.descriptor import Input, Stage
 
-OPTIONS_HELP = "The stage's options as JSON (see config/schema.json); - reads them from stdin."
-FROZEN_HELP = "Lock whose records or layout to take, instead of measuring."
-VARIANT_HELP = "Whose, in the lock: model/precision/target."
+OPTIONS_HELP = "Options of the stage as JSON (see config/schema.json); - reads them from stdin."
+FROZEN_HELP = "Lock to take records or the layout from, instead of measuring."
+VARIANT_HELP = "Variant in the lock: model/precision/target."
 
 
 class StepGroup(TyperGroup):
-    """A group that has a command for each stage. One stage's command loads that stage's module only."""
+    """A group with a command for each stage. A command loads only its stage's module."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The stages, in the order that data flows."""
+        """The stages, in the order of the data flow."""
         from tvmake.stages.registry import stages
 
         return list(stages())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A stage's command; None if there is no such stage."""
+        """A stage's command; None if the stage does not exist."""
         from tvmake.errors import InputError
         from tvmake.stages.registry import stage_named
 
@@ -42,23 +42,21 @@ class StepGroup(TyperGroup):
         return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
 
 
-app = typer.Typer(
-    cls=StepGroup, no_args_is_help=True, help="Run one stage of the pipeline (what the workflow's rules call)."
-)
+app = typer.Typer(cls=StepGroup, no_args_is_help=True, help="Run one stage of the pipeline (for the workflow's rules).")
 
 
 @app.callback()
 def step() -> None:
-    """Run one stage of the pipeline (what the workflow's rules call)."""
+    """Run one stage of the pipeline (for the workflow's rules)."""
 
 
 def callback_of(stage: Stage) -> Callable[..., None]:
-    """The function behind a stage's command, with the signature that typer makes arguments and options of."""
+    """Return the function of a stage's command, with the signature from which typer builds arguments and options."""
 
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         from tvmake.cli.step.work import run_stage
 
-        run_stage(stage, given)
+        run_stage(stage, values)
 
     parameters = list(_parameters(stage))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -68,7 +66,7 @@ def callback_of(stage: Stage) -> Callable[..., None]:
 
 
 def _parameters(stage: Stage) -> Iterator[inspect.Parameter]:
-    """Arguments; what must be given: inputs, values, the request, outputs, logs; what may be given."""
+    """Yield the command's parameters: arguments, then required and optional options."""
     inputs = [entry for entry in stage.inputs if entry.parameter]
     for entry in inputs:
         if not entry.help:
@@ -76,7 +74,7 @@ def _parameters(stage: Stage) -> Iterator[inspect.Parameter]:
             yield _parameter(entry.parameter, kind, typer.Argument(dir_okay=False))
     for entry in inputs:
         if entry.help and not entry.is_optional:
-            yield _of_input(entry)
+            yield _input_option(entry)
     for value in stage.parameters:
         yield _parameter(value.name, value.type, typer.Option(help=value.help, min=value.minimum))
     if stage.request_model:
@@ -91,13 +89,13 @@ def _parameters(stage: Stage) -> Iterator[inspect.Parameter]:
             yield _parameter(log.parameter, Path, typer.Option(help=log.help))
     for entry in inputs:
         if entry.help and entry.is_optional:
-            yield _of_input(entry)
+            yield _input_option(entry)
     if stage.takes_lock:
         yield _parameter("frozen", Path | None, typer.Option(help=FROZEN_HELP, dir_okay=False), None)
         yield _parameter("variant", str, typer.Option("--variant", help=VARIANT_HELP), "")
 
 
-def _of_input(entry: Input) -> inspect.Parameter:
+def _input_option(entry: Input) -> inspect.Parameter:
     option = typer.Option(
         help=entry.help, dir_okay=entry.is_directory or entry.is_many, file_okay=not entry.is_directory
     )

@@ -1,7 +1,7 @@
-"""Run a stage in a child process and say in one line how it ended.
+"""Run a stage in a child process and report in one line how it ended.
 
 Models, datasets and generated code can crash a process (a damaged library, an out-of-range index, no memory left).
-The child does the work; this process only waits, forwards signals, and turns a crash into a clear line.
+The child does the work. This process waits, forwards signals, and turns a crash into a clear message.
 """
 
 import ctypes
@@ -20,16 +20,16 @@ from tvmake.process.stopping import is_stopped, stoppable
 from tvmake.storage.refusals import deleted, system_error
 
 M_MMAP_THRESHOLD = -3
-"""mallopt(3): setting it also ends its growth."""
+"""mallopt(3): setting this also stops glibc from raising it."""
 
 LARGE_BLOCK_BYTES = 128 * 1024
-"""glibc's own first value."""
+"""glibc's initial value."""
 
 DEFECT = 70
-"""Exit code of a failure that is tvmake's own fault (EX_SOFTWARE of sysexits.h)."""
+"""Exit code for a defect of tvmake (EX_SOFTWARE of sysexits.h)."""
 
 NO_THREAD = "can't start new thread"
-"""How Python says that the system starts no more."""
+"""Python's message if the system cannot start another thread."""
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that stop a run."""
@@ -58,66 +58,70 @@ def run_guarded(stage: str, work: Callable[[], object]) -> int:
     }
     print(json.dumps(usage), flush=True)
     if error is not None:
-        return _reported(error)
-    return ended.code if ended.code >= 0 else _stopped(stage, -ended.code)
+        return _report(error)
+    return ended.code if ended.code >= 0 else _report_stop(stage, -ended.code)
 
 
 def _failure(stage: str, ended: Ended) -> TvmakeError | None:
-    """Why the process could not say itself how its work ended; None where it could, or where it was stopped."""
+    """The error of a process that could not report it; None if it did, or was stopped."""
     if ended.exceeded is not None:
         return ended.exceeded
     if ended.code >= 0:
         if ended.is_whole:
             return None
-        problem = f"its process ended itself with exit code {ended.code}"
+        problem = f"its process exited with code {ended.code}"
         if ended.within:
-            return InputError(ended.within, problem, "look for os._exit() in it, or in a library that it calls")
-        return InputError(stage, problem, "look for os._exit() in the code of the model, or of a library that it calls")
+            return InputError(ended.within, problem, "look for os._exit() in it or in a library that it calls")
+        return InputError(stage, problem, "look for os._exit() in the model's code or in a library that it calls")
     if -ended.code in STOPS:
         return None
     name = signal.Signals(-ended.code).name
     if -ended.code == signal.SIGKILL:
-        return DeviceError(ended.within or stage, f"the process was ended by {name}", "the system may be out of memory")
+        return DeviceError(
+            ended.within or stage, f"the process was killed by {name}", "the system may be out of memory"
+        )
     if ended.within:
-        remedy = "look at what it calls that is not written in Python: the log has the lines where it was"
+        remedy = "check the native code that it calls: the log has the stack"
         return InputError(ended.within, f"it crashed its process with {name}", remedy)
-    return DeviceError(stage, f"the process crashed with {name}", "a damaged or hostile input, or a compiler defect")
+    return DeviceError(
+        stage,
+        f"the process crashed with {name}",
+        "the input may be damaged or hostile, or the compiler may have a defect",
+    )
 
 
 def _run(stage: str, work: Callable[[], object]) -> int:
     try:
         work()
     except TvmakeError as error:
-        return _reported(error)
+        return _report(error)
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         from tvmake.process.user_code import error_location
 
         if not is_stopped() and (raised_at := error_location(error)):
-            problem = f"code of the model raises {type(error).__name__}{raised_at}"
-            return _reported(InputError(stage, problem, "it ends with `return`; take out what exits the program"))
+            problem = f"the model's code raises {type(error).__name__}{raised_at}"
+            return _report(InputError(stage, problem, "end it with `return`; remove the call that exits the program"))
         if isinstance(error, SystemExit):
-            return _reported(
-                InputError(stage, "something that it calls exits the program", "look for sys.exit() in it")
-            )
-        print(f"error: {stage}: interrupted; nothing half-written is left, run again to go on", file=sys.stderr)
+            return _report(InputError(stage, "code that it calls exits the program", "look for sys.exit() in it"))
+        print(f"error: {stage}: interrupted; no incomplete file is left, run again to continue", file=sys.stderr)
         return 130
     except MemoryError:
-        return _reported(
-            MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
+        return _report(
+            MachineError(stage, "not enough memory", "close other programs, or run fewer jobs in parallel (--cores 1)")
         )
     except OSError as error:
-        refused = _refused(stage, error)
-        return _defect(stage, error) if refused is None else _reported(refused)
-    except Exception as error:  # noqa: BLE001  # the last point that can report the error
-        refused = system_error(errno.EAGAIN, stage) if str(error) == NO_THREAD else None
-        return _defect(stage, error) if refused is None else _reported(refused)
+        refusal = _refusal(stage, error)
+        return _report_defect(stage, error) if refusal is None else _report(refusal)
+    except Exception as error:  # noqa: BLE001  # nothing above can report the error
+        refusal = system_error(errno.EAGAIN, stage) if str(error) == NO_THREAD else None
+        return _report_defect(stage, error) if refusal is None else _report(refusal)
     return 0
 
 
-def _refused(stage: str, error: OSError) -> TvmakeError | None:
-    """What the system refuses of temporary files, say, or of those that were there when the stage began.
+def _refusal(stage: str, error: OSError) -> TvmakeError | None:
+    """The system's refusal of temporary files, or of files that existed when the stage began.
 
-    What a stage writes is translated where it is written.
+    Errors of the files that a stage writes are translated where they are written.
     """
     file = str(error.filename or "")
     if error.errno == errno.ENOENT and file and Path(file).absolute().is_relative_to(Path.cwd()):
@@ -125,12 +129,12 @@ def _refused(stage: str, error: OSError) -> TvmakeError | None:
     return system_error(error.errno or 0, file or stage)
 
 
-def _reported(error: TvmakeError) -> int:
+def _report(error: TvmakeError) -> int:
     print_error(error)
     return error.exit_code
 
 
-def _defect(stage: str, error: Exception) -> int:
+def _report_defect(stage: str, error: Exception) -> int:
     traceback.print_exception(error)
     summary = " ".join(str(error).split())[:300]
     print(
@@ -140,14 +144,14 @@ def _defect(stage: str, error: Exception) -> int:
     return DEFECT
 
 
-def _stopped(stage: str, number: int) -> int:
+def _report_stop(stage: str, number: int) -> int:
     name = signal.Signals(number).name
-    print(f"error: {stage}: ended by {name}; nothing half-written is left, run again to go on", file=sys.stderr)
+    print(f"error: {stage}: ended by {name}; no incomplete file is left, run again to continue", file=sys.stderr)
     return 128 + number
 
 
 def _return_freed_memory() -> None:
-    """Give freed weights back to the system at once.
+    """Return freed weights to the system immediately.
 
     glibc raises its threshold for returning memory whenever a large block is freed; reading and converting a model
     frees several copies of its weights, which then stay in the heap: 100 MB for a 100 MB model.

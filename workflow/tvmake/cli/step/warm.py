@@ -1,4 +1,4 @@
-"""Which fork server a step is forked from. Imports little: every step starts with it."""
+"""Choose the fork server for a step. Imports little, because every step starts with it."""
 
 import json
 import os
@@ -9,44 +9,44 @@ from tvmake.stages import SERVERS_FILE
 
 ENTRY = "tvmake.cli:run"
 
-USUAL = "compiler"
+DEFAULT = "compiler"
 
 
 def run_warm(arguments: list[str]) -> int | None:
-    """Have a fork server run ``tvmake step …``.
+    """Run ``tvmake step …`` in a fork server.
 
     Returns:
-        The exit code; None when there is none and the step has to run here.
+        The exit code; None if there is no server: the step must run here.
     """
     directory = os.environ.get(DIRECTORY)
     return hand_over(server_of(arguments, directory), ENTRY, arguments) if directory else None
 
 
 def server_of(arguments: list[str], directory: str) -> str:
-    """The kind of server for a step.
+    """Return the kind of server for a step.
 
     Args:
         arguments: ``step``, the stage and its arguments.
-        directory: of the servers.
+        directory: the servers' directory.
     """
-    # With records from a lock nothing is searched or measured.
+    # With records from a lock, nothing is searched or measured.
     if any(word.startswith("--frozen") for word in arguments):
-        return USUAL
+        return DEFAULT
     try:
         with open(f"{directory}/{SERVERS_FILE}") as file:  # noqa: PTH123  # pathlib costs 10 ms here
-            server = json.load(file).get(arguments[1], USUAL)
+            server = json.load(file).get(arguments[1], DEFAULT)
     except (OSError, ValueError, IndexError):
-        return USUAL
-    return str(server) if isinstance(server, str) else _of_format(arguments, server)
+        return DEFAULT
+    return str(server) if isinstance(server, str) else _server_of_format(arguments, server)
 
 
-def _of_format(arguments: list[str], servers: dict[str, str]) -> str:
-    """The server for a model's format, as far as the options of the step say it; else the step itself says what is wrong."""
+def _server_of_format(arguments: list[str], servers: dict[str, str]) -> str:
+    """The server for a model's format, if the step's options are valid; if not, the step reports the error."""
     try:
         options: dict[str, Any] = json.loads(arguments[arguments.index("--options") + 1])
         model = options.get("model", options)
-        # The suffix is no format's name for factories and networks of a zoo.
+        # Factories and networks of a zoo have no suffix that names a format.
         form = model.get("format") or model["source"].rpartition(".")[2]
         return servers.get(form.lower(), "torch")
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return USUAL
+        return DEFAULT

@@ -1,4 +1,4 @@
-"""What every ``tvmake step`` command does with what it is given."""
+"""Run a stage with the arguments of its ``tvmake step`` command."""
 
 import shlex
 import sys
@@ -21,10 +21,10 @@ Request = TypeVar("Request", bound="BaseModel")
 
 
 def request_of(kind: type[Request], text: str) -> Request:
-    """The stage's options, from JSON.
+    """Parse the stage's options from JSON.
 
     Raises:
-        UsageError: they are not what the stage takes.
+        UsageError: the options are invalid for the stage.
     """
     from pydantic import ValidationError
 
@@ -36,18 +36,18 @@ def request_of(kind: type[Request], text: str) -> Request:
         raise UsageError("--options", f"{key}: {first['msg']}" if key else first["msg"]) from None
 
 
-def run_stage(stage: Stage, given: dict[str, Any]) -> None:
-    """Run a stage in a child process, so that a crash becomes a clear line, and end with its exit code.
+def run_stage(stage: Stage, values: dict[str, Any]) -> None:
+    """Run a stage in a child process, so that a crash becomes a clear message, and exit with its exit code.
 
     Args:
         stage: the stage.
-        given: the command's arguments and options by name.
+        values: the command's arguments and options by name.
 
     Raises:
         typer.Exit: always, with the exit code.
-        UsageError: the options are not what the stage takes.
+        UsageError: the options are invalid for the stage.
     """
-    arguments = dict(given)
+    arguments = dict(values)
     options = ""
     if stage.request_model:
         options = arguments.pop("options")
@@ -61,17 +61,19 @@ def run_stage(stage: Stage, given: dict[str, Any]) -> None:
         for line in stage.report(stage.function(**arguments)):
             typer.echo(line)
 
-    raise typer.Exit(run_guarded(title(stage, arguments), lambda: _recorded(stage, arguments, options, run)))
+    raise typer.Exit(run_guarded(title(stage, arguments), lambda: _run_recorded(stage, arguments, options, run)))
 
 
 def title(stage: Stage, arguments: Mapping[str, Any]) -> str:
-    """What a run of a stage is called in messages: the stage and what it works on."""
-    subject = stage.subject or (lambda given: given[next(entry.parameter for entry in stage.inputs if entry.parameter)])
+    """Name of a stage's run in messages: the stage and its subject."""
+    subject = stage.subject or (
+        lambda arguments: arguments[next(entry.parameter for entry in stage.inputs if entry.parameter)]
+    )
     return f"{stage.name} {subject(arguments)}".strip()
 
 
 def work_of(stage: Stage, arguments: Mapping[str, Any]) -> "Work":
-    """A run of a stage as the cache sees it."""
+    """A run of a stage, for the cache."""
     from tvmake.cache.key import Work
 
     request = arguments.get("request")
@@ -84,8 +86,8 @@ def work_of(stage: Stage, arguments: Mapping[str, Any]) -> "Work":
     return Work(stage.name, stage.recipe, stage.roots(request), request, files, outputs)
 
 
-def _recorded(stage: Stage, arguments: Mapping[str, Any], options: str, run: Callable[[], None]) -> None:
-    """Record what is read and made, so that a later run can tell what has changed since."""
+def _run_recorded(stage: Stage, arguments: Mapping[str, Any], options: str, run: Callable[[], None]) -> None:
+    """Run a stage and record its inputs and outputs, so that later runs can find what changed."""
     from tvmake.storage.notes.job_records import Invocation, record_job
 
     named = [entry.parameter for entry in stage.inputs if entry.parameter and not entry.has_no_time]
@@ -99,14 +101,14 @@ def _recorded(stage: Stage, arguments: Mapping[str, Any], options: str, run: Cal
         command=shlex.join(["tvmake", *sys.argv[1:]]),
     )
     with record_job(inputs, outputs, invocation):
-        _cached(stage, arguments, run)
+        _run_cached(stage, arguments, run)
 
 
 def _paths(value: Path | list[Path] | None) -> list[Path]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _cached(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
+def _run_cached(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
     if stage.is_cached:
         from tvmake.cache.settings import configured
 
