@@ -40,8 +40,8 @@ from tvmake.cli import run
         ({"models.digits.dataset.path": "https://x/y.npz"}, 1, ": models.digits.dataset.path", "no such file", "download it"),
         ({"models.digits.transform.passes": [{"at": "start", "use": "gone.x:f"}]}, 1,
          ".transform.passes[0].use", "no such file: gone/x.py", "begin at /"),
-        ({"models.digits.source": "a{b}.onnx"}, 1, ": models.digits.source", "Snakemake takes {b} in a name for a pattern: a{b}.onnx",
-         "without the braces"),
+        ({"models.digits.source": "a{b}.onnx"}, 1, ": models.digits.source", "Snakemake treats {b} in a name as a pattern: a{b}.onnx",
+         "without braces"),
         ({"models.digits.source": "digit.onnx"}, 1, ": models.digits.source", "no such file", "did you mean 'digits.onnx'?"),
         ({"models.digits.goals.metrics.f1.use": "gone:f1"}, 1, ": models.digits.goals.metrics.f1.use", "no such file: gone.py",
          "begin at /"),
@@ -54,14 +54,14 @@ from tvmake.cli import run
         ({"models.digits.dataset.preprocess.crop": 500}, 1, ": models.digits.dataset", "cropped to 500×500", "preprocess.resize"),
         ({"models.digits.dims.batch": 4}, 1, ": models.digits.dims", "no dynamic dimension 'batch'", "shapes are fixed"),
         ({"models.digits.goals.sqnr_db": -3}, 1, ": models.digits.goals.sqnr_db", "expected at least 0", ""),
-        ({"results": "/proc/results"}, 1, ": results", "no directory can be made in /proc", "that you may write to"),
-        ({"cache": "results"}, 1, ": cache", "is the directory of results", "of its own"),
-        ({"cache": "out/cache", "results": "out"}, 1, ": cache", "lies in results", "of its own"),
-        ({"cache": "out", "results": "out/results"}, 1, ": cache", "holds results", "of its own"),
-        ({"tuning": {"store": "logs/x", "trials": 4}}, 1, ": tuning.store", "lies in logs", "of its own"),
-        ({"tuning": {"shared": ".", "trials": 4}}, 1, ": tuning.shared", "holds results", "of its own"),
+        ({"results": "/proc/results"}, 1, ": results", "cannot create a directory in /proc", "that you can write to"),
+        ({"cache": "results"}, 1, ": cache", "is the directory of results", "a separate directory"),
+        ({"cache": "out/cache", "results": "out"}, 1, ": cache", "is inside results", "a separate directory"),
+        ({"cache": "out", "results": "out/results"}, 1, ": cache", "contains results", "a separate directory"),
+        ({"tuning": {"store": "logs/x", "trials": 4}}, 1, ": tuning.store", "is inside logs", "a separate directory"),
+        ({"tuning": {"shared": ".", "trials": 4}}, 1, ": tuning.shared", "contains results", "a separate directory"),
         ({"tuning": {"store": "x/records", "trials": 4}, "cache": "x"}, 1, ": tuning.store", "lies in cache", "of its own"),
-        ({"tuning.store": "/proc/x", "tuning.trials": 4}, 1, ": tuning.store: /proc/x", "no directory can be made in /proc", "write to"),
+        ({"tuning.store": "/proc/x", "tuning.trials": 4}, 1, ": tuning.store: /proc/x", "cannot create a directory in /proc", "write to"),
         ({"tuning.shared": "foo://x", "tuning.trials": 4}, 1, ": tuning.shared: foo://x", "no address", "s3://"),
         ({"tuning.frozen": "nope.lock"}, 1, ": tuning.frozen: nope.lock", "no such lock", "`tvmake lock` writes one"),
         ({"tuning.frozen": "digits.onnx"}, 1, ": tuning.frozen: digits.onnx", "is not a lock", "write it again"),
@@ -69,9 +69,9 @@ from tvmake.cli import run
         ({"cache": "foo://x"}, 1, ": cache: foo://x", "no address", "s3://"),
         ({"cache.secret_file": "gone"}, 3, ": cache.secret_file: gone", "cannot be read", "put the secret"),
         ({"devices.pi": {"via": "ssh", "host": "a", "identity": "gone"}, "targets.cpu": {"kind": "llvm", "device": "pi"}}, 1,
-         ": devices.pi.identity", "there is no gone", "relative paths begin at"),
+         ": devices.pi.identity", "no such file: gone", "relative paths start in"),
         ({"devices.pi": {"via": "ssh", "host": "a", "programs": "digits"}, "targets.cpu": {"kind": "llvm", "device": "pi"}}, 1,
-         ": devices.pi.programs", "there is no digits", "relative paths begin at"),
+         ": devices.pi.programs", "no such file: digits", "relative paths start in"),
         ({"targets.cpu": {"mtriple": "aarch64-linux-gnu", "device": "local"}}, 3, ": targets.cpu", "it is for aarch64, and its device is",
          "compile for this device"),
         ({"precisions": ["fp16"]}, 1, ": precisions.fp16", "expected one of", "did you mean 'float16'?"),
@@ -148,7 +148,7 @@ def test_what_may_leave_kernels_without_a_schedule_is_a_note(tmp_path):
         ({"N": {}}, "models.digits.dims.N: bounds without a bound"),
         ({"N": {"min": -1}}, "models.digits.dims.N.min: expected at least 0 (got -1)"),
         ({"N": {"max": 10**12}}, "models.digits.dims.N: 1000000000000 is beyond what kernels count"),
-        ({"N": {"min": 2, "max": 64}}, "validation.dims.N: is 1, and model 'digits' takes 2 to 64"),
+        ({"N": {"min": 2, "max": 64}}, "validation.dims.N: is 1, but model 'digits' takes 2 to 64"),
         ({"N": {"max": 64}}, None),
     ],
 )
@@ -199,12 +199,12 @@ def test_a_right_config_passes(tmp_path):
 def test_a_device_is_no_place_for_results_and_stays(tmp_path):
     done = check_of(tmp_path, {"results": "/dev/null"})
     assert done.returncode == 1
-    assert "is a device, a pipe or a socket, and a directory is made of it\n  name another directory" in done.stderr
+    assert "is a device, a pipe or a socket, but must be a directory\n  name another directory" in done.stderr
 
 
 def test_results_in_whose_directory_the_project_lies_are_refused(tmp_path):
     done = check_of(tmp_path, {"results": str(tmp_path.parent)})
-    assert done.returncode == 1 and ": results: " in done.stderr and "the project lies in it" in done.stderr
+    assert done.returncode == 1 and ": results: " in done.stderr and "it contains the project" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -237,8 +237,8 @@ def test_a_config_is_checked_in_another_directory(tmp_path):
             "cannot be read: permission denied: digits.onnx",
             "ls -l",
         ),
-        ("results", "results", "the directory may not be read", "its mode is d---------: chmod u+rwx results"),
-        (".snakemake", ".snakemake", "the directory may not be read", "chmod u+rwx .snakemake"),
+        ("results", "results", "the directory cannot be read", "its mode is d---------: chmod u+rwx results"),
+        (".snakemake", ".snakemake", "the directory cannot be read", "chmod u+rwx .snakemake"),
     ],
 )
 def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):

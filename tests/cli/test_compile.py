@@ -104,7 +104,7 @@ MISTAKES = {
     "a slip of the pen": (["digits.onx"], "digits.onx: no such file\n  did you mean 'digits.onnx'?"),
     "a name in two lines": (
         ["digits\n.onnx"],
-        r"error: digits\n.onnx: a path holds no control characters such as '\n'",
+        r"error: digits\n.onnx: a path cannot contain control characters such as '\n'",
     ),
     "an address": (["https://example.org/net.onnx"], "only files are read; download it and name the file"),
     "a directory of models": ([".."], "..: is a directory, not a model"),

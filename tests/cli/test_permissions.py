@@ -37,7 +37,7 @@ def test_results_that_may_not_be_read_are_not_missing(tmp_path: Path, command: s
     (tmp_path / "results" / "digits").chmod(0)
     done = as_a_user(tmp_path, f"tvmake {command}")
     assert done.returncode == 3 and "missing" not in done.stdout
-    assert done.stderr.startswith("error: results/digits: the directory may not be read\n")
+    assert done.stderr.startswith("error: results/digits: the directory cannot be read\n")
     assert done.stderr.endswith(": chmod u+rwx results/digits\n")
 
 
@@ -47,7 +47,7 @@ def test_results_that_may_be_read_alone_are_shown_and_not_made(tmp_path: Path):
     (tmp_path / "results" / "digits").chmod(0o500)
     assert "missing" in as_a_user(tmp_path, "tvmake status").stdout
     made = as_a_user(tmp_path, "tvmake make")
-    assert made.stderr.startswith("error: results/digits: the directory may not be written\n")
+    assert made.stderr.startswith("error: results/digits: the directory cannot be written\n")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_records_that_may_not_be_read_are_not_missing(tmp_path: Path, place: str
         note.chmod(0)
     done = as_a_user(tmp_path, f"tvmake {command}")
     assert (done.returncode, "outdated" in done.stdout) == (3, False), done.stderr
-    assert re.search(rf"error: \.snakemake/{place}/\S+: may not be read", done.stderr)
+    assert re.search(rf"error: \.snakemake/{place}/\S+: cannot be read", done.stderr)
     assert f" .snakemake/{place}/" in done.stderr[done.stderr.index("chmod u+r") :]
     assert notes and all(note.exists() for note in notes)
 

@@ -46,9 +46,9 @@ def test_jobs_killed_for_memory_and_time_say_so_and_how_to_ask_for_more(
         _, said = run.communicate(timeout=HANG_S)
     assert run.returncode == 3, said
     assert "killed by the cluster: it used more memory than its 50 MB" in said
-    assert "ask for more: --set-resources" in said
-    assert "reference digits: ended by the cluster at its time limit" in said
-    assert "ask for more minutes: --set-resources reference:runtime=" in said
+    assert "request more memory: --set-resources" in said
+    assert "reference digits: stopped by the cluster at its time limit" in said
+    assert "request more minutes: --set-resources reference:runtime=" in said
     assert "Traceback" not in said
 
 
@@ -58,7 +58,7 @@ def test_a_directory_that_nodes_do_not_share_is_named(slurm: Slurm, local: Proje
     (project.directory / "results/digits/model.json").unlink()
     done = project.make(*OPTIONS, "results/digits/model.json", "--default-resources", "slurm_partition=far")
     assert done.returncode == 3, done.stderr
-    assert f"left no log in {project.directory}: its node does not see this directory" in done.stderr
+    assert f"left no log in {project.directory}: its node cannot see this directory" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -67,8 +67,8 @@ def test_a_records_store_that_nodes_do_not_share_is_named(slurm: Slurm, packaged
     (packaged.directory / "results/digits/model.json").unlink()
     done = packaged.make(*OPTIONS, "results/digits/model.json", "--default-resources", "slurm_partition=far")
     assert done.returncode != 0
-    assert f"error: {slurm.elsewhere / 'home' / 'records'}: this records store of" in done.stderr
-    assert "is not the one that node far sees" in done.stderr
+    assert f"error: {slurm.elsewhere / 'home' / 'records'}: the records store of" in done.stderr
+    assert "is not the one on node far" in done.stderr
     assert "Traceback" not in done.stderr
 
 

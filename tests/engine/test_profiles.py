@@ -6,7 +6,7 @@ import pytest
 
 from tests.workflow.project import ROOT, Project, new_project
 from tvmake.engine.cluster_check import check_slurm
-from tvmake.engine.profiles import packaged, with_profiles_found
+from tvmake.engine.profiles import packaged, resolve_profiles
 from tvmake.engine.progress.snakemake_errors import usage_error
 from tvmake.errors import MachineError, UsageError
 
@@ -26,39 +26,39 @@ def profile(directory: Path) -> str:
 
 def test_a_name_means_a_profile_that_comes_with_tvmake(here: Path):
     ours = str(ROOT / "profiles" / "slurm")
-    assert with_profiles_found(["--profile", "slurm", "-k"], here) == ["--profile", ours, "-k"]
-    assert with_profiles_found(["--profile=slurm"], here) == [f"--profile={ours}"]
+    assert resolve_profiles(["--profile", "slurm", "-k"], here) == ["--profile", ours, "-k"]
+    assert resolve_profiles(["--profile=slurm"], here) == [f"--profile={ours}"]
 
 
 def test_ones_own_profile_of_the_same_name_comes_first(here: Path):
     own = profile(here / "home" / "snakemake" / "slurm")
-    assert with_profiles_found(["--profile", "slurm"], here) == ["--profile", own]
+    assert resolve_profiles(["--profile", "slurm"], here) == ["--profile", own]
     nearer = profile(here / "slurm")
-    assert with_profiles_found(["--profile", "slurm"], here) == ["--profile", nearer]
+    assert resolve_profiles(["--profile", "slurm"], here) == ["--profile", nearer]
 
 
 def test_a_path_is_relative_to_where_the_command_was_typed(here: Path):
     own = profile(here / "cluster" / "mine")
-    assert with_profiles_found(["x", "--profile", "cluster/mine"], here) == ["x", "--profile", own]
+    assert resolve_profiles(["x", "--profile", "cluster/mine"], here) == ["x", "--profile", own]
 
 
 def test_a_profile_that_does_not_exist_names_those_that_do(here: Path):
     (here / "empty").mkdir()
     for name in ("nonesuch", "empty"):
         with pytest.raises(UsageError, match="no such profile") as raised:
-            with_profiles_found(["--profile", name], here)
+            resolve_profiles(["--profile", name], here)
         assert "slurm" in (raised.value.remedy or "")
 
 
 def test_the_variable_that_names_a_profile_means_what_the_option_does(here: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
-    assert with_profiles_found(["--cores=2"], here) == ["--cores=2", *with_profiles_found(["--profile=slurm"], here)]
-    assert with_profiles_found(["--profile=generic"], here) == [f"--profile={packaged()['generic']}"]
+    assert resolve_profiles(["--cores=2"], here) == ["--cores=2", *resolve_profiles(["--profile=slurm"], here)]
+    assert resolve_profiles(["--profile=generic"], here) == [f"--profile={packaged()['generic']}"]
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "nonesuch")
     with pytest.raises(UsageError, match="the environment variable SNAKEMAKE_PROFILE: nonesuch: no such profile"):
-        with_profiles_found([], here)
+        resolve_profiles([], here)
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "none")
-    assert with_profiles_found([], here) == []
+    assert resolve_profiles([], here) == []
 
 
 def test_every_packaged_profile_is_documented():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.engine.run_mutex import is_at_work, only_run
+from tvmake.engine.run_mutex import is_run_active, only_run
 from tvmake.engine.state_directory import DIRECTORIES, LOCK, LOCKS, MARK, STATE
 from tvmake.errors import MachineError
 
@@ -57,7 +57,7 @@ def assert_refused_until_removed(path: Path, outside: Path) -> None:
     subprocess.run(shlex.split(command), check=True)
     assert not os.path.lexists(path)
     with only_run():
-        assert is_at_work()
+        assert is_run_active()
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"mine": "mine"}
 
 
@@ -66,7 +66,7 @@ def assert_refused_until_removed(path: Path, outside: Path) -> None:
 def test_what_is_no_file_in_the_place_of_a_lock_is_refused(place: Path, other: Callable, outside: Path):
     place.parent.mkdir(parents=True)
     other(place)
-    assert not is_at_work()
+    assert not is_run_active()
     assert_refused_until_removed(place, outside)
 
 
@@ -89,4 +89,4 @@ def test_the_notes_of_a_project_may_lie_elsewhere_as_a_whole(outside: Path):
 def test_a_mark_that_names_no_process_stands_for_no_run(text: str):
     STATE.mkdir()
     MARK.write_text(text)
-    assert not is_at_work()
+    assert not is_run_active()

@@ -9,7 +9,7 @@ import yaml
 from tvmake.config.reading.load import check
 from tvmake.errors import ErrorList, InputError
 from tvmake.plan.plan import Plan
-from tvmake.plan.preconditions import check_places, missing_inputs
+from tvmake.plan.preconditions import check_output_paths, missing_inputs
 
 TEXT = """
 models: {digits: {source: digits.onnx}}
@@ -27,7 +27,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def test_a_source_that_is_not_there_or_no_file_is_named(plan: Plan):
     assert "no such file: digits.onnx" in str(missing_inputs(plan))
     os.mkfifo("digits.onnx")
-    assert "is a pipe, and no file: digits.onnx\n  name a file" in str(missing_inputs(plan))
+    assert "is a pipe, not a file: digits.onnx\n  name a file" in str(missing_inputs(plan))
     Path("digits.onnx").unlink()
     Path("digits.onnx").symlink_to("digits.onnx")
     assert "is a link to a missing file: digits.onnx → digits.onnx\n  correct the link" in str(missing_inputs(plan))
@@ -45,25 +45,25 @@ def test_a_function_of_a_file_is_named_as_python_does(tmp_path: Path, monkeypatc
 
 
 def test_nothing_is_in_the_way_of_a_new_project_nor_of_a_finished_one(plan: Plan):
-    check_places(plan, plan.variants)
+    check_output_paths(plan, plan.variants)
     for path, output in plan.outputs_of(plan.variants[0]).items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).mkdir() if output.is_directory else Path(path).touch()
         if output.is_directory:
             (Path(path) / "kernel.cl").touch()
-    check_places(plan, plan.variants)
+    check_output_paths(plan, plan.variants)
 
 
 def test_an_empty_directory_is_in_nobodys_way(plan: Plan):
     Path(VARIANT, "mod.so").mkdir(parents=True)
-    check_places(plan, plan.variants)
+    check_output_paths(plan, plan.variants)
 
 
 @pytest.mark.parametrize("name", [f"{VARIANT}/mod.so", "results/summary.json", "logs/digits/import.log"])
 def test_a_directory_with_something_in_it_is_named(plan: Plan, name: str):
     Path(name, "mine").mkdir(parents=True)
-    with pytest.raises(InputError, match=f"^{name}: is a directory, where a file is to be made\n  move it elsewhere$"):
-        check_places(plan, plan.variants)
+    with pytest.raises(InputError, match=f"^{name}: is a directory, but must be a file\n  move it elsewhere$"):
+        check_output_paths(plan, plan.variants)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_name_that_is_a_files_is_refused(
     monkeypatch.chdir(tmp_path)
     entry = {"models": {"source": "digits.onnx"}, "precisions": {"base": "float32"}, "targets": {"kind": "llvm"}}[axis]
     plan = Plan(check({**yaml.safe_load(TEXT), axis: {name: entry}}, {}))
-    with pytest.raises(InputError, match=f"^{axis}.{name}: the name is used by the file {file}\n"):
-        check_places(plan, plan.variants)
+    with pytest.raises(InputError, match=f"^{axis}.{name}: the file {file} uses this name\n"):
+        check_output_paths(plan, plan.variants)
 
 
 def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -97,29 +97,29 @@ def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monk
 def test_a_file_in_the_place_of_all_results_is_named_with_the_key(plan: Plan):
     Path("results").touch()
     with pytest.raises(InputError, match=r"^results: results: is a file"):
-        check_places(plan, plan.variants)
+        check_output_paths(plan, plan.variants)
 
 
 @pytest.mark.parametrize("name", ["results/digits", "logs"])
 def test_a_file_in_the_place_of_a_directory_is_named_once(plan: Plan, name: str):
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).touch()
-    with pytest.raises(InputError, match=f"^{name}: is no directory"):
-        check_places(plan, plan.variants)
+    with pytest.raises(InputError, match=f"^{name}: is not a directory"):
+        check_output_paths(plan, plan.variants)
 
 
 def test_links_to_directories_are_directories_and_those_that_lead_nowhere_are_named(plan: Plan):
     Path("elsewhere").mkdir()
     Path("results").symlink_to("elsewhere")
-    check_places(plan, plan.variants)
+    check_output_paths(plan, plan.variants)
     Path("logs").symlink_to("logs")
-    with pytest.raises(InputError, match=r"^logs: is a link that leads nowhere"):
-        check_places(plan, plan.variants)
+    with pytest.raises(InputError, match=r"^logs: is a broken link"):
+        check_output_paths(plan, plan.variants)
 
 
 def test_all_that_is_in_the_way_is_named_at_once(plan: Plan):
     Path("logs").touch()
     Path("results/summary.json/mine").mkdir(parents=True)
     with pytest.raises(ErrorList) as caught:
-        check_places(plan, plan.variants)
+        check_output_paths(plan, plan.variants)
     assert len(caught.value.errors) == 2

@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_answered_with_the_one_that_is(tmp_path: Pat
     ("options", "line"),
     [
         ({"target": "adreno-730-textur"}, "target: no such target 'adreno-730-textur'\n  did you mean 'adreno-730-texture'?"),
-        ({"target": "foo"}, "target: no such target 'foo'\n  `tvmake targets` lists what there is"),
+        ({"target": "foo"}, "target: no such target 'foo'\n  `tvmake targets` lists all targets"),
         ({"precision": "fp16"}, "precision: expected one of float32, tf32, float16, float16_acc32, int8, int8_weights, int4_weights, auto (got 'fp16')\n  did you mean 'float16'?"),
     ],
 )  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_precision_of_the_users_own_is_one():
         ),
         (
             "nets:tiny",
-            "nets:tiny: is a Python function, whose code runs only where a config trusts it\n  `tvmake init nets:tiny`",
+            "nets:tiny: is a Python function, which runs only if a config trusts it\n  `tvmake init nets:tiny`",
         ),
         ("loop.onnx", "loop.onnx: is a link to a missing file: "),
     ],
@@ -127,7 +127,7 @@ def test_a_mistake_in_what_an_option_gave_names_the_option():
 def test_a_target_that_makes_no_sense_is_not_named_by_the_name_that_it_got_in_the_config():
     with pytest.raises(InputError, match=r"^target: LLVM knows no processor 'aarch65'"):
         SingleRun(DIGITS, "llvm -mtriple=aarch65-linux-gnu").check_config()
-    with pytest.raises(InputError, match=r"^target: native is this machine's CPU, and takes no options"):
+    with pytest.raises(InputError, match=r"^target: native is this machine's CPU and takes no options"):
         SingleRun(DIGITS, "native -mcpu=skylake")
 
 

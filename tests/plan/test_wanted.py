@@ -8,7 +8,7 @@ import yaml
 from tvmake.config.reading.load import check
 from tvmake.errors import InputError, UsageError
 from tvmake.plan.plan import Plan
-from tvmake.plan.wanted import wanted_files, with_rules
+from tvmake.plan.wanted import requested_files, with_rules
 
 TEXT = """
 models: {digits: {source: digits.onnx}}
@@ -26,8 +26,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 def test_a_variant_stands_for_its_package_and_a_full_path_for_the_one_from_here(plan: Plan):
     package = f"{VARIANT}/package.tar"
-    assert wanted_files(plan, ["digits/float32/cpu", str(Path(package).absolute()), package]) == [package]
-    assert wanted_files(plan, ["other/file.txt", "all"]) == ["other/file.txt", "all"]
+    assert requested_files(plan, ["digits/float32/cpu", str(Path(package).absolute()), package]) == [package]
+    assert requested_files(plan, ["other/file.txt", "all"]) == ["other/file.txt", "all"]
 
 
 @pytest.mark.parametrize(
@@ -37,47 +37,47 @@ def test_a_variant_stands_for_its_package_and_a_full_path_for_the_one_from_here(
         ("float16", "is a precision, not a file", "digits/float16/cpu"),
         ("cpu", "is a target, not a file", "digits/float32/cpu, digits/float16/cpu"),
         ("digits/float16", "is a model at a precision, not a variant", "digits/float16/cpu"),
-        ("digits/int8", "is no variant of the config", "digits/float32/cpu, digits/float16/cpu"),
-        ("m/float32", "is no variant of the config", "digits/float32/cpu, digits/float16/cpu"),
+        ("digits/int8", "is not a variant of the config", "digits/float32/cpu, digits/float16/cpu"),
+        ("m/float32", "is not a variant of the config", "digits/float32/cpu, digits/float16/cpu"),
     ],
 )
 def test_a_part_of_a_variants_name_is_refused_with_the_variants_that_have_it(
     plan: Plan, word: str, problem: str, variants: str
 ):
     with pytest.raises(InputError) as refused:
-        wanted_files(plan, [word])
+        requested_files(plan, [word])
     assert str(refused.value) == (
-        f"{word}: {problem}\n  name a variant, as {variants}, or a file that `tvmake check --files` lists"
+        f"{word}: {problem}\n  name a variant, such as {variants}, or a file that `tvmake check --files` lists"
     )
 
 
 def test_a_stage_stands_for_all_that_it_makes_by_its_name_and_by_that_of_its_rule(plan: Plan):
     imported = ["results/digits/model.json", "results/digits/model.params", "results/digits/signature.json"]
-    assert set(imported) <= set(wanted_files(plan, ["import"]))
-    assert wanted_files(plan, ["import_model"]) == wanted_files(plan, ["import"])
-    libraries = [file for file in wanted_files(plan, ["build"]) if file.endswith("mod.so")]
+    assert set(imported) <= set(requested_files(plan, ["import"]))
+    assert requested_files(plan, ["import_model"]) == requested_files(plan, ["import"])
+    libraries = [file for file in requested_files(plan, ["build"]) if file.endswith("mod.so")]
     assert libraries == [f"{VARIANT}/mod.so", "results/digits/float16/cpu/mod.so"]
-    assert "results/summary.json" in wanted_files(plan, ["report"])
+    assert "results/summary.json" in requested_files(plan, ["report"])
 
 
 def test_a_stage_that_the_config_does_not_ask_for_is_named_with_those_that_it_does(plan: Plan):
-    with pytest.raises(InputError, match=r"tune: the config asks for nothing of this stage\n  it has import, .*build"):
-        wanted_files(plan, ["tune"])
+    with pytest.raises(InputError, match=r"tune: the config needs nothing from this stage\n  it has import, .*build"):
+        requested_files(plan, ["tune"])
 
 
 def test_searches_that_no_budget_has_planned_yet_are_made_by_the_stage_that_waits_for_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tuned = Plan(check(yaml.safe_load(TEXT.replace("native}", "native, tuning: {trials: 4}}")), {}))
     with pytest.raises(InputError, match="known only when their budgets are planned\n  `tvmake make pick_best`"):
-        wanted_files(tuned, ["tune"])
-    assert wanted_files(tuned, ["pick_best"])
+        requested_files(tuned, ["tune"])
+    assert requested_files(tuned, ["pick_best"])
 
 
 def test_a_word_that_is_no_stage_is_refused_with_the_nearest_one_or_all(plan: Plan):
-    with pytest.raises(UsageError, match=r"buildd: nothing makes this\n  did you mean .build.\?"):
-        wanted_files(plan, ["buildd"])
+    with pytest.raises(UsageError, match=r"buildd: no job makes this\n  did you mean .build.\?"):
+        requested_files(plan, ["buildd"])
     with pytest.raises(UsageError, match="stages are import, reference, self_test, transform, "):
-        wanted_files(plan, ["everything-else"])
+        requested_files(plan, ["everything-else"])
 
 
 def test_options_of_snakemakes_take_the_names_of_stages():
@@ -88,5 +88,5 @@ def test_options_of_snakemakes_take_the_names_of_stages():
 
 
 def test_a_config_among_the_words_is_told_from_files_that_nothing_makes(plan: Plan):
-    with pytest.raises(UsageError, match=r"tvmake.yaml: is a config, and not made\n  name it with -c"):
-        wanted_files(plan, ["tvmake.yaml"])
+    with pytest.raises(UsageError, match=r"tvmake.yaml: is a config, not a result\n  name it with -c"):
+        requested_files(plan, ["tvmake.yaml"])

@@ -36,7 +36,7 @@ def cut(path: Path) -> None:
 
 def notes(stderr: str) -> list[str]:
     """The results that are made again because they were altered."""
-    return re.findall(r"^note: (\S+) is not as it was made, and is made again$", stderr, flags=re.MULTILINE)
+    return re.findall(r"^note: (\S+) was altered, and is rebuilt$", stderr, flags=re.MULTILINE)
 
 
 def finished_stages(stderr: str) -> set[str]:
@@ -50,8 +50,8 @@ def test_a_report_that_is_asked_for_shows_no_altered_figure(demo: Project, figur
     assert done.returncode == 0, done.stderr
     (row,) = (row for row in demo.result("results/summary.json")["rows"] if row["precision"] == "float32")
     assert row["verdict"] == "not made"
-    assert row["cause"] == f"{VARIANT}/{figures} is not as it was made"
-    assert row["remedy"] == "`tvmake make` makes it again"
+    assert row["cause"] == f"{VARIANT}/{figures} was altered"
+    assert row["remedy"] == "`tvmake make` rebuilds it"
     assert row["p50_ms"] is None
     assert demo.make().returncode == 0
     assert {row["verdict"] for row in demo.result("results/summary.json")["rows"]} == {"pass"}
@@ -64,8 +64,8 @@ def test_a_report_between_a_new_package_and_its_figures_shows_no_figure_of_the_o
     assert done.returncode == 0, done.stderr
     rows = {row["precision"]: row for row in demo.result("results/summary.json")["rows"]}
     assert rows["float32"]["verdict"] == "not made" and rows["float32"]["p50_ms"] is None
-    assert rows["float32"]["cause"] == f"{VARIANT}/package.tar was made again since"
-    assert rows["float32"]["remedy"] == "`tvmake make` makes it again"
+    assert rows["float32"]["cause"] == f"{VARIANT}/package.tar was rebuilt since"
+    assert rows["float32"]["remedy"] == "`tvmake make` rebuilds it"
     assert rows["float16"]["verdict"] == "pass"
 
 
@@ -168,7 +168,7 @@ def test_a_link_that_leads_to_itself_is_refused_with_the_command_that_removes_it
     done = demo.make()
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        f"error: {file}: is a link that leads to itself, where a file is to be made",
+        f"error: {file}: is a link to itself, but must be a file",
         f"  remove it: rm {file}",
     ]
     assert (demo.directory / file).is_symlink()
@@ -186,7 +186,7 @@ def test_a_directory_in_the_place_of_a_result_is_named_and_stays(demo: Project, 
     done = demo.run("tvmake", command)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        f"error: {VARIANT}/mod.so: is a directory, where a file is to be made",
+        f"error: {VARIANT}/mod.so: is a directory, but must be a file",
         "  move it elsewhere",
     ]
     assert (place / "mine.txt").exists()
@@ -202,7 +202,7 @@ def test_a_file_in_the_place_of_a_directory_is_named(demo: Project, command: str
     place.touch()
     done = demo.run("tvmake", command)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: results/digits: is no directory, and results or logs are to be made in it\n")
+    assert done.stderr.startswith("error: results/digits: is not a directory, but results or logs go into it\n")
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_missed_goals_exit_with_4_and_the_summary(project: Project):
 
 def test_a_target_that_nothing_makes(project: Project):
     done = project.make("results/nothing.txt")
-    refused(done, 2, "results/nothing.txt: nothing makes this", "tvmake check --files")
+    refused(done, 2, "results/nothing.txt: no job makes this", "tvmake check --files")
 
 
 def test_an_option_that_nobody_knows(project: Project):
@@ -303,7 +303,7 @@ def test_an_option_that_nobody_knows(project: Project):
 @pytest.mark.parametrize(
     ("option", "code", "words"),
     [
-        (("--resources", "gpus"), 2, ("has a value that it cannot have", "look at --resources;")),
+        (("--resources", "gpus"), 2, ("has an invalid value", "check --resources;")),
         (("--set-threads", "build"), 2, ("RULE=THREADS pairs", "look at --set-threads;")),
         (("--jobs", "many"), 2, ("must be integer", "look at --jobs;")),
         (("--shadow-prefix", "/proc/x"), 3, ("/proc/x: cannot be used (No such file or directory)",)),

@@ -89,7 +89,7 @@ def test_a_changed_model_is_named_with_both_digests(demo: Project):
     (reason,) = {line for line in why(explained(demo, PACKAGE)) if line.startswith("import ")}
     assert reason.startswith(f"import digits.onnx: {before[:12]} → ")
     text = demo.run("tvmake", "explain", PACKAGE).stdout
-    assert "makes it again if its inputs change" in text
+    assert "rebuilds it if its inputs change" in text
     assert f"- import digits: digits.onnx: {before[:12]} → " in text
 
 
@@ -189,7 +189,7 @@ def test_a_dry_run_names_keys_and_the_jobs_that_it_calls_certain_run(demo: Proje
     possible = re.findall(r"^would (.*?)  \((.*)\)$", planned, flags=re.MULTILINE)
     certain = {job for job, why in possible if why != "its inputs may change"}
     assert (
-        f"up to {len(possible)} jobs would run: {len(certain)} for sure, the others if what those make differs"
+        f"up to {len(possible)} jobs would run: {len(certain)} for sure, the others if the results of those change"
         in planned
     )
     done = demo.make()

@@ -155,7 +155,7 @@ def test_after_a_kill_of_the_whole_run_the_same_command_completes_it(unreported:
     assert unreported.leftovers() != []
     done = unreported.make()
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("note: the last run here was killed; its lock is removed\n") == 1
+    assert done.stderr.count("note: the last run here was killed; its lock was removed\n") == 1
     assert unreported.leftovers() == []
     assert unreported.planned_rules() == {}
 
@@ -284,7 +284,7 @@ def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unr
         second = unreported.make()
         assert second.returncode == 3
         assert second.stdout == ""
-        assert second.stderr.startswith(f"error: {unreported.directory}: another `tvmake make` is at work here")
+        assert second.stderr.startswith(f"error: {unreported.directory}: another `tvmake make` is running here")
         assert f"(process {first.pid})" in second.stderr
         assert second.stderr.count("\n") == 2  # the cause and the remedy
         assert unreported.files("**/*") == before
@@ -303,7 +303,7 @@ def test_plain_snakemake_at_work_is_left_alone(unreported: Project, tmp_path: Pa
         faults.end()
         second = unreported.make()
         assert second.returncode == 3, second.stderr
-        assert second.stderr.startswith("error: snakemake: another run is at work in this directory")
+        assert second.stderr.startswith("error: snakemake: another run uses this directory")
         assert second.stderr.count("\n") == 2
         faults.release("results/summary.csv")
         _, err = first.communicate(timeout=HANG_S)
@@ -399,7 +399,7 @@ def test_a_directory_of_results_that_cannot_be_written_is_one_line(unreported: P
     finally:
         subprocess.run(["chattr", "-i", results], check=True)
     assert done.returncode == 3, done.stderr
-    assert done.stderr.startswith("error: results: the directory may not be written\n")
+    assert done.stderr.startswith("error: results: the directory cannot be written\n")
     assert "see its attributes (lsattr -d results)" in done.stderr
     assert unreported.make().returncode == 0
 

@@ -259,7 +259,7 @@ def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(dem
         out, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert (run.returncode, "results: results/summary.json" in out) == (0, True), err
-    assert "note: tvmake.yaml has changed while this run was at work" in err
+    assert "note: tvmake.yaml changed during this run" in err
     assert "not valid YAML" in demo.make().stderr
     config.write_text(good)
     assert "has changed" not in succeeded(demo.make()).stderr
@@ -279,7 +279,7 @@ def test_a_config_that_is_edited_during_a_run_of_several_rounds_counts_from_the_
         _, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert run.returncode == 0, err
-    assert "note: tvmake.yaml has changed while this run was at work" in err
+    assert "note: tvmake.yaml changed during this run" in err
     assert len(demo.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 3
     rules = demo.planned_rules()
     assert rules["build"] == rules["benchmark"] == 2
@@ -301,5 +301,5 @@ def test_a_model_that_changes_between_its_import_and_its_reference_is_not_taken_
     faults.end()
     assert run.returncode == 1
     assert "digits.onnx: has changed since it was imported" in out + err
-    assert "note: digits.onnx has changed while this run was at work" in err
+    assert "note: digits.onnx changed during this run" in err
     succeeded(demo.make())

@@ -190,5 +190,5 @@ def test_in_another_workflow_a_model_that_is_not_there_is_named_by_its_key(tmp_p
     notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
     assert notes == [
         "note: models.digits.source: no such file: digits.onnx, unless a rule makes it; "
-        f"relative paths begin at {app.directory}"
+        f"relative paths start in {app.directory}"
     ]

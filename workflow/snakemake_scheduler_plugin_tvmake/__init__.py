@@ -1,4 +1,4 @@
-"""Snakemake's scheduler plugin ``tvmake``, which it finds by this package's name; see :mod:`tvmake.engine.scheduler`."""
+"""Snakemake's scheduler plugin ``tvmake``, found by this package's name; see :mod:`tvmake.engine.scheduler`."""
 
 from tvmake.engine.scheduler import Scheduler, SchedulerSettings
 

@@ -67,7 +67,7 @@ def test_a_job_without_a_log_points_to_the_directory(tmp_path: Path, monkeypatch
     monkeypatch.setattr(cluster_errors, "LOG_WAIT_S", 0.1)
     error = cluster_error(JOB, "build", "", [tmp_path / "missing" / "7.log"])
     assert error is not None
-    assert "does not see this directory" in error.problem
+    assert "cannot see this directory" in error.problem
 
 
 def test_a_failure_of_the_job_itself_is_told_in_its_own_words(tmp_path: Path):
@@ -111,4 +111,4 @@ def test_a_job_that_the_cluster_did_not_take_is_the_clusters_failure(tmp_path: P
     if there:
         own.touch()
     (told,) = failures(JOB, "import_model", "", [str(own)] if there else [], [], was_sent=True)
-    assert told.code == 3 and "the cluster did not take it" in told.text
+    assert told.code == 3 and "the cluster did not accept it" in told.text

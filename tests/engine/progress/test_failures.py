@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tvmake.config.reading.load import naming
-from tvmake.engine.progress.failures import with_places
+from tvmake.engine.progress.failures import with_positions
 
 FAILURE = "  error: targets.bad.mcpu: LLVM knows no CPU 'foo'\n    known: skylake"
 
@@ -11,15 +11,15 @@ FAILURE = "  error: targets.bad.mcpu: LLVM knows no CPU 'foo'\n    known: skylak
 def test_an_error_about_a_key_is_shown_with_its_file_and_line(tmp_path: Path):
     config = tmp_path / "tvmake.yaml"
     config.write_text("models: {n: {source: n.onnx}}\ntargets:\n  bad: {kind: llvm, mcpu: foo}\n")
-    placed = with_places(FAILURE, naming([config], {}))
+    placed = with_positions(FAILURE, naming([config], {}))
     assert placed == FAILURE.replace("targets.bad", f"{config}:3: targets.bad")
 
 
 def test_an_error_about_what_an_option_gave_is_shown_with_the_option():
-    placed = with_places(FAILURE, naming([], {"targets.bad": "target"}))
+    placed = with_positions(FAILURE, naming([], {"targets.bad": "target"}))
     assert placed == "  error: target: LLVM knows no CPU 'foo'\n    known: skylake"
 
 
 def test_other_errors_stay_as_they_are(tmp_path: Path):
     for text in ("  error: mod.so: linking with g++ failed", "  error: it ended without a word", "  done"):
-        assert with_places(text, naming([tmp_path / "none.yaml"], {"targets.mod": "target"})) == text
+        assert with_positions(text, naming([tmp_path / "none.yaml"], {"targets.mod": "target"})) == text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.engine.progress.job_log import ending, note_stopped, telling_lines
+from tvmake.engine.progress.job_log import ending, failure_lines, note_stopped
 
 ENDED = '{"stage": "build", "exit": %d, "wall_s": 1.0}\n'
 
@@ -53,8 +53,8 @@ def test_where_llvm_ends_a_step_it_is_said_why_and_figures_of_the_step_are_left_
         'LLVM ERROR: IO failure on output stream: No space left on device\n{"stage": "build", "exit": 1, "wall_s": 1}\n'
         "error: build: its process exited with code 1\n  look for os._exit() in the model's code\n"
     )
-    cause, remedy = telling_lines(log)
+    cause, remedy = failure_lines(log)
     assert cause == "error: a temporary file cannot be written: no space left on device"
     assert "TMPDIR" in remedy
     log.write_text('what a library prints\n{"stage": "build", "exit": 1, "wall_s": 1}\n')
-    assert telling_lines(log) == ["what a library prints"]
+    assert failure_lines(log) == ["what a library prints"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.engine.progress.snakemake_errors import translated
+from tvmake.engine.progress.snakemake_errors import translate
 
 PROTECTED = """ProtectedOutputException in rule build in file "rules/build.smk", line 9:
 Write-protected output files for rule build:
@@ -25,12 +25,12 @@ results/a b/model.params (missing locally, parent dir not present)
 @pytest.mark.parametrize(
     ("text", "where", "remedy"),
     [
-        (GONE, "results/a b/model.json", "run again when nothing else changes these directories; on a shared disk wait longer: --latency-wait 20"),
+        (GONE, "results/a b/model.json", "run again while nothing else changes these directories; on a shared disk wait longer: --latency-wait 20"),
         (PROTECTED, "results/digits/mod.so", "make it yours"),
         ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or choose another directory"),
         ("PermissionError: [Errno 13] Permission denied: '/nonexistent/.cache'", "/nonexistent/.cache", "or set XDG_CACHE_HOME"),
         ("OSError: [Errno 24] Too many open files: 'results/x'", "results/x", "ulimit -n 1024"),
-        ("OSError: [Errno 27] File too large", "a file of snakemake's", "raise the limit (ulimit -f)"),
+        ("OSError: [Errno 27] File too large", "a file of Snakemake", "raise the limit (ulimit -f)"),
         ("MemoryError", "tvmake make", "ulimit -v"),
         ("ImportError: /x/y.so: failed to map segment from shared object", "tvmake make", "ulimit -v"),
     ],
@@ -39,5 +39,5 @@ def test_what_the_system_refuses_is_named_with_what_helps(
     tmp_path: Path, monkeypatch, text: str, where: str, remedy: str
 ):
     monkeypatch.chdir(tmp_path)
-    error = translated(text)
+    error = translate(text)
     assert error is not None and error.where == where and remedy in (error.remedy or "")

@@ -70,7 +70,7 @@ def test_what_fails_in_a_round_does_not_keep_the_rest_from_being_made(tmp_path: 
     for keep_going, runs in ((True, 2), (False, 1)):
         good.touch(), bad.touch(), asked.clear()
         args = Namespace(targets=["all"], omit_from=[], keep_going=keep_going)
-        assert not make_in_rounds(args, True, lambda _: jobs, make, os.path.exists, is_told_to_end=lambda: False)
+        assert not make_in_rounds(args, True, lambda _: jobs, make, os.path.exists, is_stopping=lambda: False)
         assert len(asked) == runs and asked[0].targets == [str(good), str(bad)]
     assert args.targets == ["all"]
     assert [one.omit_from for one in asked] == [[]]
@@ -100,9 +100,7 @@ def test_nothing_starts_where_the_signal_came_while_snakemake_was_asked_what_to_
         told.append("by Ctrl-C")
 
     args = Namespace(targets=[], keep_going=True)
-    assert not make_in_rounds(
-        args, True, interrupted_plan, made.append, os.path.exists, is_told_to_end=lambda: bool(told)
-    )
+    assert not make_in_rounds(args, True, interrupted_plan, made.append, os.path.exists, is_stopping=lambda: bool(told))
     assert told and not made
 
 
@@ -111,7 +109,7 @@ def test_nothing_more_starts_once_the_run_is_told_to_end():
     make = lambda part: not asked.append(part)  # noqa: E731
     args = Namespace(targets=["all"], keep_going=True)
     chain = [job("import", "net.onnx", __file__), job("transform", __file__, "module.json")]
-    assert not make_in_rounds(args, True, lambda _: chain, make, os.path.exists, is_told_to_end=lambda: bool(asked))
+    assert not make_in_rounds(args, True, lambda _: chain, make, os.path.exists, is_stopping=lambda: bool(asked))
     assert len(asked) == 1
 
 
@@ -160,9 +158,7 @@ def test_results_that_a_stopped_run_took_no_note_of_are_not_called_altered(tmp_p
         Path(name).touch()
     note_outdated(names)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        f"note: nothing is known of how 2 results came about, such as {names[0]}: made again; as after a run that was stopped"
-    )
+    assert line.startswith(f"note: rebuilding 2 results without a record, such as {names[0]}: a run was stopped")
 
 
 def test_where_making_an_altered_result_again_fails_the_others_are_made_all_the_same():

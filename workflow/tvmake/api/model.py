@@ -244,7 +244,7 @@ class Model:
             root=self.directory,
         )
         run.check_config()
-        with run.alone():
+        with run.lock_directory():
             run.write_config()
             run_tvmake(run.command(artifact), shows_progress=shows_progress)
             yield run.directory / run.result(artifact)

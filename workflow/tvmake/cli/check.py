@@ -36,8 +36,8 @@ def check(
         check_dims,
         check_directories,
         check_functions,
-        check_places,
-        check_results_can_be_made,
+        check_output_paths,
+        check_results_directory,
         check_stores,
         missing_inputs,
     )
@@ -55,9 +55,9 @@ def check(
         check_stores(plan)
         check_cache(plan.config.cache)
         check_device_files(plan)
-        check_results_can_be_made(plan)
+        check_results_directory(plan)
         check_access(plan, plan.variants, WRITING)
-        check_places(plan, plan.variants)
+        check_output_paths(plan, plan.variants)
         declared = _check_models(plan.config.models)
         check_dims(plan, declared)
         check_datasets(plan, declared)

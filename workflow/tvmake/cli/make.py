@@ -90,8 +90,8 @@ def make(
     --profile slurm, which submits jobs to a cluster.
     """
     from tvmake.cli.configs import config_files, no_directory, overlay, print_note
-    from tvmake.engine.profiles import with_profiles_found
-    from tvmake.plan.wanted import wanted_files, with_rules
+    from tvmake.engine.profiles import resolve_profiles
+    from tvmake.plan.wanted import requested_files, with_rules
 
     started_with = dict(os.environ)
     if ours := next((word for word in [*(targets or []), *context.args] if word.partition("=")[0] in OURS), None):
@@ -127,11 +127,11 @@ def make(
     # Snakemake's options arrive among the targets. They keep their order, so that `--forcerun build` stays together, and come
     # first, because Snakemake's `--configfile` takes every word after it.
     words = [word for word in [*(targets or []), *context.args] if word != "--"]
-    wanted = with_profiles_found(words, here)
+    wanted = resolve_profiles(words, here)
     if rebuild:
         wanted = [*rebuild.packages(plan), *wanted]
     files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), wanted))
-    wanted = [*wanted_files(plan, files_first), *with_rules(wanted[len(files_first) :])]
+    wanted = [*requested_files(plan, files_first), *with_rules(wanted[len(files_first) :])]
     arguments = [*wanted, "--snakefile", str(_snakefile())]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
@@ -201,7 +201,7 @@ class _Options:
     stop_early: bool
     files: list[Path]
     """The config files."""
-    seen_from: Path
+    user_directory: Path
     """The directory in which the command was typed."""
     given_as: dict[str, str]
     """Options of another command, by the dotted config key that they set."""
@@ -218,7 +218,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
     from tvmake.engine.up_to_date.noop import up_to_date
     from tvmake.engine.up_to_date.scope import NOTHING_TO_DO, UpToDate
     from tvmake.plan.access import READING, WRITING, check_access
-    from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
+    from tvmake.plan.preconditions import check_directories, check_output_paths, check_stores, missing_inputs
 
     # A log of Snakemake's that cannot be written is reported once, with the next file that cannot be written.
     logging.raiseExceptions = False
@@ -239,7 +239,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
         with naming_lines(options.files):
             wanted = [variant for variant in plan.variants if variant not in current.variants]
             check_access(plan, wanted, READING if options.dry_run else WRITING)
-            check_places(plan, wanted)
+            check_output_paths(plan, wanted)
         from tvmake.engine.release import check_release
 
         check_release()
@@ -265,7 +265,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
                     read_fingerprint=lambda: read_fingerprint(None),
                     missing_inputs=lambda: missing_inputs(plan),
                     obstacle=lambda args: check_cluster(args, plan),
-                    seen_from=options.seen_from,
+                    user_directory=options.user_directory,
                     named=naming(options.files, options.given_as),
                 )
             )

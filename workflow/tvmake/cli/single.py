@@ -128,7 +128,7 @@ def build_artifact(run: SingleRun, artifact: str, cores: str | None, quiet: bool
     from tvmake.cli import run as tvmake
 
     run.check_config()
-    with run.alone():
+    with run.lock_directory():
         target = run.write_config()
         if not (run.directory / run.result("mod.so")).exists():
             _check_target(run, target)

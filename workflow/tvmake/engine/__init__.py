@@ -1,1 +1,1 @@
-"""Everything that knows Snakemake: what it is asked, what it says, and what is remembered of its answers."""
+"""Everything that knows Snakemake: running it, its events and errors, and what is up to date."""

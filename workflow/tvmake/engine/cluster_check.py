@@ -1,4 +1,4 @@
-"""Is the cluster there, and does it have what this run names? Asked before the first job is sent."""
+"""Check that the cluster is reachable and has what a run names, before the first job is submitted."""
 
 import argparse
 import re
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 COMMANDS = ("sbatch", "squeue", "scancel", "sinfo")
 ANSWER_S = 60
-"""How long Slurm's controller may take to answer."""
+"""Time limit for an answer of Slurm's controller, in seconds."""
 
 
 def check_cluster(arguments: argparse.Namespace, plan: "Plan") -> TvmakeError | None:
-    """Why the cluster that Snakemake is to use cannot run this plan; None when nothing speaks against it.
+    """Return why the cluster that Snakemake uses cannot run this plan; None if it can.
 
     Args:
-        arguments: Snakemake's own, parsed.
+        arguments: Snakemake's parsed arguments.
 
     Raises:
         MachineError: the records store cannot be written.
@@ -37,34 +37,34 @@ def check_cluster(arguments: argparse.Namespace, plan: "Plan") -> TvmakeError | 
 
 
 def check_slurm(partitions: Iterable[str], gres: dict[str, str]) -> TvmakeError | None:
-    """Why this machine's Slurm cannot run jobs with these partitions and generic resources.
+    """Return why this machine's Slurm cannot run jobs with these partitions and generic resources.
 
     Args:
-        gres: by the device that asks for it.
+        gres: generic resources by the device that needs them.
     """
     missing = [command for command in COMMANDS if shutil.which(command) is None]
     if missing:
         return MachineError(
             "slurm",
             f"no `{missing[0]}` on the path",
-            "start this where Slurm's commands work (a login node), or without --profile slurm",
+            "run this on a login node, where Slurm's commands work, or without --profile slurm",
         )
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["sinfo", "--noheader", "--format=%R|%G"], capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
     except subprocess.TimeoutExpired:
         return unreachable(f"no answer within {ANSWER_S} s")
-    if done.returncode:
-        return unreachable(" ".join(done.stderr.split())[:200])
-    known = [line.partition("|")[::2] for line in done.stdout.splitlines()]
+    if result.returncode:
+        return unreachable(" ".join(result.stderr.split())[:200])
+    known = [line.partition("|")[::2] for line in result.stdout.splitlines()]
     return _unknown_partition(partitions, {name for name, _ in known}) or _unknown_gres(
         gres, [gres for _, gres in known]
     )
 
 
-def _unknown_partition(wanted: Iterable[str], known: set[str]) -> TvmakeError | None:
-    for partition in wanted:
+def _unknown_partition(requested: Iterable[str], known: set[str]) -> TvmakeError | None:
+    for partition in requested:
         if partition not in known:
             return UsageError(
                 "slurm",
@@ -74,15 +74,17 @@ def _unknown_partition(wanted: Iterable[str], known: set[str]) -> TvmakeError | 
     return None
 
 
-def _unknown_gres(wanted: dict[str, str], known: Iterable[str]) -> TvmakeError | None:
-    there = sorted({name for line in known for name in re.findall(r"(?:^|,)([A-Za-z0-9_]+)", line) if name != "null"})
-    for device, gres in wanted.items():
-        if gres.partition(":")[0] not in there:
-            has = f"this cluster has {', '.join(there)}" if there else "this cluster has none"
+def _unknown_gres(requested: dict[str, str], known: Iterable[str]) -> TvmakeError | None:
+    available = sorted(
+        {name for line in known for name in re.findall(r"(?:^|,)([A-Za-z0-9_]+)", line) if name != "null"}
+    )
+    for device, gres in requested.items():
+        if gres.partition(":")[0] not in available:
+            has = f"this cluster has {', '.join(available)}" if available else "this cluster has none"
             return InputError(
                 f"devices.{device}.gres",
                 f"no node has the generic resource '{gres.partition(':')[0]}'",
-                f"{has}; name one of them, or ask for the resource in slurm.conf (docs/guides/slurm.md)",
+                f"{has}; name one of them, or define the resource in slurm.conf (docs/guides/slurm.md)",
             )
     return None
 
@@ -99,12 +101,12 @@ def _gres(plan: "Plan") -> dict[str, str]:
 
 
 def _partitions(arguments: argparse.Namespace) -> list[str]:
-    """Every partition that options and profiles name; Snakemake keeps a resource's text as ``raw``."""
-    found: list[str] = []
+    """The partitions that options and profiles name. Snakemake stores a resource's text as ``raw``."""
+    partitions: list[str] = []
     for resources in (arguments.default_resources, *(arguments.set_resources or {}).values()):
         resource = getattr(resources, "parsed", resources or {}).get("slurm_partition")
         text = str(getattr(resource, "raw", "") or "").strip("'\"")
-        # Anything else is an expression that only a job has a value for.
+        # Other texts are expressions that only a job can evaluate.
         if re.fullmatch(r"[\w.-]+", text):
-            found.append(text)
-    return list(dict.fromkeys(found))
+            partitions.append(text)
+    return list(dict.fromkeys(partitions))

@@ -1,4 +1,4 @@
-"""The report of a run that failed: what was made with its figures, and a row for each variant that was not, with the reason."""
+"""The report of a failed run: the finished variants with their figures, and a row with the reason for each other one."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
-from tvmake.engine.progress.job_log import ending, telling_lines, written_since
+from tvmake.engine.progress.job_log import ending, failure_lines, written_since
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
@@ -14,18 +14,18 @@ from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
 from tvmake.storage.notes.job_records import forget, has_job_records, record_job, record_of
 
-AGAIN = "`tvmake make` makes it again"
+AGAIN = "`tvmake make` rebuilds it"
 
 
 def report_failures(plan: Plan, began: float) -> Summary:
-    """Write the report with what there is.
+    """Write the report of the variants that are finished.
 
-    It does not count as made: the next run makes it anew, once every variant is there. Of its files the summary alone gets a
-    record, by which its readers see whether it was altered.
+    The report does not count as made: the next run rebuilds it when every variant is finished. Of its files only the summary
+    gets a record, so that readers see whether it was altered.
 
     Args:
-        plan: of the run that failed.
-        began: when it began, in seconds since 1970.
+        plan: the plan of the failed run.
+        began: start of the run, in seconds since 1970.
 
     Raises:
         InputError: a variant's file is damaged.
@@ -53,7 +53,7 @@ def report_failures(plan: Plan, began: float) -> Summary:
 
 
 def discard_unfinished_report(plan: Plan) -> None:
-    """Remove the report of a run that failed, so that it is made anew."""
+    """Remove the report of a failed run, so that it is rebuilt."""
     for outputs in (job.outputs for job in plan.run_jobs()):
         if has_job_records() and record_of(outputs) is None:
             forget(outputs)
@@ -65,7 +65,7 @@ def discard_unfinished_report(plan: Plan) -> None:
 
 
 def _is_variant_made(plan: Plan, variant: Variant) -> bool:
-    """Whether all is there that a variant promises and that the report reads, as it was made, and no job of it has failed since."""
+    """Whether all files that a variant promises and the report reads exist unaltered, and no job has failed since."""
     read = plan.outputs_of(variant).keys() & {path for job in plan.run_jobs() for path in job.inputs}
     jobs = plan.jobs(variant)
     return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(
@@ -79,13 +79,13 @@ def _is_made(job: Job) -> bool:
 
 
 def _altered(job: Job) -> list[str]:
-    """The results of a job that are there, and are not as it left them."""
+    """Results of a job that exist and were altered since."""
     record = record_of(job.outputs)
     return _other_than(record.outputs) if record else []
 
 
 def _remade(job: Job) -> list[str]:
-    """The results that a job has read and that are others now, as a run leaves them that ends before the job."""
+    """Inputs of a job that were rebuilt since it ran, for example by an interrupted run."""
     record = record_of(job.outputs)
     return (
         _other_than({name: record.inputs[name] for name in record.inputs if name not in job.sources}) if record else []
@@ -98,7 +98,7 @@ def _other_than(recorded: Mapping[str, str]) -> list[str]:
 
 
 def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
-    """Why a variant was not made: the first of its jobs that failed in this run, or else the first that is missing."""
+    """The row of a variant that was not made, with its first job that failed in this run, or its first missing job."""
     missing = [job for job in jobs if not _is_made(job)]
     failed = next(
         (
@@ -111,11 +111,11 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
     named = variant.model_dump(include={"model", "precision", "target", "device"})
     if failed is None:
         altered = next(iter(_altered(missing[0])), None)
-        cause = altered and f"{altered} is not as it was made"
+        cause = altered and f"{altered} was altered"
         if not altered and (remade := next(iter(_remade(missing[0])), None)):
-            cause = f"{remade} was made again since"
+            cause = f"{remade} was rebuilt since"
         return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=cause and AGAIN)
-    cause, *remedy = telling_lines(Path(failed.log))
+    cause, *remedy = failure_lines(Path(failed.log))
     return SummaryRow(
         **named,
         verdict="failed",

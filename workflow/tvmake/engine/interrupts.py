@@ -1,4 +1,4 @@
-"""Ctrl-C and the like, noted while Snakemake runs, which handles them by itself."""
+"""Ctrl-C and other signals during a run. Snakemake handles them itself; tvmake records them."""
 
 import contextlib
 import signal
@@ -10,8 +10,8 @@ from tvmake.process.stopping import Handler, handle_signals
 
 
 @contextlib.contextmanager
-def stop_noted(note: Callable[[], None]) -> Iterator[None]:
-    """Call ``note`` at each signal that stops a command, which then goes on as ever."""
+def on_stop_signal(note: Callable[[], None]) -> Iterator[None]:
+    """Call ``note`` at each signal that stops a command, before its usual handling."""
 
     def noting(before: Handler) -> Handler:
         def handler(number: int, frame: FrameType | None) -> None:
@@ -26,7 +26,7 @@ def stop_noted(note: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def termination() -> Iterator[Callable[[], bool]]:
-    """Tells whether SIGTERM came meanwhile: Snakemake handles it by itself, and lets running jobs finish."""
+    """Yield a function that tells whether SIGTERM came. Snakemake handles it itself and lets running jobs finish."""
     noted: set[int] = set()
     reader, writer = socket.socketpair()
     with reader, writer:
@@ -34,12 +34,12 @@ def termination() -> Iterator[Callable[[], bool]]:
         writer.setblocking(False)
         previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
 
-        def is_told() -> bool:
+        def has_come() -> bool:
             with contextlib.suppress(BlockingIOError):
                 noted.update(reader.recv(4096))
             return signal.SIGTERM in noted
 
         try:
-            yield is_told
+            yield has_come
         finally:
             signal.set_wakeup_fd(previous)

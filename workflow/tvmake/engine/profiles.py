@@ -1,4 +1,4 @@
-"""Profiles by name: those that come with tvmake, beside one's own."""
+"""Find profiles by name: users' profiles and those that tvmake provides."""
 
 import os
 from pathlib import Path
@@ -10,61 +10,61 @@ from tvmake.errors import UsageError
 OPTION = "--profile"
 
 VARIABLE = "SNAKEMAKE_PROFILE"
-"""Names a profile where the option does not."""
+"""Names a profile if the option is not given."""
 
 NONE = "none"
-"""Snakemake's word for no profile."""
+"""Snakemake's name for no profile."""
 
 
 def packaged() -> dict[str, Path]:
-    """The profiles that come with tvmake, by name; ``default`` is loaded without being asked for."""
+    """The profiles that tvmake provides, by name. ``default`` is always loaded."""
     from tvmake.storage.resources import snakefile
 
     root = snakefile().parent / "profiles"
     return {path.parent.name: path.parent for path in sorted(root.glob("*/config.yaml"))}
 
 
-def with_profiles_found(arguments: list[str], directory: Path) -> list[str]:
-    """Snakemake's arguments with the value of ``--profile`` as a path.
+def resolve_profiles(arguments: list[str], directory: Path) -> list[str]:
+    """Return Snakemake's arguments with the value of ``--profile`` as a path.
 
-    A name means a directory or file in ``directory``, then a profile of the user's or the system's, as Snakemake has
-    it, then one that comes with tvmake.
+    A name is looked up in ``directory``, then among profiles of the user and of the system, as in Snakemake, then among
+    those that tvmake provides.
 
     Raises:
-        UsageError: there is no such profile.
+        UsageError: the profile does not exist.
     """
-    found = list(arguments)
-    for index, word in enumerate(found):
+    resolved = list(arguments)
+    for index, word in enumerate(resolved):
         option, equals, name = word.partition("=")
         if option != OPTION:
             continue
         if equals:
-            found[index] = f"{OPTION}={find(name, directory)}"
-        elif index + 1 < len(found):
-            found[index + 1] = find(found[index + 1], directory)
+            resolved[index] = f"{OPTION}={find(name, directory)}"
+        elif index + 1 < len(resolved):
+            resolved[index + 1] = find(resolved[index + 1], directory)
     variable = os.environ.get(VARIABLE, NONE) or NONE
-    if variable != NONE and not any(word.partition("=")[0] == OPTION for word in found):
-        found += [f"{OPTION}={find(variable, directory, f'the environment variable {VARIABLE}:')}"]
-    return found
+    if variable != NONE and not any(word.partition("=")[0] == OPTION for word in resolved):
+        resolved += [f"{OPTION}={find(variable, directory, f'the environment variable {VARIABLE}:')}"]
+    return resolved
 
 
 def find(name: str, directory: Path, where: str = OPTION) -> str:
-    """The directory or file of a profile.
+    """Return the directory or file of a profile.
 
     Raises:
-        UsageError: there is no such profile.
+        UsageError: the profile does not exist.
     """
-    for place in (directory, user_config_path("snakemake"), site_config_path("snakemake")):
-        candidate = place / name
+    for parent in (directory, user_config_path("snakemake"), site_config_path("snakemake")):
+        candidate = parent / name
         if candidate.is_file() or _is_profile(candidate):
-            return os.path.abspath(candidate)  # noqa: PTH100  # a link may be how the user names it
+            return os.path.abspath(candidate)  # noqa: PTH100  # the user may name a link
     known = packaged()
     if name in known:
         return str(known[name])
     raise UsageError(
         f"{where} {name}",
         "no such profile",
-        f"tvmake comes with {', '.join(known)}; else name a directory with a config.yaml (docs/guides/slurm.md)",
+        f"tvmake provides {', '.join(known)}; or name a directory with a config.yaml (docs/guides/slurm.md)",
     )
 
 

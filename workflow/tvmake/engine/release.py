@@ -1,4 +1,4 @@
-"""Which releases of Snakemake this tvmake works with: those that the package's own metadata asks for."""
+"""The supported releases of Snakemake, from the package's metadata."""
 
 from importlib import metadata
 
@@ -13,13 +13,17 @@ def check_release() -> None:
     """Refuse a Snakemake outside the supported range.
 
     Raises:
-        MachineError: it is outside.
+        MachineError: it is not supported.
     """
-    found = metadata.version(PACKAGE)
-    (needed,) = [one for one in map(Requirement, metadata.requires("tvmake") or ()) if one.name == PACKAGE]
-    if not needed.specifier.contains(found, prereleases=True):
+    installed = metadata.version(PACKAGE)
+    (needed,) = [
+        requirement
+        for requirement in map(Requirement, metadata.requires("tvmake") or ())
+        if requirement.name == PACKAGE
+    ]
+    if not needed.specifier.contains(installed, prereleases=True):
         raise MachineError(
-            f"snakemake {found}",
+            f"snakemake {installed}",
             f"tvmake works with snakemake {needed.specifier}",
             f"pip install '{PACKAGE}{needed.specifier}'",
         )

@@ -1,4 +1,4 @@
-"""A plan as rules name it: what a stage reads, writes, is given and needs, from its descriptor."""
+"""The fields of the workflow's rules, from the stages' descriptors: inputs, outputs, parameters, resources."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,16 +13,16 @@ from tvmake.stages.descriptor import Input, Parameter, Stage
 from tvmake.stages.registry import rules, stages
 
 Function = Callable[..., Any]
-"""A function of wildcards, and of what else Snakemake passes by name."""
+"""A function of wildcards and of other arguments that Snakemake passes by name."""
 
 
 class RulePlan:
     """The fields of rules: each is a mapping to write as ``**plan.inputs("build")``.
 
-    A rule is named as its stage, or by its own name.
+    A rule has its stage's name or its own.
 
     Args:
-        checkpoints: Snakemake's own.
+        checkpoints: Snakemake's checkpoints.
     """
 
     def __init__(self, plan: Plan, sources: Sources, resources: JobResources, checkpoints: Any):
@@ -34,60 +34,58 @@ class RulePlan:
         self._kinds = {**{stage.name: stage.kinds[0] for stage in stages().values()}, **rules()}
 
     def inputs(self, rule: str) -> dict[str, Any]:
-        """What a rule reads, by the descriptor's parameters; ``sources`` are the user's files.
+        """A rule's inputs, by the descriptor's parameters. ``sources`` are the user's files.
 
-        Snakemake asks for the files of each job.
+        Snakemake calls the functions for each job.
         """
         stage = self._kinds[rule].stage
-        found = {entry.name: self._input(entry) for entry in stage.inputs if not entry.is_source}
+        inputs = {entry.name: self._input(entry) for entry in stage.inputs if not entry.is_source}
         if stage.sources:
-            found["sources"] = lambda wildcards: self._sources.files(self._source_files(stage, wildcards))
-        return found
+            inputs["sources"] = lambda wildcards: self._sources.files(self._source_files(stage, wildcards))
+        return inputs
 
     def outputs(self, rule: str, captions: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """What a rule writes, by the descriptor's parameters.
+        """A rule's outputs, by the descriptor's parameters.
 
         Args:
-            captions: of the outputs that Snakemake's own report shows, as files beside the rule.
+            captions: caption files beside the rule, for outputs in Snakemake's report.
         """
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         for output in self._kinds[rule].outputs:
             path = self._plan.path(output.artifact)
-            found[output.parameter] = directory(path) if output.is_directory else path
+            outputs[output.parameter] = directory(path) if output.is_directory else path
         for name, caption in (captions or {}).items():
-            found[name] = report(found[name], caption=caption, category="Results")
-        return found
+            outputs[name] = report(outputs[name], caption=caption, category="Results")
+        return outputs
 
     def logs(self, rule: str) -> dict[str, str]:
-        """A rule's logs: ``text``, for what its command prints, and those that the stage writes itself."""
+        """A rule's logs: ``text`` for its command's output, and those that the stage writes itself."""
         return {log.parameter or "text": log.path for log in self._kinds[rule].logs}
 
     def params(self, rule: str) -> dict[str, Any]:
-        """What a rule's command is given besides files, and what else reruns its jobs.
+        """A rule's parameters: values for its command, and whatever else reruns its jobs.
 
-        ``options`` is the stage's request, ``code`` a digest of its code and libraries, ``sources`` one of the user's files. An
-        input that a job may lack is here as an option for the command, such as ``--best=FILE``.
+        ``options`` is the stage's request, ``code`` a digest of its code and libraries, ``sources`` a digest of the user's files. An
+        optional input is an option for the command, such as ``--best=FILE``.
         """
         stage = self._kinds[rule].stage
-        found: dict[str, Any] = {"code": lambda wildcards: self._plan.fingerprint(stage.name, wildcards)}
+        params: dict[str, Any] = {"code": lambda wildcards: self._plan.fingerprint(stage.name, wildcards)}
         if stage.request:
-            found["options"] = lambda wildcards: self._plan.options(stage.name, wildcards)
+            params["options"] = lambda wildcards: self._plan.options(stage.name, wildcards)
         if stage.sources:
-            found["sources"] = lambda wildcards: self._sources.digest(self._source_files(stage, wildcards))
-        found |= {
-            entry.name: _given_as_option(entry) for entry in stage.inputs if entry.parameter and entry.is_optional
-        }
+            params["sources"] = lambda wildcards: self._sources.digest(self._source_files(stage, wildcards))
+        params |= {entry.name: _as_option(entry) for entry in stage.inputs if entry.parameter and entry.is_optional}
         if stage.takes_lock:
-            found["frozen"] = self._frozen
-        found |= {parameter.name: self._value(stage, parameter) for parameter in stage.parameters}
-        return found
+            params["frozen"] = self._frozen
+        params |= {parameter.name: self._value(stage, parameter) for parameter in stage.parameters}
+        return params
 
     def resources(self, rule: str) -> dict[str, Function]:
         """Memory, time and device of a rule's jobs."""
         return self._resources.of(self._kinds[rule].stage.name)
 
     def threads(self, rule: str) -> Function:
-        """Cores that a rule's jobs keep free of others."""
+        """Cores that a rule's jobs reserve."""
         return self._resources.threads(self._kinds[rule].stage.name)
 
     def _input(self, entry: Input) -> Any:
@@ -117,20 +115,20 @@ class RulePlan:
         return value
 
     def _frozen(self, wildcards: Any, input: Any) -> list[str]:  # Snakemake's name
-        """The lock that a job's records or choices come from, if there is one; made from an input, so that it reruns nothing."""
+        """Options for the lock that a job's records or choices come from, if any. As a function of the input it reruns nothing."""
         job = self._plan.context(wildcards)
         variant = f"{job.model}/{job.precision}/{job.target}"
         return [word for lock in job.lock_files for word in (f"--frozen={lock}", f"--variant={variant}")]
 
     def _wait_for_budget(self, entry: Input, job: JobContext) -> None:
-        """Have Snakemake plan the round of tuning first that determines an input."""
+        """Let Snakemake first plan the tuning round that determines an input."""
         number = entry.round(job) if entry.round else 0
         if number and (job.target, number) not in self._budgeted:
             self._checkpoints.budget.get(target=job.target, number=number)
             self._budgeted.add((job.target, number))
 
 
-def _given_as_option(entry: Input) -> Function:
-    """An input that a job may lack, as an option for the command; made from an input, so that it reruns nothing by itself."""
+def _as_option(entry: Input) -> Function:
+    """Options for an optional input. As a function of the input they rerun nothing."""
     option = entry.parameter.replace("_", "-")
     return lambda wildcards, input: [f"--{option}={file}" for file in getattr(input, entry.name)]

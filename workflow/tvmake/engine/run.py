@@ -1,4 +1,4 @@
-"""One run of Snakemake for ``tvmake make``: what it is asked, in which rounds, and what is remembered of its answers."""
+"""One run of Snakemake for ``tvmake make``: its rounds, and the record that everything is up to date."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ from snakemake.cli import args_to_api, parse_args, print_exception
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
 from tvmake.engine.failure_report import discard_unfinished_report
-from tvmake.engine.interrupts import stop_noted, termination
+from tvmake.engine.interrupts import on_stop_signal, termination
 from tvmake.engine.patches import log_queue, sigterm_lock
 from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
@@ -44,63 +44,63 @@ INSTEAD_OF_RUNNING = (
     "summary", "detailed_summary", "archive", "delete_all_output", "delete_temp_output", "generate_unit_tests",
     "containerize", "report", "touch", "dryrun",
 )  # fmt: skip
-"""Snakemake's options that do something else than make files."""
+"""Snakemake's options that do something other than making files."""
 
 READY_JOBS = 500
-"""So many ready jobs are put to the scheduler at once: Snakemake asks for the sizes of all their inputs each time."""
+"""Maximum number of ready jobs passed to the scheduler at once: Snakemake determines all their input sizes each time."""
 
 MOST_SCOPES = 5
-"""How often a run may find that what it made concerns variants that were left out (a budget that they share)."""
+"""Maximum number of times that results may concern variants that were left out (by a shared budget)."""
 
 
 GARBAGE_OBJECTS = 200_000
-"""New objects between two looks of Python's collector at the youngest; some 50 MB. A plan of many jobs is no garbage, and by default
-(700 objects) a quarter of the time of planning 10,000 jobs goes into looking through it."""
+"""New objects between two collections of Python's youngest generation, some 50 MB. The objects of a plan live long: with the default
+(700 objects), a quarter of the time to plan 10,000 jobs goes into collections."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is to make, and how."""
+    """What a run makes, and how."""
 
     plan: Plan
     config_files: Sequence[Path]
-    """What the plan was read from."""
+    """The files that the plan was read from."""
     arguments: Sequence[str]
-    """Snakemake's."""
+    """Snakemake's arguments."""
     quiet: bool
     verbose: bool
     warm: bool
     """Whether steps are forked from processes that have TVM or torch loaded."""
     stop_early: bool
-    """Whether no more jobs start after the first failure, where profiles say that independent ones do."""
+    """Whether no more jobs start after the first failure, even if profiles let independent jobs continue."""
     has_results: bool
-    """Whether there are files of an earlier run."""
+    """Whether files of an earlier run exist."""
     fingerprint: RunFingerprint | None
-    """Of a run for everything; None where that cannot be said, or not everything is asked for."""
+    """Fingerprint of a run for everything; None if it cannot be determined or not everything is requested."""
     left_out: UpToDate
-    """What of it is known to be up to date."""
+    """Variants and report that are known to be up to date."""
     read_fingerprint: Callable[[], RunFingerprint | None]
-    """Reads it as it is now."""
+    """Reads the current fingerprint."""
     missing_inputs: Callable[[], TvmakeError | None]
-    """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    """Returns the error for files of the config that do not exist; called if Snakemake reports missing files."""
     named: Callable[[TvmakeError], TvmakeError]
-    """Names where the key of the config stands that an error is about."""
-    seen_from: Path
-    """Where the user stands, which is not where the run works if that is named."""
+    """Adds the position of the config key to an error."""
+    user_directory: Path
+    """The user's directory; the run may use another one."""
     obstacle: Callable[[argparse.Namespace], TvmakeError | None]
-    """Why what Snakemake understood of the arguments cannot work, asked before files are made."""
+    """Returns why Snakemake's parsed arguments cannot work; called before files are made."""
 
 
 def run(request: Request) -> int:
-    """Have Snakemake make what is asked for.
+    """Run Snakemake for a request.
 
     Returns:
         0; the exit code that all failures share, when they are the user's (1), the command line's (2) or the
         machine's (3); else 1.
 
     Raises:
-        KeyboardInterrupt: it was stopped, and not everything is made.
-        TvmakeError: the arguments are wrong, or something is known to stand in the way.
+        KeyboardInterrupt: the run was stopped before everything was made.
+        TvmakeError: the arguments are invalid, or the run cannot work.
     """
     gc.set_threshold(GARBAGE_OBJECTS, *gc.get_threshold()[1:])
     sigterm_lock.apply()
@@ -111,7 +111,7 @@ def run(request: Request) -> int:
         request.missing_inputs,
         lambda: jobs_of(request.plan, request.plan.variants),
         request.named,
-        request.seen_from,
+        request.user_directory,
     )
     parsed = _parsed(request.arguments)
     if parsed is None:
@@ -123,26 +123,26 @@ def run(request: Request) -> int:
         raise error
     check_state_dir()
     remove_damaged_records()
-    # Jobs of other executors may run elsewhere, and their memory is accounted to them.
+    # Jobs of other executors may run elsewhere, where their memory is counted.
     local = args.executor in (None, "local")
     with (
-        stop_noted(Run.interrupt),
+        on_stop_signal(Run.interrupt),
         termination() as terminated,
         warm_steps() if request.warm and local else no_warm_servers(),
     ):
-        Run.is_told_to_end = staticmethod(lambda: Run.interrupted or terminated())
+        Run.is_stopping = staticmethod(lambda: Run.interrupted or terminated())
         try:
-            succeeded = _Maker(request, args, parser, Run.is_told_to_end).make(local)
+            succeeded = _Maker(request, args, parser, Run.is_stopping).make(local)
         except KeyboardInterrupt:
             succeeded = False
         except TvmakeError:
             raise
-        except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
+        except Exception as error:  # noqa: BLE001  # Snakemake reports its exceptions this way
             if not Run.interrupted:
                 print_exception(error)
             succeeded = False
         finally:
-            Run.ended = Run.is_told_to_end()
+            Run.ended = Run.is_stopping()
             known_digests().save()
     if succeeded and not Run.interrupted:
         return 0
@@ -155,9 +155,9 @@ def run(request: Request) -> int:
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, argparse.ArgumentParser] | None:
-    """Snakemake's arguments as it understands them, with tvmake's plugins; None where it only printed something."""
+    """Snakemake's parsed arguments, with tvmake's plugins; None if it only printed something."""
     LoggerPluginRegistry().register_plugin(handler.PLUGIN, handler)
-    # Snakemake announces the profile it found before any log handler is in place.
+    # Snakemake prints the profile before any log handler exists.
     announced = io.StringIO()
     try:
         with contextlib.redirect_stderr(announced):
@@ -166,33 +166,33 @@ def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, argparse.Argu
         if exit_.code:
             raise usage_error(announced.getvalue()) from None
         return None
-    except Exception as error:  # whatever Snakemake's readers of single options raise
+    except Exception as error:  # Snakemake's option parsers raise anything
         raise bad_option(error, arguments) from error
     if args.executor in (None, "local"):
         args.scheduler_subsample = args.scheduler_subsample or READY_JOBS
-        # Jobs on this machine need no limit to how many start in a second, and its timers keep a core busy.
+        # Local jobs need no start rate limit, and its timers keep a core busy.
         args.max_jobs_per_timespan = None
     return args, parser
 
 
 class _Maker:
-    """Asks Snakemake about what is not known to be up to date, until nothing is left to do."""
+    """Runs Snakemake for everything that is not known to be up to date, until nothing is left."""
 
     def __init__(
         self,
         request: Request,
         args: argparse.Namespace,
         parser: argparse.ArgumentParser,
-        is_told_to_end: Callable[[], bool],
+        is_stopping: Callable[[], bool],
     ):
         self._request, self._args, self._parser = request, args, parser
-        self._is_told_to_end = is_told_to_end
+        self._is_stopping = is_stopping
         self._source_changes = SourceChangeMonitor(request.config_files)
         self._nothing_to_do_ns = 0
-        """When the last look began (ns since 1970), if it found nothing to do and nothing has been made since; else 0."""
+        """Start of the last planning (ns since 1970) if it found no jobs and nothing was made since; else 0."""
 
     def make(self, local: bool) -> bool:
-        """Make everything that is asked for, or show what Snakemake was asked to show; returns whether that succeeded."""
+        """Make everything that is requested, or show what Snakemake was asked for; returns whether it succeeded."""
         plan, left_out = self._request.plan, self._request.left_out
         if not Run.made:
             return self._show(plan, left_out)
@@ -200,8 +200,8 @@ class _Maker:
             return self._make_scopes(plan, left_out, local)
         finally:
             for name in self._source_changes.changed():
-                text = f"{name} has changed while this run was at work: results may be of how it was"
-                print(f"note: {text}; `tvmake make` again makes those anew", file=sys.stderr)
+                text = f"{name} changed during this run: results may come from its previous version"
+                print(f"note: {text}; `tvmake make` rebuilds them", file=sys.stderr)
 
     def _make_scopes(self, plan: Plan, left_out: UpToDate, local: bool) -> bool:
         fingerprint = self._request.fingerprint
@@ -209,7 +209,7 @@ class _Maker:
             with leaving_out(left_out):
                 if not self._make_scope(plan, left_out):
                     return False
-                if fingerprint is None or not local or self._is_told_to_end():
+                if fingerprint is None or not local or self._is_stopping():
                     return True
             fingerprint = self._unchanged(fingerprint)
             if fingerprint is None:
@@ -228,16 +228,16 @@ class _Maker:
             discard_unfinished_report(plan)
         variants = [variant for variant in plan.variants if variant not in left_out.variants]
         self._source_changes.watch(jobs_of(plan, variants))
-        known_digests().save()  # jobs need not read large files again for their digests
+        known_digests().save()  # so that jobs do not digest large files again
         return make_in_rounds(
             self._args,
             self._request.has_results,
             self._look,
             self._run,
             was_made,
-            # Which jobs there are depends on files that may have been among those that were made again.
+            # The set of jobs depends on files that may have been rebuilt.
             lambda: outdated(needed_for(self._args.targets, jobs_of(plan, variants))),
-            self._is_told_to_end,
+            self._is_stopping,
         )
 
     def _show(self, plan: Plan, left_out: UpToDate) -> bool:
@@ -260,9 +260,9 @@ class _Maker:
         return bool(args_to_api(args, self._parser))
 
     def _unchanged(self, fingerprint: RunFingerprint) -> RunFingerprint | None:
-        """The fingerprint as it is now; None if it has changed during the run."""
+        """The current fingerprint; None if it changed during the run."""
         try:
             after = self._request.read_fingerprint()
-        except TvmakeError:  # what is wrong with it now is for the next run to say
+        except TvmakeError:  # the next run reports the error
             return None
         return after if after and after.digest == fingerprint.digest else None

@@ -1,7 +1,7 @@
-"""One ``tvmake make`` at a time in a directory, and what a killed one left behind.
+"""Allow one ``tvmake make`` at a time in a directory, and clean up after a killed one.
 
-Snakemake locks the files of a run too, but it cannot tell a lock whose owner was killed from one in use. This lock is
-the kernel's (flock), so it ends with its owner.
+Snakemake locks the files of a run too, but cannot distinguish the lock of a killed run from one in use. This lock is
+the kernel's (flock): it ends with its process.
 """
 
 import os
@@ -20,13 +20,13 @@ from tvmake.storage.files import write_text, writing
 
 @contextmanager
 def only_run() -> Iterator[None]:
-    """Hold the working directory for one run; a lock of Snakemake's that a killed run of ours left is removed.
+    """Lock the working directory for one run. A lock of Snakemake's is removed if a killed run of tvmake left it.
 
-    Snakemake's lock is ours to remove when the run that died was a ``tvmake make``: it leaves its own mark for as long
-    as it works. A lock without that mark belongs to a plain ``snakemake``, which may be alive.
+    A ``tvmake make`` has a mark file while it runs. If it was killed, its mark shows that Snakemake's lock can be removed. A
+    lock without that mark belongs to a plain ``snakemake``, which may be running.
 
     Raises:
-        MachineError: another run is at work here, or the directory cannot be written.
+        MachineError: another run is active here, or the directory cannot be written.
     """
     lock = FileLock(LOCK, timeout=0)
     with writing(STATE):
@@ -37,23 +37,23 @@ def only_run() -> Iterator[None]:
         except Timeout:
             raise MachineError(
                 str(Path.cwd()),
-                f"another `tvmake make` is at work here{_process()}",
-                "wait for it to end, or work in another directory with --directory",
+                f"another `tvmake make` is running here{_process()}",
+                "wait for it to end, or use another directory with --directory",
             ) from None
     try:
         with writing(MARK):
             if MARK.exists() and _forget_locks():
-                print("note: the last run here was killed; its lock is removed", file=sys.stderr)
+                print("note: the last run here was killed; its lock was removed", file=sys.stderr)
             write_text(MARK, f"{os.getpid()}\n")
         yield
     finally:
-        # Reached after errors and Ctrl-C too: Snakemake has removed its own lock by then.
+        # Also reached after errors and Ctrl-C: Snakemake has removed its own lock by then.
         MARK.unlink(missing_ok=True)
         lock.release()
 
 
-def is_at_work() -> bool:
-    """Whether a `tvmake make` of this machine is at work here."""
+def is_run_active() -> bool:
+    """Whether a `tvmake make` of this machine is running here."""
     process = running_process()
     if process is None:
         return False

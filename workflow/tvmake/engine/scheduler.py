@@ -1,8 +1,8 @@
-"""Which of the ready jobs start next: a scheduler plugin for Snakemake that takes jobs as they come.
+"""Choose the ready jobs that start next: a scheduler plugin for Snakemake, first come first served.
 
-Snakemake's own selectors weigh all ready jobs against each other whenever a job ends; the default one solves an integer programme.
-Here a job is taken if there is room for it, and of the jobs that need the same cores and devices only one is looked at where
-there is none.
+Snakemake's own schedulers compare all ready jobs whenever a job ends; the default one solves an integer programme.
+This one takes a job if there is room for it. If there is none, it skips the other jobs with the same cores and
+devices.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ from snakemake_interface_scheduler_plugins.base import SchedulerBase
 from snakemake_interface_scheduler_plugins.settings import SchedulerSettingsBase
 
 SIZED = "mem_mb"
-"""What jobs of one rule and target need differently, by the size of their model."""
+"""The resource in which jobs of one rule and target differ, by the size of their model."""
 
 
 @dataclass
 class SchedulerSettings(SchedulerSettingsBase):
-    """There are none."""
+    """No settings."""
 
 
 class Scheduler(SchedulerBase):
-    """Selects jobs in any order, those of higher priority first."""
+    """Selects jobs in any order, higher priorities first."""
 
     def select_jobs(
         self,
@@ -31,17 +31,17 @@ class Scheduler(SchedulerBase):
         available_resources: Mapping[str, int | str],
         input_sizes: Mapping[Any, int],
     ) -> Sequence[Any]:
-        """The jobs that can run at once with what is left of every resource."""
+        """Return the jobs that can run at once with the available resources."""
         free = {name: left for name, left in available_resources.items() if isinstance(left, int)}
         return jobs_that_fit(selectable_jobs, free)
 
 
 def jobs_that_fit(jobs: Iterable[Any], free: Mapping[str, int]) -> list[Any]:
-    """Jobs that can run at once, those of higher priority first, until nothing more fits.
+    """Return jobs that can run at once, higher priorities first, until nothing more fits.
 
     Args:
-        jobs: Snakemake's, ready to run.
-        free: what is left of every resource (``_cores``, ``mem_mb``, ``device_phone``, ``_job_count`` …).
+        jobs: Snakemake's jobs that are ready to run.
+        free: available amount of every resource (``_cores``, ``mem_mb``, ``device_phone``, ``_job_count`` …).
     """
     left = dict(free)
     chosen: list[Any] = []
@@ -63,5 +63,5 @@ def jobs_that_fit(jobs: Iterable[Any], free: Mapping[str, int]) -> list[Any]:
 
 
 def _kind(job: Any) -> Any:
-    """The same for jobs that need the same cores and devices; a group of jobs is one of its kind."""
+    """A key that jobs with the same cores and devices share; a group of jobs has its own."""
     return job if job.is_group() else (job.name, job.wildcards_dict.get("target"))

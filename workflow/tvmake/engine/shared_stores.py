@@ -1,7 +1,7 @@
-"""Is a records store the same one on a cluster's nodes as where the run was started?
+"""Check that a cluster's nodes and the machine that started the run use the same records store.
 
-A store that is not fails nothing: a node tunes into its own, and the next stage, on another node, finds no records. So
-the run leaves a token in the store and names it to its jobs through the environment, and each job looks for it.
+Different stores fail nothing by themselves: a node tunes into its own store, and the next stage, on another node, finds no
+records. So the run writes a token into the store and passes it to its jobs through the environment; each job checks it.
 """
 
 import json
@@ -15,14 +15,14 @@ from tvmake.errors import MachineError
 from tvmake.storage.files import write_text
 
 VARIABLE = "TVMAKE_SHARED_STORES"
-"""Holds the tokens by the store's path, as JSON."""
+"""The tokens by the store's path, as JSON."""
 
 TOKEN = ".shared"
-"""The file in a store that holds its token; written once."""
+"""The file in a store with its token; written once."""
 
 
 def announce(stores: Iterable[Path]) -> None:
-    """Tell the jobs that will be started from here which stores they must find.
+    """Pass the tokens of stores to the jobs that start from this process.
 
     Raises:
         MachineError: a store cannot be written.
@@ -37,21 +37,21 @@ def announce(stores: Iterable[Path]) -> None:
 
 
 def check() -> None:
-    """In a job: look for the stores that were announced.
+    """Check the announced stores in a job.
 
     Raises:
-        MachineError: one is not there, or is another one.
+        MachineError: a store is missing or is a different one.
     """
     announced = json.loads(os.environ.get(VARIABLE, "null")) or {"stores": {}}
     for store, token in announced["stores"].items():
         try:
-            found = Path(store, TOKEN).read_text()
+            present = Path(store, TOKEN).read_text()
         except OSError:
-            found = None
-        if found != token:
+            present = None
+        if present != token:
             node = os.environ.get("SLURMD_NODENAME") or platform.node()
             raise MachineError(
                 store,
-                f"this records store of {announced['from']} is not the one that node {node} sees",
-                "keep it where all nodes see the same: tuning.store, or TVMAKE_HOME (docs/guides/slurm.md)",
+                f"the records store of {announced['from']} is not the one on node {node}",
+                "use a directory that all nodes share: tuning.store, or TVMAKE_HOME (docs/guides/slurm.md)",
             )

@@ -1,4 +1,4 @@
-"""What the Snakefile takes from the package: the plan of its config, and how its rules name sources, resources and goals."""
+"""The package's interface for the Snakefile: the plan of its config, and its rules' sources, resources and goals."""
 
 import os
 import sys
@@ -26,33 +26,33 @@ from tvmake.storage.resources import put_tvmake_on_path, snakefile
 
 @dataclass(frozen=True)
 class Workflow:
-    """One config, as the rules see it."""
+    """One config, for the rules."""
 
     plan: Plan
     scope: Scope
     rules: RulePlan
     undone: list[str]
-    """What is missing because its job has failed, and Snakemake takes for done."""
+    """Results that are missing because their job failed, and that Snakemake assumes to be done."""
 
     def goals(self) -> list[str]:
-        """The files to make: what the plan promises, and what is missing for it."""
+        """The files to make: the plan's goals, and the missing files that they need."""
         return [*self.scope.goals(), *self.undone]
 
     def keep(self) -> None:
-        """Keep the digests that were read for later runs."""
+        """Save the digests for later runs."""
         known_digests().save()
 
 
 def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) -> Workflow:
-    """Read the config, and prepare this process and its results for Snakemake's questions.
+    """Read the config, and prepare this process and the results for Snakemake.
 
     Args:
-        config: as Snakemake has merged it.
-        workflow: Snakemake's own.
-        checkpoints: Snakemake's own.
+        config: as merged by Snakemake.
+        workflow: Snakemake's workflow.
+        checkpoints: Snakemake's checkpoints.
 
     Raises:
-        TvmakeError: Snakemake is another release, the config is wrong, or a store that all nodes of a cluster share is not there on this one.
+        TvmakeError: the release of Snakemake is not supported, the config is invalid, or a shared store of the cluster is missing here.
     """
     check_release()
     put_tvmake_on_path()
@@ -69,19 +69,19 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
     jobs = [] if workflow.remote_exec else jobs_of(plan, scope.variants)
     set_result_times(jobs)
     cores = workflow.resource_settings.cores or os.cpu_count()
-    # How jobs are run, Snakemake decides only after it has read the rules.
+    # Snakemake decides how jobs run only after it has read the rules.
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
     rules = RulePlan(plan, Sources(may_be_made=not is_main), resources, checkpoints)
     return Workflow(plan, scope, rules, undone(jobs))
 
 
 def _note_missing(plan: Plan) -> None:
-    """Print which files of the config are not there, by key: Snakemake says of its rules what they lack, or another rule makes them."""
+    """Print the missing files of the config by key. Snakemake reports only rules' inputs, and another rule may make the files."""
     missing = missing_inputs(plan)
     for error in missing.errors if isinstance(missing, ErrorList) else filter(None, [missing]):
         print(f"note: {error.where}: {error.problem}, unless a rule makes it; {error.remedy}", file=sys.stderr)
 
 
 def rule_files() -> list[Path]:
-    """The files of all rules, beside the Snakefile; one a stage."""
+    """The files of all rules, one per stage."""
     return sorted((snakefile().parent / "rules").glob("*.smk"))

@@ -1,7 +1,7 @@
-"""A project's ``.snakemake``: notes and locks of tvmake and Snakemake.
+"""A project's ``.snakemake``: state files and locks of tvmake and Snakemake.
 
-A run refuses entries in it that are neither files nor directories: reading a pipe would block, and a link would have a run write,
-and delete what it cannot read, at the link's target. ``.snakemake`` itself may be a link.
+A run refuses entries that are neither files nor directories: reading a pipe would block, and through a link a run would write
+and delete files at the link's target. ``.snakemake`` itself may be a link.
 """
 
 from collections.abc import Callable
@@ -12,24 +12,24 @@ from tvmake.storage.notes.state_file import not_a_note, read_note
 
 STATE = SNAKEMAKE_STATE
 MARK = STATE / "tvmake.pid"
-"""There while a ``tvmake make`` is running."""
+"""Exists while a ``tvmake make`` is running."""
 LOCK = STATE / "tvmake.lock"
 LOCKS = STATE / "locks"
-"""Snakemake's, of the files of a run."""
+"""Snakemake's locks on the files of a run."""
 
 DIRECTORIES = (
     "auxiliary", "incomplete", "iocache", "locks", "log", "metadata", "shadow", "tvmake-jobs",
 )  # fmt: skip
 
 ALSO_ELSEWHERE = ("conda", "conda-archive", "singularity")
-"""Directories of what jobs are run in, which may be links."""
+"""Directories of jobs' environments, which may be links."""
 
 
 def check_state_dir() -> None:
-    """Refuse what is no directory in a directory's place, and no file in a lock's.
+    """Refuse entries that are not directories or files as expected.
 
     Raises:
-        MachineError: there is such an entry.
+        MachineError: an entry is of the wrong kind.
     """
 
     def check(path: Path, is_right: Callable[[Path], bool], may_be_link: bool = False) -> None:
@@ -46,7 +46,7 @@ def check_state_dir() -> None:
 
 
 def running_process() -> int | None:
-    """The process that the mark of a run names; None where there is none."""
+    """The process in the mark of a run; None if there is none."""
     try:
         process = int(read_note(MARK))
     except ValueError:

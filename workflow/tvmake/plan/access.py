@@ -1,4 +1,4 @@
-"""Whether this process may read, and write, what earlier runs of a plan have left."""
+"""Check that this process may read and write the files that earlier runs of a plan left."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -15,35 +15,35 @@ WRITING = os.R_OK | os.W_OK
 
 
 def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING) -> None:
-    """Refuse directories of results and logs that may not be read, or not be written, as those that another user's run has made.
+    """Refuse directories of results and logs that cannot be read or written, for example those of another user's run.
 
-    What lies in them looks missing otherwise.
+    Their files would look missing.
 
     Args:
-        plan: of the config.
-        variants: whose files are looked for.
+        plan: the config's plan.
+        variants: variants whose files are checked.
         wanted: :data:`READING` or :data:`WRITING`.
 
     Raises:
-        MachineError, ErrorList: the system would refuse.
+        MachineError, ErrorList: a directory is not permitted.
     """
     jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
     files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
     roots = (plan.config.results, LOGS, str(SNAKEMAKE_STATE))
     names = {above for name in {*roots, *map(os.path.dirname, files)} for above in _chain(name, roots)}
-    found = []
-    # Of what lies in a directory that may not be read nothing can be told.
+    errors = []
+    # Nothing is known of the contents of an unreadable directory.
     for name in sorted(names):
         if os.path.isdir(name) and not os.access(name, wanted | os.X_OK):  # noqa: PTH112  # of thousands
             right = os.W_OK if os.access(name, os.R_OK | os.X_OK) else os.R_OK
-            problem = "may not be read" if right == os.R_OK else "may not be written"
-            found.append(MachineError(name, f"the directory {problem}", how_to_permit(Path(name), right)))
-    if found:
-        raise one_or_many(found)
+            problem = "cannot be read" if right == os.R_OK else "cannot be written"
+            errors.append(MachineError(name, f"the directory {problem}", how_to_permit(Path(name), right)))
+    if errors:
+        raise one_or_many(errors)
 
 
 def _chain(directory: str, roots: Sequence[str]) -> list[str]:
-    """A directory and those above it, up to the root that they lie in."""
+    """A directory and its parents, up to one of the roots."""
     chain = [directory]
     while chain[-1] not in ("", "/", *roots):
         chain.append(os.path.dirname(chain[-1]))  # noqa: PTH120  # of thousands

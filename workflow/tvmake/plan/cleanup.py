@@ -1,4 +1,4 @@
-"""What runs have left behind under the results and the logs, and what of it a plan's jobs still make."""
+"""Find the files that runs left in the results and logs, and which of them a plan's jobs still make."""
 
 import os
 import shutil
@@ -21,39 +21,39 @@ from tvmake.storage.notes.own_directories import is_own
 
 @dataclass
 class Leftovers:
-    """What lies under the results and the logs."""
+    """Files in the results and logs."""
 
     removable: list[tuple[str, int]] = field(default_factory=list)
     """Files and directories to remove, with their sizes in bytes."""
     kept: int = 0
     """Files that the plan's jobs make."""
     foreign: int = 0
-    """Files that no job makes, whatever the config."""
+    """Files that no job makes with any config."""
 
     @property
     def size(self) -> int:
-        """Bytes of what is to be removed."""
+        """Size of the removable files in bytes."""
         return sum(size for _, size in self.removable)
 
 
 def leftovers(plan: Plan, stale: bool) -> Leftovers:
-    """Sort what lies under the results and the logs.
+    """Sort the files in the results and logs.
 
     Args:
-        plan: says where the results are, and which files are up to date.
-        stale: whether what the plan's jobs make is kept.
+        plan: the plan, with the results directory and the current files.
+        stale: whether files that the plan's jobs make are kept.
 
     Raises:
-        InputError: results lie among the project's own files.
+        InputError: the results are mixed with the project's own files.
     """
     results = plan.config.results
     if Path.cwd().is_relative_to(Path(results).resolve()):
         raise InputError(
             f"results: {results}",
-            "results lie among the project's own files, which have the same shapes",
-            "delete them by hand, or give the results a directory of their own",
+            "results are mixed with the project's own files, which may have the same names",
+            "delete them manually, or use a separate directory for results",
         )
-    planned, inputs, found = PlannedFiles(plan), _inputs(plan), Leftovers()
+    planned, inputs, left = PlannedFiles(plan), _inputs(plan), Leftovers()
     for root in (results, LOGS):
         is_all_own = is_own(root)
         for entry, recognised in _entries(root, results, inputs) if Path(root).is_dir() else ():
@@ -61,22 +61,22 @@ def leftovers(plan: Plan, stale: bool) -> Leftovers:
             if Path(entry.path).parent == Path(results) / HISTORY:
                 continue
             if Path(entry.path).absolute() in inputs:
-                found.foreign += _count(entry.path) if is_directory else 1
+                left.foreign += _count(entry.path) if is_directory else 1
             elif (
                 recognised is None
                 or is_directory != (recognised.artifact in directories() and root == results)
                 or not (is_all_own or _is_as_made(entry.path, recognised, plan))
             ):
-                found.foreign += 1
+                left.foreign += 1
             elif stale and planned.has(recognised):
-                found.kept += 1
+                left.kept += 1
             else:
-                found.removable.append((entry.path, _size(entry.path)))
-    return found
+                left.removable.append((entry.path, _size(entry.path)))
+    return left
 
 
 def remove(path: Path, results: str) -> None:
-    """Delete a file or a directory, and the directories above it that are empty then.
+    """Delete a file or directory, and the parent directories that become empty.
 
     Raises:
         MachineError: it cannot be deleted.
@@ -96,7 +96,7 @@ def remove(path: Path, results: str) -> None:
 
 
 def by_model(removable: list[tuple[str, int]], results: str) -> list[tuple[str, int]]:
-    """Sizes by model, and by what lies beside the models."""
+    """Sizes by model, and of the files beside the models."""
     sums: dict[str, int] = {}
     for path, size in removable:
         inside = Path(path).relative_to(results if Path(path).is_relative_to(results) else LOGS)
@@ -106,14 +106,14 @@ def by_model(removable: list[tuple[str, int]], results: str) -> list[tuple[str, 
 
 
 def _is_as_made(path: str, recognised: Recognised, plan: Plan) -> bool:
-    """Whether this project has made this file, and it is as it was left; a log, what was made with it."""
+    """Whether this project made a file and it is unaltered; for a log, whether the project made its results."""
     if path == plan.file("config.resolved.yaml"):
         return plan.has_written_config()
-    made = path
-    if made.startswith(f"{LOGS}/"):
-        made = registry.path(recognised.artifact, plan.config.results, **recognised.wildcards)
-    record = record_of([made])
-    return record is not None and (made != path or has_digest(Path(path), record.outputs.get(path, "")))
+    result = path
+    if result.startswith(f"{LOGS}/"):
+        result = registry.path(recognised.artifact, plan.config.results, **recognised.wildcards)
+    record = record_of([result])
+    return record is not None and (result != path or has_digest(Path(path), record.outputs.get(path, "")))
 
 
 def _entries(root: str, results: str, inputs: set[Path]) -> Iterator[tuple[os.DirEntry[str], Recognised | None]]:
@@ -129,7 +129,7 @@ def _entries(root: str, results: str, inputs: set[Path]) -> Iterator[tuple[os.Di
 
 
 def _inputs(plan: Plan) -> set[Path]:
-    """What the config reads, records and cache included, in case it lies under the results."""
+    """The inputs of the config, records and cache included, which may be in the results."""
     config = plan.config
     named: list[str | Path | None] = []
     for model in config.models:
@@ -145,8 +145,8 @@ def _inputs(plan: Plan) -> set[Path]:
 
 
 def _size(path: str) -> int:
-    place = Path(path)
-    files = place.rglob("*") if place.is_dir() and not place.is_symlink() else [place]
+    file_or_tree = Path(path)
+    files = file_or_tree.rglob("*") if file_or_tree.is_dir() and not file_or_tree.is_symlink() else [file_or_tree]
     return sum(file.lstat().st_size for file in files if not file.is_dir() or file.is_symlink())
 
 

@@ -1,4 +1,4 @@
-"""The jobs of a plan: which there are, what each reads and writes, and what it is given."""
+"""The jobs of a plan: their inputs, outputs and parameters."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ class Job:
     options: str
     """The request as canonical JSON; empty for a stage that takes none."""
     fingerprint: str
-    """Of the code and library versions that the job uses."""
+    """Fingerprint of the code and library versions that the job uses."""
     inputs: tuple[str, ...]
     """All files and directories that it reads, sources included."""
     sources: tuple[str, ...]
-    """Those that no stage makes."""
+    """Inputs that no stage makes."""
     untimed: tuple[str, ...]
-    """Those that rerun no job by themselves (:attr:`tvmake.stages.descriptor.Input.has_no_time`)."""
+    """Inputs that rerun no job by themselves (:attr:`tvmake.stages.descriptor.Input.has_no_time`)."""
     outputs: tuple[str, ...]
     log: str
-    """Where its command's words go."""
+    """The log of its command's output."""
     parameters: Mapping[str, str | int] = field(default_factory=dict)
-    """Values besides the options, by name."""
+    """Values other than the options, by name."""
 
 
 class Jobs:
-    """The jobs of a plan, each made once as long as nothing on disk changes what it reads."""
+    """The jobs of a plan. Each is created once, unless a file that determines its inputs changes."""
 
     def __init__(self, run: JobContext, requests: Requests):
         self._run = run
         self._requests = requests
-        self._made: dict[tuple[object, ...], Job] = {}
+        self._cache: dict[tuple[object, ...], Job] = {}
 
     def of_variant(self, variant: Variant) -> tuple[Job, ...]:
-        """The jobs that a variant's goals depend on, in the order that data flows, as far as budgets on disk tell.
+        """The jobs that a variant's goals depend on, in the order of the data flow, as far as existing budgets determine them.
 
-        Jobs that other variants need too are among them: imports, transforms, budgets, searches. What a budget reads
-        of other variants is made by their jobs.
+        This includes jobs shared with other variants: imports, transforms, budgets, searches. A budget's inputs from other
+        variants are made by the jobs of those.
         """
         names = goal_stages()
         rounds = self._run.at(variant).planned_rounds
@@ -73,28 +73,30 @@ class Jobs:
         )
 
     def outputs_of(self, variant: Variant, stage: Stage | None = None) -> Iterator[tuple[Output, str]]:
-        """What a stage, or each stage, makes for a variant, whether goals depend on it or not; with paths."""
+        """Outputs of a stage, or of all stages, for a variant, with paths; also those that goals do not depend on."""
         for kind, wildcards in self._kinds_of(variant, stage):
             for output in kind.outputs:
                 yield output, self._run.file(output.artifact, **wildcards)
 
     def of_run(self) -> tuple[Job, ...]:
-        """The jobs that there are once in a run."""
+        """The jobs that exist once in a run."""
         return tuple(self._job(kind, {}) for stage in stages().values() for kind in stage.kinds if not kind.wildcards)
 
     def _kinds_of(self, variant: Variant, only: Stage | None = None) -> Iterator[tuple[Kind, dict[str, str]]]:
-        """The kinds of job that a variant has, with their wildcards."""
+        """The kinds of jobs of a variant, with their wildcards."""
         context = self._run.at(variant)
         rounds = context.planned_rounds
         for stage in (only,) if only else stages().values():
             for kind in stage.kinds:
-                for more in self._expanded(kind, context, rounds) if kind.wildcards else ():
+                for more in self._free_wildcards(kind, context, rounds) if kind.wildcards else ():
                     full = context.with_wildcards(**more) if more else context
                     if stage.exists(full):
                         yield kind, {name: getattr(full, name) for name in kind.wildcards}
 
-    def _expanded(self, kind: Kind, variant: JobContext, rounds: Sequence[Round | None]) -> Iterator[Mapping[str, str]]:
-        """Values for the wildcards that a variant does not fix: layouts, rounds and the workloads of a round."""
+    def _free_wildcards(
+        self, kind: Kind, variant: JobContext, rounds: Sequence[Round | None]
+    ) -> Iterator[Mapping[str, str]]:
+        """Values of wildcards that a variant does not determine: layouts, rounds and the workloads of a round."""
         if "layout" in kind.wildcards:
             yield from ({"layout": layout} for layout in CANDIDATES)
         elif "workload" in kind.wildcards:
@@ -107,13 +109,13 @@ class Jobs:
             yield {}
 
     def _job(self, kind: Kind, wildcards: Mapping[str, str], versions: Sequence[int | None] = ()) -> Job:
-        """A job; ``versions`` tell when the budgets that it follows were written."""
+        """Return a job. ``versions`` are those of the budgets that determine it."""
         key = (kind.stage.name, *wildcards.values(), *versions)
-        if key not in self._made:
-            self._made[key] = self._new(kind, self._run.at(wildcards))
-        return self._made[key]
+        if key not in self._cache:
+            self._cache[key] = self._create(kind, self._run.at(wildcards))
+        return self._cache[key]
 
-    def _new(self, kind: Kind, context: JobContext) -> Job:
+    def _create(self, kind: Kind, context: JobContext) -> Job:
         stage = kind.stage
         read = [(entry, tuple(entry.paths(context))) for entry in stage.inputs]
         return Job(

@@ -1,4 +1,4 @@
-"""Whether a file on disk is one that some plan's jobs make, and whether this plan's jobs do."""
+"""Recognise the files that jobs make, and those that this plan's jobs make."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from tvmake.plan.plan import Plan
 from tvmake.stages import registry
 
 ROUND, FORMER_ROUND = "/round{number}/", "/pass{number}/"
-"""A round's directory, and what it was called in earlier versions."""
+"""A round's directory, and its name in earlier versions."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 SHAPES = {
@@ -22,23 +22,23 @@ SHAPES = {
     "number": "[0-9]+",
     "workload": "[0-9a-f]{64}",
 }
-"""What the wildcards of a path may be."""
+"""Patterns of a path's wildcards."""
 
 
 @dataclass(frozen=True)
 class Recognised:
-    """A file by its name: what it is, and of what."""
+    """A recognised file: its artifact and wildcards."""
 
     artifact: str
     wildcards: Mapping[str, str]
     is_former: bool = False
-    """The path is one that earlier versions used."""
+    """Whether the path is one of earlier versions."""
 
 
 def recognise(path: str, results: str) -> Recognised | None:
-    """What a file or directory under ``results`` or ``logs`` is; a log counts as the artifact made with it.
+    """Recognise a file or directory in ``results`` or ``logs``. A log counts as the artifact made with it.
 
-    None for what no stage makes.
+    None if no stage makes it.
     """
     for pattern, artifact, is_former in _patterns(results):
         if match := pattern.fullmatch(path):
@@ -48,7 +48,7 @@ def recognise(path: str, results: str) -> Recognised | None:
 
 @cache
 def logs() -> Mapping[str, str]:
-    """The stages' logs, and the artifact that is made with each."""
+    """The stages' logs, with the artifact made with each."""
     return {
         log.path: kind.outputs[0].artifact
         for stage in registry.stages().values()
@@ -68,10 +68,10 @@ def _patterns(results: str) -> list[tuple[re.Pattern[str], str, bool]]:
     named = [(registry.pattern(artifact, results), artifact) for artifact in registry.artifacts()]
     present = [(path, artifact, False) for path, artifact in [*named, *logs().items()]]
     former = [(path.replace(ROUND, FORMER_ROUND), artifact, True) for path, artifact, _ in present if ROUND in path]
-    return [(_compiled(path), artifact, is_former) for path, artifact, is_former in present + former]
+    return [(_compile(path), artifact, is_former) for path, artifact, is_former in present + former]
 
 
-def _compiled(path: str) -> re.Pattern[str]:
+def _compile(path: str) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", path)
     return re.compile(
         "".join(
@@ -81,24 +81,24 @@ def _compiled(path: str) -> re.Pattern[str]:
 
 
 class PlannedFiles:
-    """The files that a plan's jobs make, as far as the budgets that are there tell."""
+    """The files that a plan's jobs make, as far as existing budgets determine them."""
 
     def __init__(self, plan: Plan):
         self._plan = plan
-        self._files = set(_of_run(plan))
+        self._files = set(_run_files(plan))
         for variant in plan.variants:
             self._files.update(plan.outputs_of(variant))
 
-    def has(self, found: Recognised) -> bool:
-        """Whether the plan's jobs make this file, or may yet: the kernels of a round are known once it has a budget."""
-        if found.is_former:
+    def has(self, file: Recognised) -> bool:
+        """Whether the plan's jobs make this file, or may make it: a round's kernels are known only with its budget."""
+        if file.is_former:
             return False
-        if "workload" in found.wildcards:
-            budget = registry.path("budget.json", self._plan.config.results, **found.wildcards)
+        if "workload" in file.wildcards:
+            budget = registry.path("budget.json", self._plan.config.results, **file.wildcards)
             if budget in self._files and not Path(budget).is_file():
                 return True
-        return registry.path(found.artifact, self._plan.config.results, **found.wildcards) in self._files
+        return registry.path(file.artifact, self._plan.config.results, **file.wildcards) in self._files
 
 
-def _of_run(plan: Plan) -> Iterable[str]:
+def _run_files(plan: Plan) -> Iterable[str]:
     return (plan.file(name) for name, output in registry.artifacts().items() if not output.wildcards)

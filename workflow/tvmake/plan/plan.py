@@ -1,4 +1,4 @@
-"""The plan: what a config asks for, in the terms the workflow needs."""
+"""The plan: what a config requests, for the workflow."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -25,9 +25,9 @@ __all__ = ["Job", "Plan", "Variant"]
 
 
 class Plan:
-    """What a config asks for: variants, files, jobs, and the options and fingerprint of each stage.
+    """A config's variants, files and jobs, and each stage's options and fingerprint.
 
-    Made for one run: what has been worked out from the config is kept.
+    A plan is for one run: it caches what it computes from the config.
     """
 
     def __init__(self, config: Config):
@@ -42,16 +42,16 @@ class Plan:
 
         Args:
             values: the config.
-            files: the config files the values came from, to name file and line in errors.
+            files: the config files the values came from, for file and line in errors.
 
         Raises:
-            InputError, ErrorList: the config is wrong.
+            InputError, ErrorList: the config is invalid.
         """
         positions: dict[KeyPath, Position] = {}
         names = [str(file) for file in files]
         for name in names:
             read_yaml(Path(name), positions)
-        return cls(check(values, _of_section(positions), default_file=names[-1] if names else "config"))
+        return cls(check(values, _within_section(positions), default_file=names[-1] if names else "config"))
 
     # --- variants -------------------------------------------------------------------------------------------------
 
@@ -62,42 +62,42 @@ class Plan:
 
     @cached_property
     def runnable(self) -> tuple[Variant, ...]:
-        """The variants whose target has a device; the others end with their package."""
+        """The variants whose target has a device; others end with their package."""
         return tuple(variant for variant in self.variants if self.context(variant).device_name)
 
     def context(self, wildcards: Any) -> JobContext:
-        """What a stage sees of the config (:meth:`tvmake.stages.context.JobContext.at`)."""
+        """A stage's view of the config (:meth:`tvmake.stages.context.JobContext.at`)."""
         return self._run.at(wildcards)
 
     # --- stages ---------------------------------------------------------------------------------------------------
 
     def options(self, stage: str, wildcards: Any = None) -> str:
-        """Canonical JSON of exactly what a stage reads of the config; empty for a stage that reads nothing of it.
+        """Canonical JSON of exactly the values that a stage reads from the config; empty if it reads none.
 
         Args:
             stage: the stage's name.
-            wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); those that the stage does not have do not matter.
+            wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); others than the stage's are ignored.
         """
         return self._requests.options(stage, wildcards)
 
     def fingerprint(self, stage: str, wildcards: Any = None) -> str:
-        """Digest of the code and library versions a stage uses; with wildcards, of what one job of it uses (code for its
+        """Digest of the code and library versions that a stage uses; with wildcards, that one of its jobs uses (code for its
         model's format)."""
         return self._requests.fingerprint(stage, wildcards)
 
     def roots(self, stage: str, wildcards: Any = None) -> tuple[str, ...]:
-        """The modules that a stage's code begins with; with wildcards, those too that one job of it has loaded by name."""
+        """The entry modules of a stage's code; with wildcards, also those that one of its jobs loads by name."""
         return self._requests.roots(stage, wildcards)
 
     # --- files ----------------------------------------------------------------------------------------------------
 
     def goals(self) -> list[str]:
-        """The files that a full run is for: the best packages, the report, and all that each variant promises."""
+        """The files that a full run makes: the best packages, the report, and the goals of each variant."""
         gathered = [file for job in self.run_jobs() for file in job.outputs]
         return [*gathered, *(file for variant in self.variants for file in self.goals_of(variant))]
 
     def goals_of(self, variant: Variant) -> list[str]:
-        """The files that a variant promises: without one of them it is not made, whatever is known of the others."""
+        """The files that a variant promises. If one is missing, the variant is not made."""
         goals = {output.artifact for stage in registry.stages().values() if stage.is_goal for output in stage.outputs}
         return [path for path, output in self.outputs_of(variant).items() if output.artifact in goals]
 
@@ -110,13 +110,13 @@ class Plan:
         return self._run.file(artifact, **(vars(variant) if variant else {}), **wildcards)
 
     def results_of(self, artifact: str) -> list[str]:
-        """An artifact of each variant that has it (:func:`tvmake.stages.registry.files_of_variants`)."""
+        """The files of an artifact for each variant that has it (:func:`tvmake.stages.registry.files_of_variants`)."""
         return registry.files_of_variants(artifact, self._run.variants)
 
     def source_files(self, model: str) -> list[str]:
-        """All files that a model's jobs read and no job makes, locks aside."""
+        """All files that a model's jobs read and no job makes, except locks."""
         variants = [context for context in self._run.variants if context.model == model]
-        found: dict[str, None] = {}
+        files: dict[str, None] = {}
         for stage in registry.stages().values():
             names = dict.fromkeys(name for kind in stage.kinds for name in kind.wildcards)
             jobs = {tuple(getattr(variant, name) for name in names): variant for variant in variants}
@@ -124,36 +124,36 @@ class Plan:
                 jobs = {(model,): self.context({"model": model})}
             for entry in stage.sources:
                 if entry is not LOCK:
-                    found.update(dict.fromkeys(path for job in jobs.values() for path in entry.paths(job)))
-        return list(found)
+                    files.update(dict.fromkeys(path for job in jobs.values() for path in entry.paths(job)))
+        return list(files)
 
     # --- jobs -----------------------------------------------------------------------------------------------------
 
     def jobs(self, variant: Variant) -> tuple[Job, ...]:
-        """The jobs that a variant's goals depend on, shared ones included, in the order that data flows.
+        """The jobs that a variant's goals depend on, shared ones included, in the order of the data flow.
 
-        Searches are those of budgets that are there. What a budget reads of other variants is made by their jobs.
+        Searches are those of existing budgets. A budget's inputs from other variants are made by the jobs of those.
         """
         return self._jobs.of_variant(variant)
 
     def run_jobs(self) -> tuple[Job, ...]:
-        """The jobs that there are once in a run, in the order that data flows: they gather every variant's figures."""
+        """The jobs that exist once in a run, in the order of the data flow. They gather the results of all variants."""
         return self._jobs.of_run()
 
     def outputs_of_stage(self, stage: Stage) -> Mapping[str, Output]:
-        """What a stage makes for all variants, by path."""
+        """Outputs of a stage for all variants, by path."""
         return {path: output for variant in self.variants for output, path in self._jobs.outputs_of(variant, stage)}
 
     def outputs_of(self, variant: Variant) -> Mapping[str, Output]:
-        """What stages make for a variant, whether its goals depend on it or not, by path."""
+        """Outputs of all stages for a variant, by path; also those that goals do not depend on."""
         return {path: output for output, path in self._jobs.outputs_of(variant)}
 
     # --- the config -----------------------------------------------------------------------------------------------
 
     def resolved_config(self) -> dict[str, Any]:
-        """The config as it was understood, defaults included; it loads to an equal plan.
+        """The config with defaults. It loads to an equal plan.
 
-        Models and goals have the keys they set: an unset one there means the general value, not null.
+        Models and goals contain only the keys that are set: an unset key there means the general value, not null.
         """
         values = self.config.model_dump(mode="json")
         values["models"] = {
@@ -163,14 +163,14 @@ class Plan:
         return values
 
     def write_resolved_config(self) -> None:
-        """Write the config as it was understood beside the results, unless it stands there already; makes their directory."""
+        """Write the resolved config into the results, unless it exists unchanged. Creates the directories."""
         for directory in (self.config.results, LOGS):
             create_own_directory(directory)
         if not self.has_written_config():
             write_text(Path(self.file("config.resolved.yaml")), self._resolved_text())
 
     def has_written_config(self) -> bool:
-        """Whether the config as it was understood stands beside the results. Runs write it, no job does."""
+        """Whether the results contain the current resolved config. Runs write it, no job does."""
         path = Path(self.file("config.resolved.yaml"))
         return path.is_file() and path.read_bytes() == self._resolved_text().encode()
 
@@ -178,8 +178,8 @@ class Plan:
         return yaml.safe_dump(self.resolved_config(), sort_keys=False, allow_unicode=True)
 
 
-def _of_section(positions: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
-    """Where the keys of a config stand that is one section of another workflow's: the one that holds ``models``."""
+def _within_section(positions: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
+    """Positions of keys, for a config that is a section of another workflow's: the section that contains ``models``."""
     sections = [path[:-1] for path in positions if path[-1] == "models"]
     section = min(sections, key=len, default=())
-    return {path[len(section) :]: place for path, place in positions.items() if path[: len(section)] == section}
+    return {path[len(section) :]: position for path, position in positions.items() if path[: len(section)] == section}

@@ -1,4 +1,4 @@
-"""What a stage is given of the config, and what its code is, as the workflow passes them to a job."""
+"""Each stage's options and code fingerprint, as the workflow passes them to a job."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tvmake.storage.files import canonical_json
 
 
 class Requests:
-    """The options and fingerprints of a plan's jobs, each worked out once."""
+    """The options and fingerprints of a plan's jobs, each computed once."""
 
     def __init__(self, run: JobContext):
         self._run = run
@@ -17,11 +17,11 @@ class Requests:
         self._roots: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def options(self, stage: str, wildcards: Any = None) -> str:
-        """Canonical JSON of exactly what a stage reads of the config; empty for a stage that reads nothing of it.
+        """Canonical JSON of exactly the values that a stage reads from the config; empty if it reads none.
 
         Args:
             stage: the stage's name.
-            wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); those that the stage does not have do not matter.
+            wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); others than the stage's are ignored.
         """
         described = registry.stages()[stage]
         if described.request is None:
@@ -33,12 +33,12 @@ class Requests:
         return self._options[key]
 
     def fingerprint(self, stage: str, wildcards: Any = None) -> str:
-        """Digest of the code and library versions a stage uses; with wildcards, of what one job of it uses (code for its
+        """Digest of the code and library versions that a stage uses; with wildcards, that one of its jobs uses (code for its
         model's format)."""
         return fingerprint(*self.roots(stage, wildcards))
 
     def roots(self, stage: str, wildcards: Any = None) -> tuple[str, ...]:
-        """The modules that a stage's code begins with; with wildcards, those too that one job of it has loaded by name."""
+        """The entry modules of a stage's code; with wildcards, also those that one of its jobs loads by name."""
         described = registry.stages()[stage]
         if described.code is None or described.request is None or wildcards is None:
             return described.roots(None)

@@ -1,7 +1,7 @@
-"""What jobs need of the machine they run on: memory, time, cores, a device.
+"""Resources that jobs need: memory, time, cores, a device.
 
-Schedulers read these figures, on this machine or on a cluster. Results do not depend on them, and a job whose needs
-have changed is not run again. The figures are limits, not estimates: several times what the stages were seen to use.
+Schedulers on this machine or on a cluster read these figures. Results do not depend on them, and a job whose resources
+change is not rerun. The figures are limits, not estimates: several times the observed use of the stages.
 """
 
 import math
@@ -15,18 +15,18 @@ from tvmake.plan.plan import Plan
 from tvmake.stages.registry import stages
 
 COPIES = 8
-"""How many times the weights may be in memory at once: the file, the converted copies, constants of the compiler."""
+"""Maximum number of copies of the weights in memory: the file, the converted copies, constants of the compiler."""
 
 MB_A_MINUTE = 20
-"""Weights for which a stage may take a minute more."""
+"""MB of weights for each additional minute of a stage's time limit."""
 
 
 class JobResources:
-    """The needs of a plan's jobs, as functions of a job's wildcards that rules can name.
+    """Resources of a plan's jobs, as functions of wildcards for the rules.
 
     Args:
-        cores: of this machine, as far as Snakemake may use them.
-        on_cluster: whether jobs are sent to other machines; asked when a job's needs are.
+        cores: cores of this machine that Snakemake may use.
+        on_cluster: whether jobs run on other machines; called with a job's resources.
     """
 
     def __init__(self, plan: Plan, cores: int | None, on_cluster: Callable[[], bool]):
@@ -37,7 +37,7 @@ class JobResources:
         self._weights: dict[str, int] = {}
 
     def of(self, stage: str) -> dict[str, Callable[..., Any]]:
-        """What a rule's ``resources`` are, by name."""
+        """A rule's ``resources``, by name."""
         described = stages()[stage]
         needs: dict[str, Callable[..., Any]] = {"mem_mb": self.memory_mb(stage), "runtime": self.minutes(stage)}
         if described.is_on_device:
@@ -47,7 +47,7 @@ class JobResources:
         return needs
 
     def memory_mb(self, stage: str) -> Callable[[Any, int], int]:
-        """Memory in MB; more with each attempt, for profiles that try killed jobs again."""
+        """Memory in MB; more with each attempt, for profiles that retry killed jobs."""
 
         described = stages()[stage]
 
@@ -75,10 +75,10 @@ class JobResources:
         return minutes
 
     def threads(self, stage: str) -> Callable[[Any], int]:
-        """Cores to keep free of other jobs.
+        """Cores to reserve.
 
-        A benchmark on this machine takes all of it. Jobs that tune on this machine wait for each other by themselves.
-        On a cluster both take a whole node, which is taken to have as many cores as this machine unless
+        A benchmark on this machine takes all cores. Tuning jobs on this machine wait for each other themselves.
+        On a cluster both take a whole node, which is assumed to have as many cores as this machine unless
         ``devices.<name>.threads`` says otherwise.
         """
 
@@ -93,11 +93,11 @@ class JobResources:
         return threads
 
     def gres(self, wildcards: Any) -> str:
-        """The generic resource that stands for a target's device on a Slurm cluster; empty when there is none."""
+        """The generic resource of a target's device on a Slurm cluster; empty if it has none."""
         return self._device(wildcards.target).gres or ""
 
     def slurm_extra(self, wildcards: Any) -> str:
-        """What only Slurm's ``sbatch`` understands: a node to itself for what is timed on the node's own cores."""
+        """Additional options for Slurm's ``sbatch``: an exclusive node for timing on the node's own cores."""
         return "--exclusive" if isinstance(self._device(wildcards.target), LocalDeviceConfig) else ""
 
     def _device(self, target: str) -> DeviceConfig:
@@ -107,14 +107,14 @@ class JobResources:
 
     def _weights_mb(self, model: str) -> int:
         if model not in self._weights:
-            self._weights[model] = self._given_bytes(model)
-        # Code that builds a network is small; what it built is known once it has been imported.
+            self._weights[model] = self._model_bytes(model)
+        # Code that builds a network is small; the size of the network is known after its import.
         imported = self._plan.file("model.params", model=model)
         try:
             return max(self._weights[model], os.stat(imported).st_size) // 1_000_000  # noqa: PTH116  # of every job
         except FileNotFoundError:
             return self._weights[model] // 1_000_000
 
-    def _given_bytes(self, model: str) -> int:
+    def _model_bytes(self, model: str) -> int:
         files = (Path(file) for file in self._plan.context({"model": model}).model_files)
         return sum(file.stat().st_size for file in files if file.is_file())

@@ -1,4 +1,4 @@
-"""One model for one target and precision, without a config of its user's: what such a run is made of, and where."""
+"""A run of one model for one target and precision without a user's config: its generated config and directory."""
 
 import json
 import re
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from tvmake.config.root import Config
     from tvmake.config.target import TargetConfig
 
-HELD = ".held"
-"""Locked while a command works in a run's directory."""
+RUN_LOCK = ".held"
+"""Lock file of a run's directory."""
 
 WORK = Path(".tvmake")
-"""Where such runs are made, beside what users see: a directory each."""
+"""Parent directory of such runs."""
 
 LONGEST_NAME = 80
-"""As a config takes them for models and targets."""
+"""Maximum length of names of models and targets in a config."""
 
 NATIVE = "native"
 """This machine's CPU, as a target."""
 
 DEVICE = "device"
-"""What the device is called in such a config."""
+"""Name of the device in such a config."""
 
 TUNED = "tuned.json"
-"""In a run's directory: how its variants were tuned, by precision."""
+"""File in a run's directory with the tuning options of its variants, by precision."""
 
 FORM = 1
-"""Of that note."""
+"""Format version of that file."""
 
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""A function of a module that may be meant by a source."""
+"""A source that may be a function of a module."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,20 @@ class SingleRun:
 
     Args:
         source: a model's file, or ``zoo:<name>``.
-        target: a name of the catalogue, or a target as TVM spells it; :data:`NATIVE` is this machine's CPU.
+        target: a name from the catalogue, or a target in TVM's syntax; :data:`NATIVE` is this machine's CPU.
         trials: candidates to measure; 0 for a package that is not tuned.
-        model: further keys of the model's config: inputs, dims …
-        target_keys: further keys of the target: cc, link_options …
-        layer: a config laid over all this.
-        device: where its kernels are measured, as keys of a device's config; None where the target says it.
-        layer_name: how that was given (:func:`tvmake.config.reading.load.load_layers`), for messages.
-        options: which option gave a key, by the key as it is written with dots, for messages.
-        name: what the model is called; by default after its file.
-        root: the directory that paths begin in.
-        self_test: whether the package gets samples to test itself by, for which the model's framework has to run it.
+        model: additional keys of the model's config: inputs, dims …
+        target_keys: additional keys of the target: cc, link_options …
+        layer: a config layer that overrides all this.
+        device: device to measure kernels on, as keys of its config; None for the target's.
+        layer_name: the option that gave the layer (:func:`tvmake.config.reading.load.load_layers`), for messages.
+        options: options by the dotted config key that they set, for messages.
+        name: the model's name; by default from its file.
+        root: directory that paths are relative to.
+        self_test: whether the package gets samples for its self-test; the model's framework runs it for these.
 
     Raises:
-        InputError: there is no such file, target or precision.
+        InputError: the file, target or precision does not exist.
     """
 
     source: str
@@ -91,7 +91,9 @@ class SingleRun:
         if self.source.startswith(ZOO):
             return
         if unprintable := next((character for character in self.source if not character.isprintable()), None):
-            raise InputError(self.source, f"a path holds no control characters such as {unprintable!a}", "rename it")
+            raise InputError(
+                self.source, f"a path cannot contain control characters such as {unprintable!a}", "rename it"
+            )
         from tvmake.artifact.package import is_package
 
         file = self.root / self.source
@@ -104,7 +106,7 @@ class SingleRun:
             raise InputError(
                 self.source,
                 "is a config, not a model",
-                f"`tvmake make -c {argument(self.source)}` makes what it asks for",
+                f"`tvmake make -c {argument(self.source)}` builds it",
             )
         if file.suffix == ".tar" and is_package(file):
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
@@ -116,9 +118,7 @@ class SingleRun:
                 raise InputError(self.source, problem, "correct the link, or name the file")
             if FUNCTION.fullmatch(self.source):
                 remedy = f"`tvmake init {self.source}` writes one"
-                raise InputError(
-                    self.source, "is a Python function, whose code runs only where a config trusts it", remedy
-                )
+                raise InputError(self.source, "is a Python function, which runs only if a config trusts it", remedy)
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
             raise InputError(self.source, "no such file", missing_file_remedy(self.source, self.root) or remedy)
 
@@ -126,14 +126,14 @@ class SingleRun:
         from tvmake.config.target import written_target
 
         if self.target.split(maxsplit=1)[:1] == [NATIVE] and self.target != NATIVE:
-            remedy = "write llvm with options of your own, as in llvm -mcpu=skylake, or native alone"
-            raise InputError("target", f"{NATIVE} is this machine's CPU, and takes no options", remedy)
+            remedy = "write llvm with your options, such as llvm -mcpu=skylake, or native without options"
+            raise InputError("target", f"{NATIVE} is this machine's CPU and takes no options", remedy)
         try:
             if self.target != NATIVE:
                 written_target(self.target)
         except ValueError as error:
             problem, _, remedy = str(error).partition("; ")
-            raise InputError("target", problem, remedy or "`tvmake targets` lists what there is") from None
+            raise InputError("target", problem, remedy or "`tvmake targets` lists all targets") from None
 
     def _check_precision(self) -> None:
         from tvmake.config.reading.messages import one_of
@@ -155,37 +155,37 @@ class SingleRun:
 
     @property
     def directory(self) -> Path:
-        """Where it runs; a full path. Runs for one model and target share it, so that nothing is made twice."""
+        """The run's full path. Runs of one model and target share it, so that nothing is built twice."""
         return self.root / WORK / f"{self.model_name}-{self.target_name}"
 
     @property
     def config_file(self) -> Path:
-        """The config, once it is written."""
+        """The path of the config file."""
         return self.directory / "tvmake.yaml"
 
     def result(self, artifact: str) -> str:
-        """The path of a result of the variant, in the directory."""
+        """Path of a result of the variant, in the directory."""
         return f"results/{self.model_name}/{self.precision}/{self.target_name}/{artifact}"
 
     @property
     def build_log(self) -> str:
-        """The path of the log of the variant's build, in the directory."""
+        """Path of the variant's build log, in the directory."""
         return f"logs/{self.model_name}/{self.precision}/{self.target_name}/build.log"
 
     def command(self, artifact: str) -> list[str]:
-        """The arguments of ``tvmake`` that make a result of the variant."""
-        made, directory = self.result(artifact), str(self.directory)
-        given = json.dumps(self.given_as())
-        return ["make", made, "--directory", directory, "--config", str(self.config_file), "--given-as", given]
+        """Arguments of ``tvmake`` that make a result of the variant."""
+        result, directory = self.result(artifact), str(self.directory)
+        options = json.dumps(self.given_as())
+        return ["make", result, "--directory", directory, "--config", str(self.config_file), "--given-as", options]
 
     def config(self) -> dict[str, Any]:
         """The config."""
-        from tvmake.config.reading.load import merge  # with pydantic, which `tvmake --help` does without
+        from tvmake.config.reading.load import merge  # imports pydantic, which `tvmake --help` does not need
 
         return merge(self._config(), self.layer)
 
     def _config(self) -> dict[str, Any]:
-        """Without the layer."""
+        """The config without the layer."""
         return {
             "models": {self.model_name: {"source": self._source(), **self.model}},
             "precisions": [self.precision],
@@ -207,13 +207,13 @@ class SingleRun:
         return {**written_target(self.target), **keys} if keys else self.target
 
     def note_tuning(self) -> None:
-        """Note that the variant is tuned, so that later runs without a number of trials take what was found."""
+        """Record the tuning of the variant, so that later runs without a number of trials use its results."""
         chosen = {"trials": self.trials, "device": self.device, "tuning": self.layer.get("tuning", {})}
         tuned = {**self._tuned(), self.precision: chosen}
         write_state(self.directory / TUNED, FORM, tuned)
 
     def as_tuned(self) -> "SingleRun":
-        """This run with the trials, the device and the settings that the variant was tuned with, if it was."""
+        """This run with the trials, device and settings of an earlier tuning, if any."""
         from tvmake.config.reading.load import merge
 
         known = self._tuned().get(self.precision)
@@ -227,10 +227,10 @@ class SingleRun:
         return known if isinstance(known, dict) else {}
 
     def check_config(self) -> "Config":
-        """The config as it is read, unless it is wrong.
+        """Return the validated config.
 
         Raises:
-            InputError, ErrorList: it is, as far as its text tells; the layer's keys are named as they were given.
+            InputError, ErrorList: the config is invalid; errors name the options that set the keys.
         """
         from tvmake.config.reading.load import load_layers, one_or_many
         from tvmake.config.reading.places import NO_FILE
@@ -244,36 +244,36 @@ class SingleRun:
             raise one_or_many([self._as_given(error, NO_FILE) for error in errors.errors]) from None
 
     def given_as(self) -> dict[str, str]:
-        """What gave a key of the config, by the key as it is written with dots."""
+        """Options by the dotted config key that they set."""
         named = {f"models.{self.model_name}.source": self.source, f"targets.{self.target_name}": "target"}
         return {**named, f"precisions.{self.precision}": "precision", **self.options}
 
     def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
-        """An error about a key as one about what gave it."""
+        """Name the option that set a key in an error about the key."""
         from tvmake.config.reading.places import given_by
         from tvmake.config.variants import LEAVE_OUT
 
         key, _, problem = error.problem.partition(": ")
-        given = given_by(key, self.given_as())
-        if given is None or (given not in self.options.values() and error.where != nowhere):
+        option = given_by(key, self.given_as())
+        if option is None or (option not in self.options.values() and error.where != nowhere):
             return error
         remedy = error.remedy and error.remedy.replace(LEAVE_OUT, "name another precision or another target")
-        return type(error)(given, problem.replace(repr(self._source()), "it"), remedy)
+        return type(error)(option, problem.replace(repr(self._source()), "it"), remedy)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the directory from the config that is written to the result that is taken, which runs of one model and target share.
+    def lock_directory(self) -> Iterator[None]:
+        """Lock the directory, which runs of one model and target share, from writing the config to taking the result.
 
-        Another run is waited for.
+        Waits for another run.
 
         Raises:
-            MachineError: nothing can be written there.
+            MachineError: the directory cannot be written.
         """
         from filelock import FileLock, Timeout
 
         with writing(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.directory / HELD)
+            lock = FileLock(self.directory / RUN_LOCK)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -300,7 +300,7 @@ class SingleRun:
 
 
 def name_of(text: str) -> str:
-    """A name for a model or target: letters, digits and dashes of what was given, and its digest where that is long or repetitive."""
+    """A name for a model or target: letters, digits and dashes of the text, and its digest if the name is long or repetitive."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
-    is_taken = len(name) <= LONGEST_NAME and not REPEATING.search(name)
-    return name if is_taken else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"
+    is_valid = len(name) <= LONGEST_NAME and not REPEATING.search(name)
+    return name if is_valid else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"

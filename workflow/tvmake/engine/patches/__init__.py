@@ -1,5 +1,5 @@
-"""What cannot be had of Snakemake through its public interfaces: one module a patch, each with the releases that need it, the change
-that was proposed for Snakemake (the ``.patch`` file beside it), and a test that says when to remove it.
+"""Patches of Snakemake for what its public interfaces do not offer. Each module has the releases that need it, the change that
+was proposed to Snakemake (the ``.patch`` file beside it), and a test that shows when to remove it.
 """
 
 from importlib import metadata
@@ -9,5 +9,5 @@ from packaging.version import Version
 
 
 def is_needed(affected: str) -> bool:
-    """Whether the installed Snakemake is one of the ``affected`` releases (``>=9.27,<10``)."""
+    """Whether the installed Snakemake is an affected release (``>=9.27,<10``)."""
     return Version(metadata.version("snakemake")) in SpecifierSet(affected)

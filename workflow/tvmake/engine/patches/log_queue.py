@@ -1,4 +1,4 @@
-"""A Ctrl-C that comes while a record of the log is queued does not block the run for good.
+"""Ctrl-C while a log record is queued does not block the run forever.
 
 The ``put`` of a ``SimpleQueue`` cannot be interrupted. Repair: `log-queue`.
 """

@@ -1,4 +1,4 @@
-"""A SIGTERM that comes while jobs are chosen or finished does not block the run for good.
+"""SIGTERM while jobs are selected or finished does not block the run forever.
 
 The handler sets a value that needs no lock. Repair: `sigterm-lock`.
 """
@@ -21,5 +21,5 @@ def apply() -> None:
 
 def _exit_gracefully(scheduler: Any, *_: object) -> None:
     scheduler._user_kill = "graceful"
-    # A semaphore has a lock as well, which a thread of its own may wait for.
+    # The semaphore has a lock too: release it in a thread that may wait.
     threading.Thread(target=scheduler._open_jobs.release, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The bar of a run, with a line for each search: it keeps its place whatever a line says, in 80 columns and without colours."""
+"""The progress bar of a run, with a line per search. Its position is independent of the texts, in 80 columns, without colours."""
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
@@ -6,14 +6,14 @@ from rich.table import Column
 from rich.text import Text
 
 WIDTH = 20
-"""Of the bar, in columns."""
+"""Columns of the bar."""
 
 
 class Bar(ProgressColumn):
-    """``━━━━━━━━────────────``: what is done differs from what is left by its letters too, for terminals without colours."""
+    """``━━━━━━━━────────────``: the finished and the open part use different characters, for terminals without colours."""
 
     def render(self, task: Task) -> Text:
-        """The bar; empty for a task whose extent is not known."""
+        """The bar; empty for a task without a known total."""
         if not task.total:
             return Text(" " * WIDTH)
         done = min(WIDTH, int(WIDTH * task.completed / task.total))
@@ -21,7 +21,7 @@ class Bar(ProgressColumn):
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar at the end of the output, gone when it is stopped. A text that is too long for the terminal is cut, not the bar."""
+    """A bar at the end of the output, removed when it stops. Long texts are cut, never the bar."""
     return Progress(
         TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         Bar(table_column=Column(width=WIDTH, no_wrap=True)),

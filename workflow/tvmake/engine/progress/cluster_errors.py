@@ -1,4 +1,4 @@
-"""How a cluster's job ended, in tvmake's words: from what the cluster told Snakemake and what stands in the job's log."""
+"""Turn the end of a cluster's job into tvmake's errors, from the cluster's message to Snakemake and the job's log."""
 
 import os
 import re
@@ -9,14 +9,14 @@ from pathlib import Path
 from tvmake.errors import MachineError
 
 TAIL_BYTES = 20_000
-"""How much of a log is looked at; Slurm's own words stand at its end."""
+"""Part of a log that is searched. Slurm writes its messages at the end."""
 
 LOG_WAIT_S = 5.0
-"""How long a log may take to show up over a network file system."""
+"""Time that a network file system may need to show a log, in seconds."""
 
 
 def unreachable(message: str) -> MachineError:
-    """The cluster's controller does not answer."""
+    """The error if the cluster's controller does not answer."""
     return MachineError(
         "slurm", f"its controller does not answer ({message})", "see `scontrol ping`; try again when Slurm is up"
     )
@@ -27,19 +27,19 @@ def _out_of_memory(where: str, rule: str, match: re.Match[str]) -> MachineError:
     return MachineError(
         where,
         f"killed by the cluster: it used more memory than its{limit}",
-        f"ask for more: --set-resources {rule}:mem_mb=8000 (docs/guides/slurm.md)",
+        f"request more memory: --set-resources {rule}:mem_mb=8000 (docs/guides/slurm.md)",
     )
 
 
 def _out_of_time(where: str, rule: str, _: re.Match[str]) -> MachineError:
     return MachineError(
         where,
-        "ended by the cluster at its time limit",
-        f"ask for more minutes: --set-resources {rule}:runtime=120 (docs/guides/slurm.md)",
+        "stopped by the cluster at its time limit",
+        f"request more minutes: --set-resources {rule}:runtime=120 (docs/guides/slurm.md)",
     )
 
 
-def _told(problem: str, remedy: str) -> Callable[[str, str, re.Match[str]], MachineError]:
+def _cause(problem: str, remedy: str) -> Callable[[str, str, re.Match[str]], MachineError]:
     return lambda where, rule, _: MachineError(where, problem, remedy.replace("RULE", rule))
 
 
@@ -51,33 +51,35 @@ CAUSES: tuple[tuple[re.Pattern[str], Callable[[str, str, re.Match[str]], Machine
         (r"due to time limit|'(?:TIMEOUT|DEADLINE)'", _out_of_time),
         (
             r"due to (?:preemption|node failure)|'(?:PREEMPTED|NODE_FAIL|BOOT_FAIL)'",
-            _told("lost: its node failed or was taken away", "run the same command again; what is finished is kept"),
+            _cause("lost: its node failed or was preempted", "run the same command again; finished jobs are kept"),
         ),
         (
             r"invalid partition",
-            _told("the cluster has no such partition", "`sinfo` lists them: --default-resources slurm_partition=NAME"),
+            _cause("the cluster has no such partition", "`sinfo` lists them: --default-resources slurm_partition=NAME"),
         ),
         (
             r"invalid generic resource|invalid gres",
-            _told("the cluster does not know its generic resource", "see devices.<name>.gres, and `sinfo -o '%N %G'`"),
+            _cause("the cluster does not know its generic resource", "see devices.<name>.gres, and `sinfo -o '%N %G'`"),
         ),
         (
             r"invalid account",
-            _told("the cluster refuses the account", "name one of yours: --default-resources slurm_account=NAME"),
+            _cause(
+                "the cluster refuses the account", "name one of your accounts: --default-resources slurm_account=NAME"
+            ),
         ),
         (
             r"time limit .*(?:invalid|exceed)|PartitionTimeLimit",
-            _told(
-                "it asks for more time than the partition allows",
-                "ask for fewer minutes (--set-resources RULE:runtime=60), or for another partition",
+            _cause(
+                "it requests more time than the partition allows",
+                "request fewer minutes (--set-resources RULE:runtime=60) or another partition",
             ),
         ),
         (
             r"node configuration is not available|memory specification can not be satisfied|more processors requested"
             r"|CPU count per node can not be satisfied",
-            _told(
-                "no node has what it asks for",
-                "`sinfo -N -l` says what there is: --set-resources RULE:mem_mb=…, --set-threads RULE=…",
+            _cause(
+                "no node has the requested resources",
+                "`sinfo -N -l` lists the nodes: --set-resources RULE:mem_mb=…, --set-threads RULE=…",
             ),
         ),
         (
@@ -86,23 +88,23 @@ CAUSES: tuple[tuple[re.Pattern[str], Callable[[str, str, re.Match[str]], Machine
         ),
         (
             r"sbatch: (?:command )?not found",
-            _told("no `sbatch` on the path", "start this where Slurm's commands work (a login node)"),
+            _cause("no `sbatch` on the path", "run this on a login node, where Slurm's commands work"),
         ),
         (
             r"cancelled at|'CANCELLED'",
-            _told("cancelled (`scancel`, or by an administrator)", "run the same command again"),
+            _cause("cancelled (`scancel`, or by an administrator)", "run the same command again"),
         ),
     )
 )
 
 
 def cluster_error(where: str, rule: str, message: str, logs: Sequence[Path]) -> MachineError | None:
-    """Why a job failed, as far as the cluster knows; None when the reason is the job's own.
+    """Return why a job failed, if the cluster is the reason; else None.
 
     Args:
-        where: the job, as the user knows it.
-        message: what the executor reported.
-        logs: the cluster's own logs of the job, not those of the rule.
+        where: the job, as shown to the user.
+        message: the executor's message.
+        logs: the cluster's logs of the job, not the rule's.
     """
     wait_for(logs)
     texts = [message, *(_tail(log) for log in logs)]
@@ -113,20 +115,20 @@ def cluster_error(where: str, rule: str, message: str, logs: Sequence[Path]) -> 
     if logs and not any(log.exists() for log in logs):
         return MachineError(
             where,
-            f"left no log in {Path.cwd()}: its node does not see this directory, or cannot write to it",
-            "work in a directory that all nodes share (--directory); docs/guides/slurm.md says how to try it",
+            f"left no log in {Path.cwd()}: its node cannot see this directory or cannot write to it",
+            "run in a directory that all nodes share (--directory); see docs/guides/slurm.md",
         )
     return None
 
 
 def wait_for(logs: Sequence[Path]) -> None:
-    """Give logs the time that a network file system may need to show them."""
+    """Wait until a network file system shows the logs."""
     end = time.monotonic() + LOG_WAIT_S
     while logs and not any(log.exists() for log in logs) and time.monotonic() < end:
         time.sleep(0.2)
         for log in logs:
             if log.parent.is_dir():
-                os.listdir(log.parent)  # noqa: PTH208  # asks the server, where a look for one file is answered from memory
+                os.listdir(log.parent)  # noqa: PTH208  # listing asks the server; a lookup of one file is cached
 
 
 def _tail(log: Path) -> str:

@@ -1,7 +1,7 @@
-"""Snakemake's events as a person wants to see them: a line per finished job, a bar while it runs, failures in full.
+"""Show Snakemake's events: a line per finished job, a progress bar, and failures in full.
 
-Snakemake takes log handlers as plug-ins; this module is one, registered by :func:`run` for its own call only, so that
-plain ``snakemake`` neither sees nor imports it.
+Snakemake loads log handlers as plug-ins. This module is one. :func:`run` registers it for its own call only, so plain
+``snakemake`` neither sees nor imports it.
 """
 
 import logging
@@ -21,10 +21,10 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from tvmake.cache.line import read_lines
 from tvmake.engine.progress.bar import progress_bar
-from tvmake.engine.progress.failures import failures, with_places
+from tvmake.engine.progress.failures import failures, with_positions
 from tvmake.engine.progress.job_log import ending, written_since
 from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
-from tvmake.engine.progress.snakemake_errors import translated
+from tvmake.engine.progress.snakemake_errors import translate
 from tvmake.engine.progress.tuning import TuningProgress
 from tvmake.engine.up_to_date.changes import Change, changes
 from tvmake.engine.up_to_date.scope import NOTHING_TO_DO
@@ -37,7 +37,7 @@ from tvmake.storage.directories import SNAKEMAKE_STATE
 
 PLUGIN = "tvmake"
 GENERIC_LOGS = SNAKEMAKE_STATE / "cluster"
-"""Where the profiles for other clusters than Slurm have jobs write, by the job's name there."""
+"""Logs of jobs on clusters other than Slurm, by the cluster's job name (see the profiles)."""
 
 SHOWN = (
     "warning: cache ",
@@ -48,18 +48,18 @@ SHOWN = (
     "warning: kernels: ",
     "precision: ",
 )
-"""How lines of a job's log begin that are shown when it ends, each once."""
+"""Beginnings of log lines that are shown once when a job ends."""
 
 WARNING = "warning: "
 
 EXAMINED = 500
-"""So many jobs of a dry run are compared with what their results were made of."""
+"""Maximum number of jobs in a dry run whose changes are determined."""
 
 BUDGET = "budget"
-"""The rule that plans searches, so that how many there are is known only once it ran."""
+"""The rule that plans searches. The number of searches is known only when it has run."""
 
 ALL = "all"
-"""The rule that only gathers the others."""
+"""The rule that only collects the others."""
 
 ALREADY_SHOWN = (
     "At least one job did not complete successfully",
@@ -67,38 +67,38 @@ ALREADY_SHOWN = (
     "returned non-zero exit status",
     "died with <Signals",
     "Complete log",
-    # Of the Slurm plugin, for those who let Slurm choose their account.
+    # From the Slurm plugin, if Slurm chooses the account.
     "No SLURM account given",
     "No account was given, not able to get a SLURM account",
     "Unable to guess SLURM account",
 )
-"""Messages of Snakemake's about failures that were shown with their cause."""
+"""Snakemake's messages about failures that were shown with their cause."""
 
 
 class Run:
-    """What is known of the run that this process is at: there is one, and Snakemake makes the handler itself."""
+    """State of this process's run. There is only one run, because Snakemake creates the handler itself."""
 
     quiet = False
     interrupted = False
     ended = False
-    """Whether it was told to end, by Ctrl-C or a signal."""
+    """Whether Ctrl-C or a signal stopped it."""
     made = False
-    """Whether files were to be made, rather than something shown."""
+    """Whether the run makes files, rather than showing something."""
     missing_inputs: Callable[[], TvmakeError | None] = staticmethod(lambda: None)
-    """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    """Returns the error for files of the config that do not exist; called if Snakemake reports missing files."""
     verbose = False
     named: Callable[[TvmakeError], TvmakeError] = staticmethod(lambda error: error)
-    """Names where the key of the config stands that an error is about."""
+    """Adds the position of the config key to an error."""
     jobs: Callable[[], Iterable[Job]] = staticmethod(tuple)
-    """The jobs that the config asks for, to say what of them changed."""
-    seen_from: Path
-    """Where the user stands: paths are shown from there."""
+    """The jobs of the config, to determine their changes."""
+    user_directory: Path
+    """The user's directory: paths are shown relative to it."""
     logs: list[Path]
-    """Of the jobs that were started, in that order."""
-    is_told_to_end: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether a signal has told it to end."""
+    """Logs of the started jobs, in that order."""
+    is_stopping: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether a signal has stopped the run."""
     codes: set[int]
-    """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
+    """Exit codes of failed jobs and of Snakemake's own errors."""
 
     @classmethod
     def begin(
@@ -108,24 +108,24 @@ class Run:
         missing_inputs: Callable[[], TvmakeError | None],
         jobs: Callable[[], Iterable[Job]],
         named: Callable[[TvmakeError], TvmakeError],
-        seen_from: Path,
+        user_directory: Path,
     ) -> None:
-        """Forget the run before."""
+        """Reset the state for a new run."""
         cls.quiet, cls.interrupted, cls.ended, cls.made, cls.codes = quiet, False, False, False, set()
-        cls.verbose, cls.logs, cls.is_told_to_end = verbose, [], staticmethod(lambda: cls.interrupted)
+        cls.verbose, cls.logs, cls.is_stopping = verbose, [], staticmethod(lambda: cls.interrupted)
         cls.missing_inputs = staticmethod(missing_inputs)
         cls.jobs = staticmethod(jobs)
         cls.named = staticmethod(named)
-        cls.seen_from = seen_from
+        cls.user_directory = user_directory
 
     @classmethod
     def interrupt(cls) -> None:
-        """Note that Ctrl-C came."""
+        """Record a Ctrl-C."""
         cls.interrupted = True
 
 
 class LogHandler(LogHandlerBase):
-    """Prints job events; everything else only at warning level and above."""
+    """Prints job events, and other records from warning level on."""
 
     writes_to_stream = True
     writes_to_file = False
@@ -134,9 +134,9 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        """Called by Snakemake's base class once settings are in place."""
+        """Called by Snakemake's base class after the settings are set."""
         self.console = SafeConsole(stderr=True, highlight=False)
-        self.on_terminal = self.console.is_terminal  # rich asks the environment each time
+        self.on_terminal = self.console.is_terminal  # rich reads the environment each time
         self.began = time.time()
         self.started: dict[int, float] = {}
         self.jobs: dict[int, str] = {}
@@ -156,9 +156,9 @@ class LogHandler(LogHandlerBase):
         self.shown: set[str] = set()
         self.search_logs: dict[int, Path] = {}
         self.planned_jobs: dict[str, Job] | None = None
-        # Before the first job starts: one that starts loses the record of what it was made of.
+        # Before the first job starts: a job that starts loses its record.
         examined = islice(Run.jobs(), EXAMINED) if Run.verbose and not self.dry else ()
-        self.changed = {name: found for job in examined for found in [changes(job)] for name in job.outputs}
+        self.changed = {name: differences for job in examined for differences in [changes(job)] for name in job.outputs}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one record."""
@@ -185,7 +185,7 @@ class LogHandler(LogHandlerBase):
             self._complain(record)
 
     def close(self) -> None:
-        """End the progress bar; after a dry run that came to its end, say how much there is to do."""
+        """Stop the progress bar. After a complete dry run, print how many jobs would run."""
         if self.dry and not self.complained and not Run.interrupted:
             self._print(self._prediction())
         self.dry = False
@@ -216,14 +216,14 @@ class LogHandler(LogHandlerBase):
         if self.dry:
             if data.get("rule_name") != ALL:
                 self.planned += 1
-                kinds, found = kinds_of(str(data.get("reason") or "")), self._changes(data)
-                self.uncertain += is_uncertain(kinds) and not found
+                kinds, differences = kinds_of(str(data.get("reason") or "")), self._changes(data)
+                self.uncertain += is_uncertain(kinds) and not differences
                 self.has_searches = self.has_searches or data.get("rule_name") == BUDGET
-                reason = why(kinds, found)
+                reason = why(kinds, differences)
                 if self.on_terminal:
                     self._print(Text.assemble(f"would {label}  ", (f"({reason})", "dim")))
                 else:
-                    print(f"would {label}  ({reason})", file=sys.stderr)  # ten times as quick, for thousands of jobs
+                    print(f"would {label}  ({reason})", file=sys.stderr)  # ten times faster for thousands of jobs
             return
         if Run.verbose and data.get("rule_name") != ALL:
             kinds = kinds_of(str(data.get("reason") or ""))
@@ -239,7 +239,7 @@ class LogHandler(LogHandlerBase):
             self.bar.update(self.task, description=label)
 
     def _changes(self, data: dict[str, Any]) -> list[Change]:
-        """What differs from what a job's results were made of; of the first jobs, where there are very many."""
+        """Changes since a job last ran; none beyond the first :data:`EXAMINED` jobs."""
         if self.planned > EXAMINED:
             return []
         if self.planned_jobs is None:
@@ -253,28 +253,30 @@ class LogHandler(LogHandlerBase):
         if not self.planned:
             return NOTHING_TO_DO
         jobs = counted(self.planned, "job")
-        searches = ", besides the searches that tuning plans" if self.has_searches else ""
+        searches = ", plus the searches that tuning plans" if self.has_searches else ""
         if not self.uncertain:
             return f"{jobs} would run{searches}"
         certain = self.planned - self.uncertain
-        return f"up to {jobs} would run{searches}: {certain} for sure, the others if what those make differs from what is there"
+        return f"up to {jobs} would run{searches}: {certain} for sure, the others if the results of those change"
 
-    def _print(self, text: str | Text, **how: Any) -> None:
-        """Print a line, as long as it is: the terminal wraps it."""
-        self.console.print(text, soft_wrap=True, **how)
+    def _print(self, text: str | Text, **style: Any) -> None:
+        """Print a line of any length; the terminal wraps it."""
+        self.console.print(text, soft_wrap=True, **style)
 
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
             log = next(map(Path, self.logs.get(number, [])), None)
-            how = self.tuning.finished(number) or (_origin(log) if log else "")
+            origin = self.tuning.finished(number) or (_origin(log) if log else "")
             if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
-                self._print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]")
+                self._print(
+                    f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{origin and f', {origin}'}[/dim]"
+                )
             if number in self.search_logs:
                 for line in _lines(self.search_logs.pop(number), (WARNING,)):
                     self._print(f"  {line}", markup=False, style="yellow")
             for line in _lines(log, SHOWN) if log else ():
-                # A cache that is away is away for every step.
+                # An unreachable cache concerns every step: show its line once.
                 if line not in self.shown:
                     self.shown.add(line)
                     self._print(f"  {line}", markup=False, style="yellow" if line.startswith(WARNING) else "dim")
@@ -282,18 +284,18 @@ class LogHandler(LogHandlerBase):
     def _failed(
         self, infos: list[dict[str, Any]], message: str, cluster_logs: Sequence[str], group: bool = False
     ) -> None:
-        """Show why a job failed, or a group of jobs that went to a cluster as one.
+        """Show why a job failed, or a group of jobs that was submitted to a cluster as one.
 
         Args:
-            message: the executor's own.
-            cluster_logs: logs of the group, which are the cluster's.
+            message: the executor's message.
+            cluster_logs: the cluster's logs of the group.
         """
         numbers = [int(info["jobid"]) for info in infos if info.get("jobid") is not None]
-        stopped = Run.is_told_to_end() and not any(
+        stopped = Run.is_stopping() and not any(
             ending(Path(log)) == "failed" for info in infos for log in info.get("log") or []
         )
         if stopped or Run.interrupted or (not group and self.failed_groups.intersection(numbers)):
-            # Snakemake reports a group's jobs once more, one by one.
+            # Snakemake reports the jobs of a group again, one by one.
             self.failed_groups.difference_update(numbers)
             return
         self.failed_groups.update(numbers if group else ())
@@ -316,14 +318,14 @@ class LogHandler(LogHandlerBase):
             # A job that did not start on its node leaves the logs of an earlier run.
             logs = [log for log in logs if written_since(Path(log), self.began)]
         for failure in failures(label, rule, message, logs, clusters, was_sent=group or bool(message)):
-            # A store or a device that is lost fails every kernel's search in the same words.
-            text = with_places(failure.text, Run.named)
+            # A lost store or device fails the search of every kernel with the same message.
+            text = with_positions(failure.text, Run.named)
             self._print("  the same error" if failure.text in self.shown else text, markup=False)
             self.shown.add(failure.text)
             for shown in failure.logs:
-                whole = Path(shown).absolute()
-                place = whole.relative_to(Run.seen_from) if whole.is_relative_to(Run.seen_from) else whole
-                self._print(f"  log: {place}", style="dim")
+                path = Path(shown).absolute()
+                path = path.relative_to(Run.user_directory) if path.is_relative_to(Run.user_directory) else path
+                self._print(f"  log: {path}", style="dim")
             if failure.code is not None:
                 Run.codes.add(failure.code)
 
@@ -336,7 +338,7 @@ class LogHandler(LogHandlerBase):
             Run.codes.add(int(status[1]))
         if any(known in text for known in ALREADY_SHOWN):
             return
-        error = Run.missing_inputs() if "MissingInputException" in text else translated(text)
+        error = Run.missing_inputs() if "MissingInputException" in text else translate(text)
         error = error and Run.named(error)
         if error is None:
             self._print(text, markup=False)
@@ -358,14 +360,14 @@ class LogHandler(LogHandlerBase):
 
 
 def _label(data: dict[str, Any]) -> str:
-    """What a job is called that has no message: its stage and its wildcards."""
+    """Label of a job without a message: its stage and its wildcards."""
     rule = str(data.get("rule_name") or "job")
     name = rules()[rule].stage.name if rule in rules() else rule
     return " ".join([name, *map(str, (data.get("wildcards") or {}).values())])
 
 
 def _lines(log: Path, beginnings: tuple[str, ...]) -> list[str]:
-    """The lines of a job's log that begin so."""
+    """The lines of a job's log with these beginnings."""
     try:
         return [line for line in log.read_text(errors="replace").splitlines() if line.startswith(beginnings)]
     except OSError:
@@ -373,7 +375,7 @@ def _lines(log: Path, beginnings: tuple[str, ...]) -> list[str]:
 
 
 def _origin(log: Path) -> str:
-    """``from the cache``, where a job's log says that its result is."""
+    """``from the cache`` if a job's log reports a hit."""
     try:
         return "from the cache" if any(line.cache == "hit" for line in read_lines(log.read_text())) else ""
     except (OSError, UnicodeDecodeError):

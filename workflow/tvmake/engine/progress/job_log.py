@@ -1,4 +1,4 @@
-"""What a job's log says of its failure."""
+"""Read failures from a job's log."""
 
 import re
 from collections.abc import Iterable
@@ -9,20 +9,20 @@ from typing import Literal
 from tvmake.storage.refusals import is_full, no_space
 
 TAIL = 12
-"""Lines of a log to show when it names no error itself."""
+"""Number of lines shown of a log that names no error."""
 
 CLOCKS_DIFFER_S = 60.0
 
-SILENT = "error: it ended without a word: killed from outside, out of memory, or no space was left for its log"
+SILENT = "error: it ended without a message: it was killed, ran out of memory, or had no space for its log"
 NO_SPACE, NO_SPACE_REMEDY = f"error: {no_space('its log')}".splitlines()
 
 
 def written_since(log: Path, moment: float) -> bool:
-    """Whether a log is of this run; clocks of a network file system may differ by a minute.
+    """Whether a log was written in this run. Clocks of a network file system may differ by a minute.
 
     Args:
-        log: the log; one that is not there is of no run.
-        moment: when the run began, in seconds since 1970.
+        log: the log; False if it does not exist.
+        moment: start of the run, in seconds since 1970.
     """
     try:
         return log.stat().st_mtime >= moment - CLOCKS_DIFFER_S
@@ -30,8 +30,8 @@ def written_since(log: Path, moment: float) -> bool:
         return False
 
 
-def telling_lines(log: Path) -> list[str]:
-    """The ``error:`` lines of a job's log with their remedies, or the log's end when it has none."""
+def failure_lines(log: Path) -> list[str]:
+    """The ``error:`` lines of a job's log with their remedies, or the end of the log if there are none."""
     lines = log_lines(log)
     if lines is None:
         return ["(no log was written)"]
@@ -40,10 +40,10 @@ def telling_lines(log: Path) -> list[str]:
 
 
 def _of_llvm(lines: Iterable[str]) -> list[str]:
-    """What LLVM says where it cannot write an object file, before it ends the process."""
+    """LLVM's error if it cannot write an object file. It ends the process then."""
     for line in lines:
         if refused := re.match("LLVM ERROR: IO failure on output stream: (.+)", line):
-            remedy = "make room in the directory of temporary files, or name another one: TMPDIR; see `ulimit -f`"
+            remedy = "free space in the directory of temporary files, or set TMPDIR to another one; see `ulimit -f`"
             return [f"error: a temporary file cannot be written: {refused[1].lower()}", f"  {remedy}"]
     return []
 
@@ -51,34 +51,34 @@ def _of_llvm(lines: Iterable[str]) -> list[str]:
 def error_lines(log: Path) -> list[str]:
     """The ``error:`` lines of a log with their remedies."""
     lines = log_lines(log) or []
-    if known := _of_llvm(lines):  # which knows more than who saw the process end
+    if known := _of_llvm(lines):  # more specific than the end of the process
         return known
-    telling: list[str] = []
+    errors: list[str] = []
     for start in (index for index, line in enumerate(lines) if line.startswith("error: ")):
-        telling.append(lines[start])
+        errors.append(lines[start])
         for line in lines[start + 1 :]:
             if not line.startswith("  "):
                 break
-            telling.append(line)
-    return telling
+            errors.append(line)
+    return errors
 
 
 _LAST_LINE = re.compile(r'^\{"stage": .*"exit": (-?\d+),', re.MULTILINE)
-"""What a step writes at its end (:mod:`tvmake.cli.step.process`)."""
+"""Last line of a step's log (:mod:`tvmake.cli.step.process`)."""
 
 
 STOPPED = "interrupted; the run that it belongs to was stopped"
 
 _STOPPED = re.compile(r"^(error: \w+: )?(interrupted|ended by SIG\w+)(; |$)")
-"""What a step writes that was stopped (:mod:`tvmake.process.stopping`, :mod:`tvmake.cli.step.process`)."""
+"""Message of a step that was stopped (:mod:`tvmake.process.stopping`, :mod:`tvmake.cli.step.process`)."""
 
 Ending = Literal["none", "ended", "failed", "interrupted", "cut short"]
 
 
 def ending(log: Path) -> Ending:
-    """How the job of a log ended: without an error, with one, stopped by a signal, or without a word, as one that still runs has it.
+    """Return how the job of a log ended: without an error, with one, by a signal, or ``cut short`` (also while it runs).
 
-    ``none`` is no log.
+    ``none``: there is no log.
     """
     lines = log_lines(log)
     if lines is None:
@@ -92,7 +92,7 @@ def ending(log: Path) -> Ending:
 
 
 def note_stopped(logs: Iterable[Path]) -> None:
-    """Say in the logs of jobs that ended without a word, as those do that are killed with a run, that it was stopped."""
+    """Append to the logs of jobs that were killed with a run that the run was stopped."""
     for log in logs:
         if log.suffix == ".log" and ending(log) == "cut short":
             with suppress(OSError), log.open("a") as file:
@@ -100,7 +100,7 @@ def note_stopped(logs: Iterable[Path]) -> None:
 
 
 def log_lines(log: Path) -> list[str] | None:
-    """The lines of a log; None where there is none."""
+    """The lines of a log; None if it does not exist."""
     try:
         return log.read_text(errors="replace").splitlines()
     except OSError:

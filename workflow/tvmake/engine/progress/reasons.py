@@ -1,4 +1,4 @@
-"""Why Snakemake would run a job, in the words of the pipeline, with the key, file or version that differs."""
+"""Describe why Snakemake would run a job, with the key, file or version that changed."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ REASONS = {
     "Updated input files": "its inputs changed",
     "Params have changed since last execution": "its options, code or library versions changed",
     "Code has changed since last execution": "its rule changed",
-    "Set of input files has changed since last execution": "it has other inputs now",
+    "Set of input files has changed since last execution": "its set of inputs changed",
     FORCED: "forced",
 }
 """Snakemake's reasons."""
 
 SHOWN = 3
-"""So many changes of a job are named."""
+"""Maximum number of changes of a job that are listed."""
 
 
 def kinds_of(reason: str) -> list[str]:
@@ -32,22 +32,22 @@ def kinds_of(reason: str) -> list[str]:
 def why(kinds: Sequence[str], changes: Sequence[Change]) -> str:
     """A job's reasons in one line.
 
-    What is not made yet has no other reason: that its inputs are not there either goes without saying.
+    A missing result needs no other reason: its missing inputs are implied.
 
     Args:
         kinds: Snakemake's reasons.
-        changes: what differs, as far as that is known; instead of the reasons that say only that something does.
+        changes: known changes; they replace reasons without details.
     """
     if MISSING in kinds and not any(change.before for change in changes):
         return REASONS[MISSING]
-    found = [str(change) for change in changes[:SHOWN]]
-    found += [f"and {len(changes) - SHOWN} more"] if len(changes) > SHOWN else []
-    # What was altered is made again by force.
+    details = [str(change) for change in changes[:SHOWN]]
+    details += [f"and {len(changes) - SHOWN} more"] if len(changes) > SHOWN else []
+    # Altered results are rebuilt by force.
     is_forced = FORCED in kinds and not any(change.kind == "altered" for change in changes)
     general = [kind for kind in kinds if (is_forced if kind == FORCED else not changes)]
-    return ", ".join([*found, *(REASONS.get(kind, kind.lower()) for kind in general)])
+    return ", ".join([*details, *(REASONS.get(kind, kind.lower()) for kind in general)])
 
 
 def is_uncertain(kinds: Sequence[str]) -> bool:
-    """Whether a job runs only if those before it make something else than there is."""
+    """Whether a job runs only if the results of jobs before it change."""
     return kinds == [AFTER_OTHERS]

@@ -1,4 +1,4 @@
-"""Snakemake's own refusals in tvmake's words: where, what, what to do."""
+"""Translate Snakemake's errors: where, what, remedy."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,43 +20,47 @@ def _own(match: re.Match[str]) -> TvmakeError:
 def _system(match: re.Match[str]) -> TvmakeError:
     number, reason, file = match.groups()
     is_of_project = Path(file or "").absolute().is_relative_to(Path.cwd())
-    known = system_error(int(number), file or "a file of snakemake's")
+    known = system_error(int(number), file or "a file of Snakemake")
     if known is not None and (is_of_project or int(number) not in DENIED):
         return known
-    # Snakemake keeps sources that it reads in the user's cache.
-    elsewhere = "use --directory" if is_of_project else "set XDG_CACHE_HOME and TVMAKE_HOME to directories of yours"
-    return MachineError(file or "", f"cannot be used ({reason})", f"check its owner and mode, or {elsewhere}")
+    # Snakemake keeps sources in the user's cache.
+    alternative = (
+        "use --directory" if is_of_project else "set XDG_CACHE_HOME and TVMAKE_HOME to directories that you own"
+    )
+    return MachineError(file or "", f"cannot be used ({reason})", f"check its owner and mode, or {alternative}")
 
 
 TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
-    # Raised by tvmake in the Snakefile, and shown by Snakemake as its origin, the error's own lines and a trace.
+    # Raised by tvmake in the Snakefile. Snakemake shows the origin, the error's lines and a trace.
     (re.compile(rf"^({'|'.join(KINDS)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _own),
     (
         re.compile(r"Directory cannot be locked"),
         lambda _: MachineError(
             "snakemake",
-            "another run is at work in this directory, or was killed in it",
-            "wait for it; if there is none, remove its lock with `tvmake make --unlock`",
+            "another run uses this directory, or was killed in it",
+            "wait for it; if none is running, remove its lock with `tvmake make --unlock`",
         ),
     ),
     (
         re.compile(r"No rule to produce (\S+)|Target rule (\S+) does not exist"),
         lambda match: UsageError(
-            match[1] or match[2], "nothing makes this", "`tvmake check --files` lists the files that can be made"
+            match[1] or match[2], "no job makes this", "`tvmake check --files` lists the files that can be made"
         ),
     ),
     (
         re.compile(r"Write-protected output files[^\n]*\n(?:.*\n)*? *affected files:\n *(\S.*)"),
         lambda match: MachineError(
-            match[1], "is to be made anew, and is not yours to write", "make it yours (chown, chmod u+w), or remove it"
+            match[1],
+            "must be rebuilt, but you cannot write to it",
+            "change its owner or mode (chown, chmod u+w), or remove it",
         ),
     ),
     (
         re.compile(r"Missing files after (\d+) seconds[^\n]*\n(.+?) \(missing locally"),
         lambda match: MachineError(
             match[2],
-            "is missing, though its job made it: something deletes or moves files while this runs, or a shared disk is slow to show them",
-            f"run again when nothing else changes these directories; on a shared disk wait longer: --latency-wait {4 * int(match[1])}",
+            "is missing although its job made it: files were deleted or moved during the run, or a shared disk is slow to show them",
+            f"run again while nothing else changes these directories; on a shared disk wait longer: --latency-wait {4 * int(match[1])}",
         ),
     ),
     (
@@ -78,8 +82,8 @@ TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
 )
 
 
-def translated(text: str) -> TvmakeError | None:
-    """A message of Snakemake's as an error of tvmake's; None for one that is not known."""
+def translate(text: str) -> TvmakeError | None:
+    """Translate a message of Snakemake's; None if it is unknown."""
     for pattern, translation in TRANSLATIONS:
         if match := pattern.search(text):
             return translation(match)
@@ -87,28 +91,28 @@ def translated(text: str) -> TvmakeError | None:
 
 
 EXECUTORS = {"slurm": "pip install 'tvmake[slurm]'"}
-"""How the executors of packaged profiles are installed; the others as `snakemake-executor-plugin-NAME`."""
+"""How to install the executors of the provided profiles; others are `snakemake-executor-plugin-NAME`."""
 
 
 def bad_option(error: Exception, arguments: Sequence[str]) -> UsageError:
-    """What a reader of one of Snakemake's options raises, which does not say of which one.
+    """The error of an invalid value. Snakemake does not say which option has it.
 
     Args:
-        arguments: the options that were given, the user's before ``--snakefile``.
+        arguments: all options, the user's before ``--snakefile``.
     """
-    given = [
+    options = [
         word.partition("=")[0] for word in takewhile(lambda word: word != "--snakefile", arguments) if word[:1] == "-"
     ]
-    problem = f"an option has a value that it cannot have: {' '.join(str(error).split())}"
+    problem = f"an option has an invalid value: {' '.join(str(error).split())}"
     return UsageError(
-        "tvmake make", problem, f"look at {', '.join(given) or 'the profile'}; `snakemake -h` has the forms"
+        "tvmake make", problem, f"check {', '.join(options) or 'the profile'}; `snakemake -h` lists the formats"
     )
 
 
 def usage_error(printed: str) -> TvmakeError:
-    """What argparse prints when it refuses Snakemake's options, without its page of usage."""
-    lines = [found[1] for line in printed.splitlines() if (found := re.match(r"(?:.*: error|Error): (.+)", line))]
-    problem = lines[-1] if lines else "wrong options"
+    """argparse's error about Snakemake's options, without the usage text."""
+    lines = [match[1] for line in printed.splitlines() if (match := re.match(r"(?:.*: error|Error): (.+)", line))]
+    problem = lines[-1] if lines else "invalid options"
     if executor := re.match(r"argument --executor/-e: invalid choice: '([\w-]+)'", problem):
         name = executor[1]
         install = EXECUTORS.get(name, f"pip install snakemake-executor-plugin-{name}")

@@ -1,4 +1,4 @@
-"""How running searches are shown: a line per kernel, fed from the event logs that tuning jobs write."""
+"""Progress of running searches: a line per kernel, from the event logs of tuning jobs."""
 
 import json
 import os
@@ -16,14 +16,14 @@ POLL_S = 0.5
 
 @dataclass
 class Kernel:
-    """What is known of one running search."""
+    """State of a running search."""
 
     events: Path
     line: TaskID | None
     earlier: tuple[int, int] | None = None
-    """Inode and time of change of the log that an earlier run left, which Snakemake removes when the job starts."""
+    """Inode and change time of an earlier run's log, which Snakemake removes when the job starts."""
     offset: int = 0
-    """How much has been read."""
+    """Bytes that were read."""
     name: str = ""
     trials: int = 0
     trial: int = 0
@@ -32,21 +32,21 @@ class Kernel:
     failed: int = 0
     best_ms: float | None = None
     gflops: float | None = None
-    """Of the best."""
+    """Of the best candidate."""
     now_ms: float | None = None
-    """Of the candidate that was measured last."""
+    """Of the last measured candidate."""
     at_s: float = 0.0
     why: str = ""
     throttled: int = 0
-    """Candidates while heat slowed the device down."""
+    """Number of candidates measured while the device was throttled."""
     aside: list[str] = field(default_factory=list)
-    """Devices that were set aside, and why."""
+    """Devices that were set aside, with the reason."""
     message: str = ""
-    """What the job has to say of it all."""
+    """The job's summary."""
     rest: bytes = field(default=b"", repr=False)
 
     def read(self) -> bool:
-        """Take in what was written since; whether there was anything."""
+        """Read new events; returns whether there were any."""
         try:
             with self.events.open("rb") as file:
                 if _identity(os.fstat(file.fileno())) == self.earlier:
@@ -63,7 +63,7 @@ class Kernel:
             try:
                 self._take(json.loads(line))
             except ValueError:
-                continue  # torn by a killed job
+                continue  # incomplete: the job was killed
         return bool(lines)
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Kernel:
         elif event["event"] == "trial":
             self.trial = event["trial"]
             self.first = self.first or self.trial
-            self.failed += event["status"] not in ("ok", "device_lost")  # the latter is no fault of the candidate
+            self.failed += event["status"] not in ("ok", "device_lost")  # a lost device is not the candidate's fault
             self.throttled += event.get("throttled", False)
             self.best_ms, self.gflops, self.now_ms = event["best_ms"], event["gflops"], event["latency_ms"]
         elif event["event"] == "stop":
@@ -119,7 +119,7 @@ def _identity(known: os.stat_result) -> tuple[int, int]:
 
 
 class TuningProgress:
-    """The searches that are running; with a bar, each is a line of it."""
+    """The running searches. With a bar, each is a line of it."""
 
     def __init__(self, bar: Progress | None):
         self.bar = bar
@@ -129,7 +129,7 @@ class TuningProgress:
         self.thread: threading.Thread | None = None
 
     def started(self, job: int, events: Path, label: str) -> None:
-        """A tuning job has begun."""
+        """Add a tuning job that started."""
         try:
             earlier = _identity(events.stat())
         except FileNotFoundError:
@@ -142,7 +142,7 @@ class TuningProgress:
             self.thread.start()
 
     def finished(self, job: int) -> str:
-        """A job has ended; how its search went, empty for other jobs."""
+        """Remove a job that ended; returns the summary of its search, empty for other jobs."""
         with self.lock:
             kernel = self.kernels.pop(job, None)
             if kernel is None:
@@ -154,7 +154,7 @@ class TuningProgress:
             return kernel.summary()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop polling."""
         self.ended.set()
         if self.thread is not None:
             self.thread.join()

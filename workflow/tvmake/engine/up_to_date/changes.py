@@ -1,6 +1,6 @@
-"""Why a job would run again: what differs from the record of when it ran, with the values before and after.
+"""Determine why a job would run again: differences from the record of its last run, with old and new values.
 
-A digest of code is taken apart into modules and library versions, options into keys of the config.
+Digests of code are split into modules and library versions, options into config keys.
 """
 
 import json
@@ -22,32 +22,32 @@ SHORT = 12
 """Characters of a digest that are shown."""
 
 OWNERS = {"target": ("targets", "target_name"), "device": ("devices", "device_name")}
-"""Parts of a request that stand in the config under the name that another field gives."""
+"""Parts of a request that are in the config under a name that another field gives."""
 
 SECTIONS = {
     "measurement": "benchmark", "search": "tuning", "measure": "tuning.measure", "self_test": "export.self_test",
     "why_not": "export.self_test",
 }  # fmt: skip
-"""Parts of a request that are called otherwise in the config."""
+"""Parts of a request that have another name in the config."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs."""
+    """One difference."""
 
     kind: Kind
     what: str
     """A file, a key of the config, a module or a library."""
     before: str | None = None
-    """None for what was not there."""
+    """None if it did not exist."""
     after: str | None = None
 
     def __str__(self) -> str:
-        """In a line; long values shortened to what differs."""
+        """The change in one line; long values are shortened to the part that differs."""
         if self.kind == "missing":
             return f"{self.what} {'was removed' if self.before else 'is not made yet'}"
         if self.kind == "altered":
-            return f"{self.what} is not as it was made: {self.before} → {self.after}"
+            return f"{self.what} was altered: {self.before} → {self.after}"
         if self.before is None and self.after is None:
             return self.what
         if self.kind == "input" and None in (self.before, self.after):
@@ -56,21 +56,21 @@ class Change:
 
 
 def changes(job: Job) -> list[Change]:
-    """What differs from what a job's results were made of; nothing where they are up to date by themselves.
+    """Return the differences from a job's last run; none if its own results are up to date.
 
-    Whether the jobs before it would make another input is not looked at.
+    Jobs before it, which may change its inputs, are not considered.
     """
-    if gone := [name for name in job.outputs if not os.path.exists(name)]:  # noqa: PTH110  # of thousands
-        return [Change("missing", name, before="there" if record_file(name).exists() else None) for name in gone]
+    if missing := [name for name in job.outputs if not os.path.exists(name)]:  # noqa: PTH110  # of thousands
+        return [Change("missing", name, before="there" if record_file(name).exists() else None) for name in missing]
     record = record_of(job.outputs)
     if record is None:
-        return [Change("unknown", "nothing is known of how it was made")]
-    found = [Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered(record)]
-    return [*found, *_of_code(job, record), *_of_options(job, record), *_of_inputs(job, record)]
+        return [Change("unknown", "there is no record of how it was made")]
+    differences = [Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered(record)]
+    return [*differences, *_of_code(job, record), *_of_options(job, record), *_of_inputs(job, record)]
 
 
 def altered(record: JobRecord) -> list[str]:
-    """The outputs of a job that are there, and are not as it left them."""
+    """Outputs of a job that exist and were altered since."""
     digests = known_digests()
     return [
         name
@@ -80,7 +80,7 @@ def altered(record: JobRecord) -> list[str]:
 
 
 def _present(name: str) -> str:
-    """A file's digest as it is shown."""
+    """A file's digest for messages."""
     try:
         return short(known_digests().digest(name))
     except OSError as error:
@@ -88,7 +88,7 @@ def _present(name: str) -> str:
 
 
 def short(digest: str) -> str:
-    """The beginning of a digest."""
+    """The first characters of a digest."""
     return digest[:SHORT]
 
 
@@ -112,7 +112,7 @@ def _of_inputs(job: Job, record: JobRecord) -> Iterator[Change]:
 
 
 def listing_now(job: Job) -> dict[str, str]:
-    """The modules and library versions behind a job's fingerprint."""
+    """Modules and library versions in a job's fingerprint."""
     from tvmake.storage.code_fingerprint import parts
 
     stage = stage_named(job.stage)
@@ -125,7 +125,7 @@ def _of_code(job: Job, record: JobRecord) -> Iterator[Change]:
         return
     before = code_listing(record.code)
     if before is None:
-        yield Change("code", "tvmake's code or its libraries changed; what it was before is not known")
+        yield Change("code", "tvmake's code or its libraries changed; the previous version is not known")
         return
     now = listing_now(job)
     for name in sorted({*before, *now}):
@@ -135,7 +135,7 @@ def _of_code(job: Job, record: JobRecord) -> Iterator[Change]:
 
 
 def _of_options(job: Job, record: JobRecord) -> Iterator[Change]:
-    """The keys whose values differ, as the config calls them."""
+    """Yield the keys whose values differ, by their names in the config."""
     for name in sorted({*job.parameters, *record.parameters}):
         value = job.parameters.get(name)
         before, now = record.parameters.get(name), None if value is None else str(value)
@@ -146,7 +146,7 @@ def _of_options(job: Job, record: JobRecord) -> Iterator[Change]:
     stage = stage_named(job.stage)
 
     def full(text: str) -> dict[str, Any]:
-        """A request with its defaults, which it travels without; one of another version as it is."""
+        """A request with its defaults, which are omitted in transit; unchanged if it is of another version."""
         try:
             assert stage.request_model is not None
             values = stage.request_model.model_validate_json(text).model_dump(mode="json")
@@ -156,12 +156,12 @@ def _of_options(job: Job, record: JobRecord) -> Iterator[Change]:
 
     old, new = full(record.options), full(job.options)
     names = {**new, "model": job.wildcards.get("model"), "precision": job.wildcards.get("precision")}
-    for path, (was, is_now) in sorted(_differences(old, new).items()):
-        yield Change("option", config_key(job.stage, path, names), _text(was), _text(is_now))
+    for path, (before, now) in sorted(_differences(old, new).items()):
+        yield Change("option", config_key(job.stage, path, names), _text(before), _text(now))
 
 
 def config_key(stage: str, path: tuple[str, ...], names: Mapping[str, Any]) -> str:
-    """Where a field of a stage's request stands in the config.
+    """The config key of a field of a stage's request.
 
     Args:
         stage: the stage's name.
@@ -188,12 +188,12 @@ def config_key(stage: str, path: tuple[str, ...], names: Mapping[str, Any]) -> s
 def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], tuple[Any, Any]]:
     if old == new:
         return {}
-    found: dict[tuple[str, ...], tuple[Any, Any]] = {}
+    differences: dict[tuple[str, ...], tuple[Any, Any]] = {}
     if all(value is None or isinstance(value, dict) for value in (old, new)):
         before, after = old or {}, new or {}
         for name in {*before, *after}:
-            found |= _differences(before.get(name), after.get(name), (*path, str(name)))
-    return found or {path: (old, new)}
+            differences |= _differences(before.get(name), after.get(name), (*path, str(name)))
+    return differences or {path: (old, new)}
 
 
 def _text(value: Any) -> str | None:

@@ -1,11 +1,11 @@
-"""One file explained: the job that makes it, what that read, and how it stands."""
+"""Explain a file: the job that makes it, its inputs, and its state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake.cache.line import read_lines
-from tvmake.engine.progress.job_log import telling_lines
+from tvmake.engine.progress.job_log import failure_lines
 from tvmake.engine.up_to_date.job_states import JobState, job_states
 from tvmake.engine.up_to_date.scope import jobs_of
 from tvmake.engine.up_to_date.sources import known_digests
@@ -22,24 +22,24 @@ PACKAGE = "package.tar"
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a file."""
+    """Facts about a file."""
 
     file: str
     sha256: str | None
-    """None where it is not there, or cannot be read."""
+    """None if it does not exist or cannot be read."""
     bytes: int
     state: JobState
-    """Of the job that makes it."""
+    """State of the job that makes it."""
     record: JobRecord | None
-    """Of the run that made it; None where nothing is known."""
+    """Record of the run that made it; None if there is none."""
     inputs: Mapping[str, str | None]
-    """What the job read, with the digests of then; None for one that changed meanwhile, and for all where nothing is known."""
+    """The job's inputs with their digests at that time; None if an input changed meanwhile or nothing is recorded."""
     is_from_cache: bool
     failure: tuple[str, ...]
-    """What the log of a failed job says."""
+    """The error in the log of a failed job."""
 
     def verdict(self) -> str:
-        """How the file stands, in words."""
+        """The state of the file in words."""
         state = self.state
         if state.state == "made":
             return "up to date"
@@ -48,17 +48,17 @@ class Explanation:
         if state.state == "failed":
             return f"{state.job.stage} failed; `tvmake make` tries again"
         if state.changes:
-            return "`tvmake make` makes it again" if self.sha256 else "`tvmake make` makes it"
-        return "`tvmake make` makes it again if its inputs change: these come first"
+            return "`tvmake make` rebuilds it" if self.sha256 else "`tvmake make` makes it"
+        return "`tvmake make` rebuilds it if its inputs change: they are made first"
 
 
 def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     """Explain a file.
 
     Args:
-        plan: what the config asks for.
-        typed: a variant, or the file as the user wrote it.
-        path: the file from the project's directory.
+        plan: the config's plan.
+        typed: a variant, or the file as typed.
+        path: the file relative to the project's directory.
 
     Raises:
         InputError: no job makes it.
@@ -68,21 +68,21 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
         path = plan.file(PACKAGE, variant)
     found = _recognised(path, plan.config.results)
     if Path(path).parent == Path(plan.config.results) / HISTORY:
-        raise InputError(typed, "no job makes it: every report leaves its summary there, to be compared with later")
+        raise InputError(typed, "no job makes it: every report keeps its summary there for comparisons")
     if found is None:
         raise InputError(
             typed,
             "no job makes such a file",
-            f"name one below {plan.config.results}/ or logs/, or a variant, for example {plan.variants[0]}",
+            f"name a file in {plan.config.results}/ or logs/, or a variant, for example {plan.variants[0]}",
         )
     if found.artifact == RESOLVED_CONFIG.artifact:
-        raise InputError(typed, "no job makes it: every run writes down there how it understood the config")
+        raise InputError(typed, "no job makes it: every run writes the resolved config there")
     variants = _concerned(plan, found)
     jobs = jobs_of(plan, variants)
     artifact = _path_of(plan, found)
     job = next((job for job in jobs if artifact in job.outputs), None)
     if job is None:
-        raise InputError(typed, _why_unknown(plan, found), "`tvmake check --files` lists what the config asks for")
+        raise InputError(typed, _why_unknown(plan, found), "`tvmake check --files` lists all files of the config")
     state = next(state for state in job_states(jobs) if state.job is job)
     file = Path(path)
     record = record_of(job.outputs)
@@ -96,14 +96,14 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
         if record
         else dict.fromkeys(job.inputs),
         is_from_cache=_is_from_cache(Path(job.log)),
-        failure=tuple(telling_lines(Path(job.log))) if state.state == "failed" else (),
+        failure=tuple(failure_lines(Path(job.log))) if state.state == "failed" else (),
     )
 
 
 def _recognised(path: str, results: str) -> Recognised | None:
-    """What a path is, or the directory it lies in, where that is made as a whole."""
-    for place in (Path(path), *Path(path).parents):
-        if found := recognise(str(place), results) or recognise(str(place.absolute()), results):
+    """Recognise a path, or a directory above it that is an artifact as a whole."""
+    for candidate in (Path(path), *Path(path).parents):
+        if found := recognise(str(candidate), results) or recognise(str(candidate.absolute()), results):
             return found
     return None
 
@@ -113,7 +113,7 @@ def _path_of(plan: Plan, found: Recognised) -> str:
 
 
 def _concerned(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
-    """The variants whose jobs the file's job may read from: those of its target, or of its model."""
+    """The variants whose jobs the file's job may depend on: those of its target or model."""
     target, model = found.wildcards.get("target"), found.wildcards.get("model")
     return tuple(
         variant
@@ -124,7 +124,7 @@ def _concerned(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
 
 def _why_unknown(plan: Plan, found: Recognised) -> str:
     if found.is_former:
-        return "it is of an earlier version of tvmake"
+        return "it comes from an earlier version of tvmake"
     known = {
         "model": plan.config.models,
         "precision": {variant.precision for variant in plan.variants},
@@ -134,7 +134,7 @@ def _why_unknown(plan: Plan, found: Recognised) -> str:
         name = found.wildcards.get(kind)
         if name is not None and name not in names:
             return f"the config has no {kind} '{name}'"
-    return "the config does not ask for it"
+    return "the config does not need it"
 
 
 def _digest(file: Path) -> str | None:

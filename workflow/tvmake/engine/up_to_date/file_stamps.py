@@ -1,6 +1,6 @@
-"""How files are, as far as the system tells without reading them: type, inode, size and times.
+"""Stamps of files, without reading them: type, inode, size and times.
 
-The time of change of the inode is among them, which neither ``touch`` nor ``cp -p`` nor a move can set.
+They include the inode's change time, which neither ``touch`` nor ``cp -p`` nor a move can set.
 """
 
 import hashlib
@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 
 
 def file_stamps(files: Iterable[str], trees: Iterable[str] = ()) -> tuple[str, int]:
-    """sha256 over the stamps of files, and of directories with all that is in them.
+    """sha256 of the stamps of files, and of directories with their contents.
 
     Returns:
-        The digest, and when the newest of them was changed (ns since 1970). Of a file that is not there, the directory it was in
-        counts.
+    The digest, and the newest change time (ns since 1970). For a missing file the directory that contained it counts.
 
     Raises:
-        OSError: a directory cannot be read, or a file's directory is not there either.
+        OSError: a directory cannot be read, or a missing file's directory is missing too.
     """
     names = [*files, *(name for tree in trees for name in (tree, *_inside(tree)))]
     stamps = [_stamp(name) for name in names]

@@ -1,20 +1,20 @@
-"""Two values of a key in one line of a terminal: whole where they are short, else what differs between them."""
+"""Format two values of a key in one terminal line: in full if short, else the part that differs."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 LINE = 100
-"""Characters that a key and both of its values may take together."""
+"""Maximum characters for a key with both values in full."""
 
 VALUE = 36
-"""Characters of a longer value that are shown."""
+"""Characters shown of a longer value."""
 
 BEFORE = 8
-"""Characters of it before the first that differs."""
+"""Characters shown before the first difference."""
 
 ITEMS = 2
-"""So many items of a list are named."""
+"""Maximum number of list items that are named."""
 
 AXES = ("model", "precision", "target")
 """The keys that name a variant."""
@@ -23,7 +23,7 @@ NOTHING = "not there"
 
 
 def format_change(what: str, before: str | None, after: str | None) -> str:
-    """A key with its values before and after; of long lists the items that differ, of other long values a part."""
+    """A key with its values before and after: the items that differ of long lists, a part of other long values."""
     whole = f"{what}: {before or NOTHING} → {after or NOTHING}"
     if len(whole) <= LINE:
         return whole
@@ -31,7 +31,7 @@ def format_change(what: str, before: str | None, after: str | None) -> str:
     if old is not None and new is not None:
         return f"{what}: {_of_items(old, new)}"
     pairs = enumerate(zip(before or "", after or "", strict=False))
-    start = next((place for place, (one, other) in pairs if one != other), 0)
+    start = next((index for index, (left, right) in pairs if left != right), 0)
     return f"{what}: {_part(before, start)} → {_part(after, start)}"
 
 
@@ -45,19 +45,21 @@ def _list_of(text: str | None) -> list[Any] | None:
 
 def _of_items(old: Sequence[Any], new: Sequence[Any]) -> str:
     before, after = ({_name(item): item for item in items} for items in (old, new))
-    gone = [name for name in before if name not in after]
-    come = [name for name in after if name not in before]
-    other = [
+    removed = [name for name in before if name not in after]
+    added = [name for name in after if name not in before]
+    changed = [
         f"{name} ({_keys(before[name], after[name])})" for name in after if before.get(name, after[name]) != after[name]
     ]
-    found = [
-        f"{word} {_listed(names)}" for word, names in (("without", gone), ("with", come), ("other", other)) if names
+    differences = [
+        f"{word} {_listed(names)}"
+        for word, names in (("without", removed), ("with", added), ("other", changed))
+        if names
     ]
-    return ", ".join(found) or "in another order"
+    return ", ".join(differences) or "in another order"
 
 
 def _name(item: Any) -> str:
-    """What a reader calls an item by."""
+    """A readable name of an item."""
     if isinstance(item, dict):
         words = [str(item[axis]) for axis in AXES if axis in item]
         words = words or [value for value in item.values() if isinstance(value, str)][:1]
@@ -67,7 +69,7 @@ def _name(item: Any) -> str:
 
 
 def _keys(old: Any, new: Any) -> str:
-    """The keys in which two items of one name differ."""
+    """The keys in which two items of the same name differ."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return _listed([key for key in {**old, **new} if old.get(key) != new.get(key)])
     return "its value"
@@ -79,7 +81,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _part(text: str | None, start: int) -> str:
-    """A text, or as much of it as is shown, from a little before a place on."""
+    """A text, or the part of it that starts shortly before an index."""
     if not text or len(text) <= VALUE:
         return text or NOTHING
     begin = max(0, min(start - BEFORE, len(text) - VALUE))

@@ -1,4 +1,4 @@
-"""How each job of a plan stands: made, outdated, missing or failed, and why."""
+"""The state of each job of a plan (made, outdated, missing, failed or running), and why."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tvmake.engine.progress.job_log import ending
-from tvmake.engine.run_mutex import is_at_work
+from tvmake.engine.run_mutex import is_run_active
 from tvmake.engine.up_to_date.changes import Change, changes
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job
@@ -18,18 +18,18 @@ STATES: tuple[State, ...] = get_args(State)
 
 @dataclass(frozen=True)
 class JobState:
-    """One job."""
+    """The state of a job."""
 
     job: Job
     state: State
     changes: tuple[Change, ...]
-    """What differs from what it was made of; none where only a job before it is not made."""
+    """Differences from the job's last run; none if only a job before it is not made."""
     waits_for: "tuple[JobState, ...]" = ()
-    """The jobs that make its inputs and are not made, or not as they would be now."""
+    """Jobs that make its inputs and are not up to date."""
 
     def causes(self) -> "list[JobState]":
-        """The jobs that run for a reason of their own, before this one or itself, in the order that data flows."""
-        found: list[JobState] = []
+        """This job and jobs before it that run for their own reason, in the order of the data flow."""
+        causes: list[JobState] = []
         seen: set[int] = set()
 
         def visit(state: "JobState") -> None:
@@ -39,43 +39,43 @@ class JobState:
             for before in state.waits_for:
                 visit(before)
             if state.changes and (state.state != "missing" or not state.waits_for):
-                found.append(state)
+                causes.append(state)
 
         visit(self)
-        return found
+        return causes
 
 
 def job_states(jobs: Iterable[Job]) -> list[JobState]:
     """The state of each job, in the order given.
 
     Args:
-        jobs: of whole variants, those before others included.
+        jobs: all jobs of whole variants.
     """
     jobs = list(jobs)
     makers = {name: job for job in jobs for name in job.outputs}
     states: dict[tuple[str, ...], JobState] = {}
-    at_work = is_at_work()
+    run_active = is_run_active()
 
     def state_of(job: Job) -> JobState:
         if job.outputs not in states:
             before = {makers[name].outputs: makers[name] for name in job.inputs if name in makers}
             waits_for = tuple(state for maker in before.values() if (state := state_of(maker)).state != "made")
-            found = tuple(changes(job))
-            states[job.outputs] = JobState(job, _state(job, found, waits_for, at_work), found, waits_for)
+            differences = tuple(changes(job))
+            states[job.outputs] = JobState(job, _state(job, differences, waits_for, run_active), differences, waits_for)
         return states[job.outputs]
 
-    found = [state_of(job) for job in jobs]
+    results = [state_of(job) for job in jobs]
     known_digests().save()
-    return found
+    return results
 
 
-def _state(job: Job, found: tuple[Change, ...], waits_for: tuple[JobState, ...], at_work: bool) -> State:
-    if found and record_of(job.outputs) is None:
+def _state(job: Job, differences: tuple[Change, ...], waits_for: tuple[JobState, ...], run_active: bool) -> State:
+    if differences and record_of(job.outputs) is None:
         end = ending(Path(job.log))
         if end == "cut short":
-            return "running" if at_work else "failed"
+            return "running" if run_active else "failed"
         if end == "failed":
             return "failed"
-    if any(change.kind == "missing" for change in found):
+    if any(change.kind == "missing" for change in differences):
         return "missing"
-    return "outdated" if found or waits_for else "made"
+    return "outdated" if differences or waits_for else "made"

@@ -1,7 +1,7 @@
-"""Snakemake's records of finished jobs: one that cannot be read is removed before Snakemake meets it.
+"""Remove Snakemake's job records that it cannot read.
 
-Snakemake overlooks a record that is cut short or that another version wrote, and ends with an error over one with a byte that
-is no text, or a value of another kind. Its records may be removed at any time: those of tvmake's jobs decide then
+Snakemake ignores a truncated record or one of another version, but ends with an error for a record with a byte that is not text
+or a value of the wrong type. Its records may be removed at any time: those of tvmake's jobs decide then
 (:mod:`tvmake.engine.up_to_date.outdated`).
 """
 
@@ -24,17 +24,17 @@ from tvmake.storage.permissions import DENIED, how_to_permit, owner_name
 from tvmake.storage.plain_files import open_plain
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
-"""The directories of records: what finished jobs were made of, and which jobs have begun."""
+"""The directories of records: finished jobs, and started jobs."""
 
 ESSENTIAL = ("rule", "input", "shellcmd", "params", "code", "record_format_version", "input_checksums")
-"""What Snakemake decides by: where it finds none of it, it takes the job for one that has not changed."""
+"""The values that Snakemake decides by. Without them it assumes that a job has not changed."""
 
 
 def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
-    """Remove the records that Snakemake could not read, or not go by, with a note.
+    """Remove the records that Snakemake cannot read or use, with a note.
 
     Raises:
-        MachineError: one may not be read, or something else than a file is in its place.
+        MachineError: a record cannot be read, or is not a file.
     """
     for path in (path for kind in (FINISHED, INCOMPLETE) for path in _other_directories(state / kind)):
         remove_note(Path(path))
@@ -45,19 +45,19 @@ def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
     if damaged:
         count = counted(len(damaged), "record")
         print(
-            f"note: {count} of Snakemake's cannot be read, and {'are' if len(damaged) > 1 else 'is'} removed",
+            f"note: removed {count} of Snakemake's that cannot be read",
             file=sys.stderr,
         )
 
 
 def recorded_outputs(state: Path = SNAKEMAKE_STATE) -> set[str]:
-    """The results of which Snakemake has a record, named as its rules name them.
+    """The results of which Snakemake has a record, named as in its rules.
 
-    A record's place is the result's name in base64, in directories with an ``@`` where a file system would find it too long
+    A record's path is the result's name in base64, split into directories with an ``@`` if it is too long for a file system
     (``FilePersistence`` in Snakemake's ``persistence/file.py``).
     """
-    place = f"{state / FINISHED}/"
-    coded = ["".join(part.removeprefix("@") for part in path[len(place) :].split("/")) for path in _files(place)]
+    root = f"{state / FINISHED}/"
+    coded = ["".join(part.removeprefix("@") for part in path[len(root) :].split("/")) for path in _files(root)]
     return {name for text in coded if (name := _decoded(text)) is not None}
 
 
@@ -68,26 +68,26 @@ def _decoded(text: str) -> str | None:
         return None
 
 
-def _files(place: Path | str) -> Iterator[str]:
-    for directory, _, names in os.walk(place):
+def _files(root: Path | str) -> Iterator[str]:
+    for directory, _, names in os.walk(root):
         yield from (os.path.join(directory, name) for name in names)  # noqa: PTH118  # of tens of thousands
 
 
-def _other_directories(place: Path) -> list[str]:
-    """The directories among records that Snakemake does not make, where it wants to write a record."""
+def _other_directories(root: Path) -> list[str]:
+    """Directories among the records that Snakemake did not create, where it may want to write a record."""
     return [
         path
-        for directory, below, _ in os.walk(place)
+        for directory, below, _ in os.walk(root)
         for name in below
         if (path := os.path.join(directory, name)) and (not name.startswith("@") or os.path.islink(path))  # noqa: PTH114, PTH118
     ]
 
 
 def _content(path: str) -> Any:
-    """What a record says; None where it is not JSON, or no file.
+    """A record's content; None if it is not JSON or not a file.
 
     Raises:
-        MachineError: it may not be read. Everything would look outdated.
+        MachineError: it cannot be read: everything would look outdated.
     """
     try:
         with open_plain(path) as file:
@@ -95,16 +95,16 @@ def _content(path: str) -> Any:
     except OSError as error:
         if error.errno not in DENIED:
             return None
-        problem = "may not be read, so that nothing can be told of what is up to date"
+        problem = "cannot be read, so tvmake cannot tell what is up to date"
         raise MachineError(path, problem, _how_to_share(Path(path))) from None
     except (ValueError, RecursionError):
         return None
 
 
 def _how_to_share(record: Path) -> str:
-    """What to do about a record that may not be read: Snakemake gives those of a run to its user and group alone."""
+    """The remedy for an unreadable record: Snakemake makes records readable for the run's user and group only."""
     if record.exists() and (owner := record.stat().st_uid) != os.geteuid():
-        return f"it belongs to {owner_name(owner)}, for whom `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}` lets others see; `tvmake status results` prints the table"
+        return f"it belongs to {owner_name(owner)}, who can share it with `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}`; `tvmake status results` prints the table"
     return how_to_permit(record, os.R_OK)
 
 
@@ -119,12 +119,12 @@ def _is_whole(path: str) -> bool:
 
 
 def _is_digest(value: Any) -> bool:
-    """Whether Snakemake can compare a file with a digest: it asks hashlib for whatever stands before the colon."""
+    """Whether Snakemake can compare files with a digest: it passes the part before the colon to hashlib."""
     return isinstance(value, str) and value.partition(":")[0] in hashlib.algorithms_guaranteed
 
 
 def _record(path: str) -> MetadataRecord | None:
-    """A record as Snakemake reads it; None where it would not."""
+    """A record as Snakemake reads it; None if it would refuse."""
     content = _content(path)
     try:
         return MetadataRecord.model_validate(content) if isinstance(content, dict) else None

@@ -1,10 +1,10 @@
-"""What is known to be up to date, so that Snakemake is not asked about it.
+"""Determine what is up to date without Snakemake.
 
-Snakemake plans every job to find that none has to run: seconds for thousands of jobs. Once a whole run has succeeded, the records of
-jobs tell the same. That answer is kept, with the fingerprint of the run and the stamps of its files: as long as both are the same, not
-even the records are read.
+Snakemake plans every job to find that none has to run, which takes seconds for thousands of jobs. After a complete successful run, the
+records of jobs show the same. That answer is saved with the fingerprint of the run and the stamps of its files. While both are
+unchanged, not even the records are read.
 
-In any doubt the answer is not used, and Snakemake plans.
+If in doubt, the answer is ignored and Snakemake plans.
 """
 
 import os
@@ -26,34 +26,34 @@ from tvmake.storage.notes.state_file import read_state, write_state
 
 ANSWER = SNAKEMAKE_STATE / "tvmake-up-to-date.json"
 FORM = 5
-"""Of the answer; another one is not read."""
+"""Format version of the answer; others are ignored."""
 
 INCOMPLETE = SNAKEMAKE_STATE / "incomplete"
-"""Where Snakemake marks results that are not complete."""
+"""Snakemake's marks of incomplete results."""
 
 LOCKS = SNAKEMAKE_STATE / "locks"
-"""There while a plain ``snakemake`` is running."""
+"""Not empty while a plain ``snakemake`` is running."""
 
 
 def up_to_date(fingerprint: RunFingerprint) -> UpToDate:
-    """The variants that are up to date, and whether the report is, as far as that is known without Snakemake."""
+    """The variants that are known to be up to date without Snakemake, and whether the report is."""
     began_ns = time.time_ns()
-    kept = read_state(ANSWER, FORM)
-    # Rules and profiles may have Snakemake run what the records know nothing of.
-    if not isinstance(kept, dict) or kept.get("workflow") != fingerprint.workflow or _is_uncertain():
+    answer = read_state(ANSWER, FORM)
+    # Rules and profiles may make Snakemake run jobs for reasons that the records do not contain.
+    if not isinstance(answer, dict) or answer.get("workflow") != fingerprint.workflow or _is_uncertain():
         return UpToDate()
     plan = fingerprint.plan
-    is_same_run = kept.get("run") == fingerprint.digest and kept.get("stamps")
-    if is_same_run and kept["stamps"] == _stamps(plan)[0]:
+    is_same_run = answer.get("run") == fingerprint.digest and answer.get("stamps")
+    if is_same_run and answer["stamps"] == _stamps(plan)[0]:
         return UpToDate(frozenset(plan.variants), report=True)
-    found = up_to_date_by_records(plan)
-    if found.is_everything(plan):
+    current = up_to_date_by_records(plan)
+    if current.is_everything(plan):
         keep_answer(fingerprint, began_ns)
-    return found
+    return current
 
 
 def up_to_date_by_records(plan: Plan) -> UpToDate:
-    """The variants whose results are all there and as their jobs would make them now, and whether the report is."""
+    """The variants whose results exist and are up to date by their jobs' records, and whether the report is."""
     known: dict[tuple[str, ...], bool] = {}
 
     def are_made(jobs: Iterable[Job]) -> bool:
@@ -64,21 +64,21 @@ def up_to_date_by_records(plan: Plan) -> UpToDate:
                 return False
         return True
 
-    found = UpToDate(
+    current = UpToDate(
         frozenset(variant for variant in plan.variants if are_made(plan.jobs(variant))), are_made(plan.run_jobs())
     )
     known_digests().save()
-    return found
+    return current
 
 
 def keep_answer(fingerprint: RunFingerprint, began_ns: int) -> None:
-    """Keep that everything is up to date; without the stamps of files that may have changed since that was asked.
+    """Save that everything is up to date. Stamps are omitted if files may have changed since planning began.
 
-    A directory that cannot be written only costs asking again.
+    If the directory cannot be written, the next run plans again.
 
     Args:
-        fingerprint: from after the question, the same as before it.
-        began_ns: when it was asked (ns since 1970).
+        fingerprint: read after planning; unchanged since before.
+        began_ns: start of planning (ns since 1970).
     """
     if _is_uncertain():
         return
@@ -90,7 +90,7 @@ def keep_answer(fingerprint: RunFingerprint, began_ns: int) -> None:
 
 
 def _stamps(plan: Plan) -> tuple[str, int]:
-    """Of all files of a run's jobs, and of the directory of records; empty where they cannot be read."""
+    """Stamps of all files of a run's jobs and of the directory of records; empty if they cannot be read."""
     names = sorted({name for job in jobs_of(plan, plan.variants) for name in (*job.inputs, *job.outputs)})
     trees = [name for name in names if os.path.isdir(name)]  # noqa: PTH112  # of thousands
     try:
@@ -101,4 +101,4 @@ def _stamps(plan: Plan) -> tuple[str, int]:
 
 def _is_uncertain() -> bool:
     """Whether a plain ``snakemake`` is running here, or a run was killed."""
-    return any(place.is_dir() and any(place.iterdir()) for place in (LOCKS, INCOMPLETE))
+    return any(directory.is_dir() and any(directory.iterdir()) for directory in (LOCKS, INCOMPLETE))

@@ -1,7 +1,7 @@
-"""The results that Snakemake would take for up to date, and that are not by the records of their jobs.
+"""Results that Snakemake takes for up to date but that are outdated by their jobs' records.
 
-Snakemake decides by its own records and by times. It does not see that a result was altered, and without its records it sees no
-change of options, code or sources; such jobs are forced.
+Snakemake decides by its own records and by times. It does not detect altered results, and without its records it does not
+detect changes of options, code or sources. Such jobs are forced.
 """
 
 import os
@@ -20,28 +20,28 @@ MOST_NAMED = 10
 
 
 def outdated(jobs: Iterable[Job]) -> list[str]:
-    """The results to force: those that Snakemake does not see to be outdated, and those that are :func:`undone`.
+    """The results to force: those that Snakemake does not recognise as outdated, and those that are :func:`undone`.
 
-    A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count.
+    A failed job has no record, and a damaged record counts as none; results that such a job would have made are ignored.
     """
     jobs = list(jobs)
     noted = recorded_outputs()
-    found: list[str] = []
+    results: list[str] = []
     for job in jobs:
         record = record_of(job.outputs)
         if record is None:
-            found += filter(os.path.exists, job.outputs)
+            results += filter(os.path.exists, job.outputs)
         elif names := altered(record):
-            found += names
+            results += names
         elif not noted.issuperset(job.outputs) and changes(job):
-            found += filter(os.path.exists, job.outputs)
-    return [*found, *undone(jobs)]
+            results += filter(os.path.exists, job.outputs)
+    return [*results, *undone(jobs)]
 
 
 def undone(jobs: Iterable[Job]) -> list[str]:
-    """The results that are missing since their job has failed, though something is there that was made of them.
+    """Results that are missing since their job failed, although other results were made from them.
 
-    Snakemake notes of a failed job what it has read, takes it for done, and what was made of its earlier results for up to date.
+    After a failed job, Snakemake records its inputs, takes it for done, and takes the results made from its earlier outputs for up to date.
     """
     read: set[str] = set()
     missing: list[str] = []
@@ -54,23 +54,23 @@ def undone(jobs: Iterable[Job]) -> list[str]:
 
 
 def was_made(name: str) -> bool:
-    """Whether a result is there, or was: its record stays where a file is removed, and goes where its job fails."""
+    """Whether a result exists or existed: its record stays if the file is removed, and is deleted if its job fails."""
     return os.path.exists(name) or record_file(name).exists()  # noqa: PTH110  # of thousands
 
 
 def note_outdated(names: Sequence[str]) -> None:
-    """Say which results are made again because they are not as they were made, or because nothing is known of them."""
+    """Report results that are rebuilt because they were altered or have no record."""
     records = {name: record_of([name]) for name in names if os.path.exists(name)}  # noqa: PTH110
     if unknown := [name for name, record in records.items() if record is None]:
-        why = (
-            "as after a run that was stopped, or by an earlier release"
+        reason = (
+            "a run was stopped, or an earlier release made them"
             if has_job_records()
-            else f"the records lie in {SNAKEMAKE_STATE}/, which goes with the results where they are copied"
+            else f"the records are in {SNAKEMAKE_STATE}/: copy it together with the results"
         )
-        results = f"{counted(len(unknown), 'result')} came about, such as {unknown[0]}: made again"
-        print(f"note: nothing is known of how {results}; {why}", file=sys.stderr)
+        results = f"{counted(len(unknown), 'result')} without a record, such as {unknown[0]}"
+        print(f"note: rebuilding {results}: {reason}", file=sys.stderr)
     changed = [name for name, record in records.items() if record and name in altered(record)]
     for name in changed[:MOST_NAMED]:
-        print(f"note: {name} is not as it was made, and is made again", file=sys.stderr)
+        print(f"note: {name} was altered, and is rebuilt", file=sys.stderr)
     if len(changed) > MOST_NAMED:
-        print(f"note: and so are {len(changed) - MOST_NAMED} more", file=sys.stderr)
+        print(f"note: and {len(changed) - MOST_NAMED} more", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What Snakemake would run, and for which files: a dry run with a log handler of its own."""
+"""The jobs that Snakemake would run, with their files: a dry run with its own log handler."""
 
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ PLUGIN = "tvmake-plan"
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """One job that would run."""
+    """A job that would run."""
 
     rule: str
     inputs: tuple[str, ...]
@@ -26,11 +26,11 @@ class PlannedJob:
 
 
 _PLANNED: list[PlannedJob] = []
-"""Snakemake makes the handler itself."""
+"""Filled by the handler, which Snakemake creates itself."""
 
 
 def planned_jobs(args: argparse.Namespace, parser: argparse.ArgumentParser) -> list[PlannedJob] | None:
-    """The jobs that Snakemake would run with these arguments; None where it refuses, for a reason that a run will tell."""
+    """Return the jobs that Snakemake would run with these arguments; None if it refuses. The run reports the reason."""
     from snakemake.cli import args_to_api
 
     LoggerPluginRegistry().register_plugin(PLUGIN, sys.modules[__name__])
@@ -40,12 +40,12 @@ def planned_jobs(args: argparse.Namespace, parser: argparse.ArgumentParser) -> l
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
             return list(_PLANNED) if args_to_api(dry, parser) else None
-        except Exception:  # noqa: BLE001  # the run itself meets it again, and reports it
+        except Exception:  # noqa: BLE001  # the run itself raises it again and reports it
             return None
 
 
 class LogHandler(LogHandlerBase):
-    """Keeps the jobs of a dry run."""
+    """Collects the jobs of a dry run."""
 
     writes_to_stream = True
     writes_to_file = False
@@ -54,7 +54,7 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note one job."""
+        """Collect a job."""
         if get_event(record) == LogEvent.JOB_INFO:
             data = record.__dict__
             inputs, outputs = (tuple(map(str, data.get(name) or ())) for name in ("input", "output"))

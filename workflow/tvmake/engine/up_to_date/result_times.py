@@ -1,6 +1,6 @@
-"""Times of results that agree with the records of their jobs, for Snakemake, which compares times first.
+"""Set times of results according to their jobs' records, because Snakemake compares times first.
 
-Times are set on results alone; those of the user's files do not count, because no rule names such a file as its input.
+Only times of results are set. Times of the user's files do not matter: no rule has such a file as an input.
 """
 
 import os
@@ -14,21 +14,21 @@ from tvmake.plan.plan import Job
 from tvmake.storage.notes.job_records import JobRecord, record_of
 
 LONG_AGO_S = 1
-"""A time that nothing else has, in seconds since 1970."""
+"""A time that no other file has, in seconds since 1970."""
 
 DIRECTORY_TIME = ".snakemake_timestamp"
-"""Snakemake's name for the file in a directory whose time it takes for the directory's."""
+"""The file whose time Snakemake uses for its directory."""
 
 
 def set_result_times(jobs: Iterable[Job]) -> None:
-    """Have Snakemake look at results whose inputs have changed, and at no others.
+    """Set times so that Snakemake examines exactly the results whose inputs changed.
 
-    Snakemake compares the content of an input only where it is newer than what was made of it, and refuses results that are older
-    than their inputs. So results of changed inputs get an old time, and no result has a time in the future. A result of which
-    Snakemake has no record is judged by its time alone, so one that is up to date is made newer than its inputs.
+    Snakemake compares the content of an input only if it is newer than a result, and reruns results that are older
+    than their inputs. So results of changed inputs get an old time, and no result has a time in the future. A result without
+    a record of Snakemake's is judged by its time only, so an up-to-date one is made newer than its inputs.
 
     Args:
-        jobs: in the order in which data flows.
+        jobs: in the order of the data flow.
     """
     now, noted = time.time(), recorded_outputs()
     for job in jobs:
@@ -53,11 +53,11 @@ def _has_changed_input(record: JobRecord) -> bool:
 
 
 def _time(name: str) -> float:
-    """When a result was made, for Snakemake: a directory's time is that of a file in it."""
+    """Modification time of a result for Snakemake: of a directory, that of a file in it."""
     for path in (f"{name}/{DIRECTORY_TIME}", name):
         try:
             return os.stat(path).st_mtime  # noqa: PTH116  # of tens of thousands
-        except OSError:  # not there, no directory, or a link that leads nowhere
+        except OSError:  # missing, not a directory, or a broken link
             continue
     return 0.0
 

@@ -1,4 +1,4 @@
-"""What the answer "nothing to do" depends on, besides the files of the jobs: config, code, rules, profiles, environment."""
+"""What the answer "nothing to do" depends on, except the jobs' files: config, code, rules, profiles, environment."""
 
 import os
 import sys
@@ -19,43 +19,43 @@ from tvmake.storage.files import canonical_json, digest_bytes
 from tvmake.targets.cpu.identity import cpu_identity
 
 VARIABLES = ("TVMAKE_", "SNAKEMAKE_")
-"""Beginnings of the names of environment variables that the config, the plan or Snakemake's options may go by."""
+"""Prefixes of environment variables that affect the config, the plan or Snakemake's options."""
 
 PROFILES = ("default", "profiles/default")
-"""Where Snakemake looks for a profile that nobody named, in several directories."""
+"""Names of Snakemake's default profiles, in several directories."""
 
 CHANGING = ("$", "__use_yte__")
-"""What makes a profile's values depend on more than its text."""
+"""Texts that make a profile depend on more than its content."""
 
 
 @dataclass(frozen=True)
 class RunFingerprint:
-    """What a run of a whole plan depends on, besides the files of its jobs."""
+    """What a run of a whole plan depends on, except the files of its jobs."""
 
     plan: Plan
     digest: str
-    """Of all of it."""
+    """Digest of everything."""
     workflow: str
-    """Digest of what no job's record holds: rules, profiles, environment, the versions of Python and Snakemake."""
+    """Digest of what no job's record contains: rules, profiles, environment, the versions of Python and Snakemake."""
     newest_ns: int
-    """When the newest of the files that it was read from was changed."""
+    """Newest change time of the files that it was read from."""
 
 
 def run_fingerprint(plan: Plan, config_files: Iterable[Path], environment: Mapping[str, str]) -> RunFingerprint | None:
-    """What a run of the whole plan depends on; None if that cannot be determined.
+    """Compute the fingerprint of a run of the whole plan; None if it cannot be determined.
 
     Args:
         config_files: the files that the plan was read from.
-        environment: as the run was started with.
+        environment: the environment in which the run was started.
     """
     if PROFILE_VARIABLE in environment:
         return None
     try:
-        profiles = _profiles_of_users()
+        profiles = _user_profiles()
         if any(word in text for text in profiles.values() for word in CHANGING):
             return None
-        rules, package = _files_of_workflow(), _files_of_package()
-        workflow = _digest(_concerning_all(rules, profiles, environment))
+        rules, package = _workflow_files(), _package_files()
+        workflow = _digest(_workflow_values(rules, profiles, environment))
         digest = _digest(
             {
                 "workflow": workflow,
@@ -75,16 +75,16 @@ def run_fingerprint(plan: Plan, config_files: Iterable[Path], environment: Mappi
         return None
 
 
-def _concerning_all(
+def _workflow_values(
     rules: Iterable[Path], profiles: Mapping[Path, str], environment: Mapping[str, str]
 ) -> dict[str, Any]:
     return {
         "rules": {str(path): digest_bytes(path.read_bytes()) for path in rules},
         "profiles": [[str(path), digest_bytes(text.encode())] for path, text in profiles.items()],
-        "places of profiles": [str(path) for path in _places_of_profiles() if path.exists()],
+        "places of profiles": [str(path) for path in _profile_paths() if path.exists()],
         "versions": [sys.version, version("snakemake")],
         "environment": {
-            # Which process a step is forked from changes nothing of what it does.
+            # The process that a step is forked from does not affect its results.
             name: value
             for name, value in environment.items()
             if name.startswith(VARIABLES) and name not in (WARM_SERVERS, DEVICE_VARIABLES)
@@ -96,41 +96,41 @@ def _digest(value: Any) -> str:
     return digest_bytes(canonical_json(value).encode())
 
 
-def _files_of_workflow() -> list[Path]:
-    """The Snakefile, the rules, and what lies beside them."""
+def _workflow_files() -> list[Path]:
+    """The Snakefile, the rules, and the files beside them."""
     root = resources.snakefile().parent
     return [resources.snakefile(), *_files(root / name for name in ("rules", "profiles", "envs"))]
 
 
-def _files_of_package() -> list[Path]:
+def _package_files() -> list[Path]:
     return _files([resources.PACKAGE])
 
 
-def _files(places: Iterable[Path]) -> list[Path]:
-    found = [path for place in places for path in sorted(place.rglob("*")) if "__pycache__" not in path.parts]
-    return [path for path in found if path.is_file()]
+def _files(roots: Iterable[Path]) -> list[Path]:
+    paths = [path for root in roots for path in sorted(root.rglob("*")) if "__pycache__" not in path.parts]
+    return [path for path in paths if path.is_file()]
 
 
-def _profiles_of_users() -> dict[Path, str]:
-    """The profiles that Snakemake would load unasked, besides tvmake's own; by their file."""
-    found = _places_of_profiles()
-    files = [file for place in found for file in ([place] if place.is_file() else sorted(place.glob("*.yaml")))]
+def _user_profiles() -> dict[Path, str]:
+    """Texts of the default profiles, other than tvmake's, that Snakemake would load, by file."""
+    paths = _profile_paths()
+    files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.glob("*.yaml")))]
     return {file: file.read_text(errors="replace") for file in files}
 
 
-def _places_of_profiles() -> list[Path]:
-    of_user = platformdirs.user_config_path("snakemake", "snakemake")
-    of_system = platformdirs.site_config_path("snakemake", "snakemake")
-    return [place / name for place in (Path(), of_user, of_system) for name in PROFILES]
+def _profile_paths() -> list[Path]:
+    user = platformdirs.user_config_path("snakemake", "snakemake")
+    system = platformdirs.site_config_path("snakemake", "snakemake")
+    return [directory / name for directory in (Path(), user, system) for name in PROFILES]
 
 
 def _libraries() -> list[str]:
-    """The names of all distributions that Python finds, versions included, in the order it does."""
-    found: list[str] = []
-    for place in sys.path:
+    """Names of all distributions on Python's path, with versions, in its order."""
+    names_found: list[str] = []
+    for directory in sys.path:
         try:
-            names = os.listdir(place or ".")  # noqa: PTH208  # of some hundred names
+            names = os.listdir(directory or ".")  # noqa: PTH208  # some hundred names
         except OSError:
             continue
-        found += sorted(name for name in names if name.endswith((".dist-info", ".egg-info", ".egg-link")))
-    return found
+        names_found += sorted(name for name in names if name.endswith((".dist-info", ".egg-info", ".egg-link")))
+    return names_found

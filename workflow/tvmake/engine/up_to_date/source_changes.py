@@ -18,13 +18,13 @@ class SourceChangeMonitor:
         self._before = {str(file): _digest(str(file)) for file in config_files}
 
     def watch(self, jobs: Iterable[Job]) -> None:
-        """Note how the sources of jobs are, where it is not noted yet."""
+        """Record the digests of sources that are not recorded yet."""
         for name in dict.fromkeys(name for job in jobs for name in job.sources):
             if name not in self._before:
                 self._before[name] = _digest(name)
 
     def changed(self) -> list[str]:
-        """The files whose content is another one now, or that are gone."""
+        """The files that changed or were deleted."""
         return [name for name, digest in self._before.items() if _digest(name) != digest]
 
 

@@ -1,7 +1,7 @@
-"""The files that jobs read and no rule makes: models, datasets, modules of the user.
+"""The files that jobs read and no rule makes: models, datasets, the user's modules.
 
-Their content decides, whatever their times say, and their times are left as they are: a rule names the digest of its sources in its
-``params``, and the sources as its input only if they may have to be made or do not exist.
+Only their content counts. Their times are ignored and never set: a rule has the digest of its sources in its ``params``. Sources are
+the rule's input only if another rule may make them or they do not exist.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from tvmake.storage.notes.known_digests import DIGESTS, KnownDigests
 
 
 def known_digests() -> KnownDigests:
-    """The digests that are known in this process of files in the working directory."""
+    """The known digests of files in the working directory."""
     return _known(DIGESTS.absolute())
 
 
@@ -23,10 +23,10 @@ def _known(file: Path) -> KnownDigests:
 
 
 class Sources:
-    """Sources of one workflow, as its rules name them.
+    """The sources of a workflow, for its rules.
 
     Args:
-        may_be_made: whether a rule of another workflow may make them, which Snakemake has to run first.
+        may_be_made: whether a rule of another workflow may make them; Snakemake then runs it first.
     """
 
     def __init__(self, may_be_made: bool):
@@ -40,9 +40,9 @@ class Sources:
         return [name for name in names if self._may_be_made or not Path(name).exists()]
 
     def digest(self, names: Iterable[str]) -> str:
-        """What a rule's parameters say of its sources: a digest of their names and contents.
+        """A digest of the names and contents of sources, for a rule's parameters.
 
-        A source that is not there is left out; the command says that it is missing.
+        A missing source is omitted; the command reports it.
         """
         found = {name: known_digests().digest(Path(name)) for name in names if Path(name).exists()}
         return digest_bytes(canonical_json([[name, content] for name, content in found.items()]).encode())
