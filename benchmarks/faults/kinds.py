@@ -77,7 +77,7 @@ def second_here(at: Disturbed, run: subprocess.Popen[str]) -> None:
     """A second ``tvmake make`` in the same directory: refused in two lines, or the first has ended."""
     if at.at_some_time(run):
         second = at.project.run("tvmake", "make")
-        refused = second.returncode == 3 and second.stderr.count("\n") == 2 and "at work here" in second.stderr
+        refused = second.returncode == 3 and second.stderr.count("\n") == 2 and "running here" in second.stderr
         if not refused and run.poll() is None:
             at.problems.append(f"a second run was not refused ({second.returncode}): {second.stderr[-300:]}")
 

@@ -245,8 +245,8 @@ def test_places_times_and_the_rest_of_the_environment_do_not_change_the_key(file
 @pytest.mark.parametrize(
     ("stage", "request_", "why"),
     [
-        ("import", ImportOptions(source="mine:net"), "runs code of its own"),
-        ("import", ImportOptions(source="m.pt2", trusted=True), "runs code of its own"),
+        ("import", ImportOptions(source="mine:net"), "runs the model's own code"),
+        ("import", ImportOptions(source="m.pt2", trusted=True), "runs the model's own code"),
         ("transform", TransformRequest(transform=TransformOptions(passes=[PASS])), "code of yours"),
         ("extract", ExtractRequest(target_name="cpu", target=NATIVE, passes=[PASS]), "code of yours"),
         ("build", REQUEST.model_copy(update={"passes": [PASS]}), "code of yours"),

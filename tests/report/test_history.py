@@ -65,7 +65,7 @@ def test_an_altered_earlier_run_is_named_and_its_figures_are_shown_nowhere(run, 
     again = run.report()
     assert again.rows == now.rows
     assert again.warnings == [
-        f"left out of the earlier runs: {file}: not as the report left it, or of another version of tvmake"
+        f"excluded from the earlier runs: {file}: not as the report left it, or of another version of tvmake"
     ]
     assert file.name in run.file("index.html").read_text()
 

@@ -143,7 +143,7 @@ def test_what_cannot_be_quantised_is_kept_and_named(made):
 
 def test_without_a_dataset_it_warns(made):
     _, choice = made
-    assert any("has no dataset: noise and goals are of 4 random inputs" in warning for warning in choice.warnings)
+    assert any("has no dataset: noise and goals come from 4 random inputs" in warning for warning in choice.warnings)
 
 
 def test_of_a_quantised_source_it_says_that_there_is_nothing_to_choose_and_why(tmp_path):
@@ -151,7 +151,7 @@ def test_of_a_quantised_source_it_says_that_there_is_nothing_to_choose_and_why(t
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     model = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [4, 32])}, ["y"], weight)
     choice = Choosing(tmp_path, quantized_dynamically(model, QuantType.QInt8, False, tmp_path)).run()
-    assert "is quantised already, and computed in its own integers" in "; ".join(choice.warnings)
+    assert "is already quantised, and uses its own integers" in "; ".join(choice.warnings)
 
 
 def test_the_file_holds_the_choice(made):

@@ -222,7 +222,7 @@ def test_findings_that_cannot_be_written_are_a_warning(tmp_path, capsys):
     kept.add(1, "a")
     kept.add(2, "b")
     assert (kept.find("a"), kept.find("b")) == (1, 2)
-    assert capsys.readouterr().err.count("is measured again if this ends early") == 1
+    assert capsys.readouterr().err.count("are lost if this run is interrupted") == 1
 
 
 def request(**changes: Any) -> ChoosePrecisionRequest:

@@ -64,7 +64,7 @@ def test_a_kernel_can_be_had_without_its_record(tuned: Project):
     assert not is_tuned[name] and is_tuned[other]
     assert manifest["coverage"]["misses"][name] == "tuning.untuned names it"
     (log,) = tuned.files("logs/digits/float32/tuned/pick_best.log").values()
-    assert b"warning: tuning.untuned: no kernel here is called 'no_such_kernel'" in log
+    assert b"warning: tuning.untuned: there is no kernel 'no_such_kernel' here" in log
 
 
 def test_without_results_the_records_are_still_there(tuned: Project):

@@ -19,7 +19,7 @@ SBATCH = "SLURM sbatch failed. The error message was 'sbatch: error: {}'.\n    s
         (STATUS.format("OUT_OF_MEMORY"), "more memory than its limit", "--set-resources build:mem_mb="),
         (STATUS.format("TIMEOUT"), "time limit", "--set-resources build:runtime="),
         (STATUS.format("NODE_FAIL"), "its node failed", "run the same command again"),
-        (STATUS.format("PREEMPTED"), "taken away", "run the same command again"),
+        (STATUS.format("PREEMPTED"), "preempted", "run the same command again"),
         (STATUS.format("CANCELLED"), "cancelled", "run the same command again"),
         (SBATCH.format("invalid partition specified: gpus"), "no such partition", "slurm_partition=NAME"),
         (SBATCH.format("Invalid generic resource (gres) specification"), "generic resource", "devices.<name>.gres"),
@@ -51,7 +51,7 @@ def test_what_slurm_says_of_a_job_becomes_one_cause_and_one_remedy(said: str, pr
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=3.batch.", "used more memory than its limit"),
         ("slurmstepd: error: Detected 1 oom-kill event(s) in step 3.0 cgroup.", "used more memory than its limit"),
         ("slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time limit"),
-        ("slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***", "taken away"),
+        ("slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***", "preempted"),
         ("slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "cancelled"),
     ],
 )

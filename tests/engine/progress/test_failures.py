@@ -21,5 +21,5 @@ def test_an_error_about_what_an_option_gave_is_shown_with_the_option():
 
 
 def test_other_errors_stay_as_they_are(tmp_path: Path):
-    for text in ("  error: mod.so: linking with g++ failed", "  error: it ended without a word", "  done"):
+    for text in ("  error: mod.so: linking with g++ failed", "  error: it ended without a message", "  done"):
         assert with_positions(text, naming([tmp_path / "none.yaml"], {"targets.mod": "target"})) == text

@@ -26,7 +26,7 @@ results/a b/model.params (missing locally, parent dir not present)
     ("text", "where", "remedy"),
     [
         (GONE, "results/a b/model.json", "run again while nothing else changes these directories; on a shared disk wait longer: --latency-wait 20"),
-        (PROTECTED, "results/digits/mod.so", "make it yours"),
+        (PROTECTED, "results/digits/mod.so", "change its owner"),
         ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or choose another directory"),
         ("PermissionError: [Errno 13] Permission denied: '/nonexistent/.cache'", "/nonexistent/.cache", "or set XDG_CACHE_HOME"),
         ("OSError: [Errno 24] Too many open files: 'results/x'", "results/x", "ulimit -n 1024"),

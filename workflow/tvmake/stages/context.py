@@ -1,4 +1,4 @@
-"""What a stage sees of the config: the options of one job, and where its files are."""
+"""A stage's view of the config: the options of one job, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tvmake.targets.cpu.identity import cpu_identity
 from tvmake.transform.options import Layout, TransformOptions, UserPass
 
 WILDCARDS = ("model", "precision", "target", "number", "layout", "workload")
-"""What distinguishes the jobs of a stage."""
+"""Wildcards that distinguish the jobs of a stage."""
 
 CHOSEN = {file: f"chosen/{file}" for file in ("module.json", "module.params", "signature.json")}
 ASSIGNED = {file: f"assigned/{file}" for file in CHOSEN}
@@ -36,14 +36,14 @@ Value = TypeVar("Value")
 
 
 class JobContext:
-    """One job of a stage, and what the config holds for it.
+    """A job of a stage, and its part of the config.
 
-    Wildcards that the job does not have are empty. Options are those of the job's model and target, over the general ones.
-    What has been worked out from the config is kept, and shared by the contexts that are derived from one.
+    Missing wildcards are empty. Options are the general ones, overridden by those of the job's model and target.
+    Computed values are cached and shared by the contexts that are derived from one.
 
     Args:
         config: the whole config.
-        patterns: the path of each artifact, with its wildcards left in.
+        patterns: the path of each artifact, with wildcards.
     """
 
     __slots__ = ("_known", "budgets", "config", "patterns", *WILDCARDS)
@@ -52,7 +52,7 @@ class JobContext:
     precision: str
     target: str
     number: str
-    """The round of tuning, from 1."""
+    """The tuning round, from 1."""
     layout: str
     """The data layout of a candidate."""
     workload: str
@@ -79,7 +79,7 @@ class JobContext:
         """The context of a job.
 
         Args:
-            wildcards: its wildcards by name, or an object that has them as attributes, such as a variant.
+            wildcards: wildcards by name, or an object with them as attributes, such as a variant.
         """
         if isinstance(wildcards, JobContext):
             return wildcards
@@ -92,16 +92,16 @@ class JobContext:
         return context
 
     def with_wildcards(self, **wildcards: str) -> JobContext:
-        """The job with further wildcards."""
+        """The job with additional wildcards."""
         return self.at({**self.wildcards, **wildcards})
 
     def with_only(self, names: Iterable[str]) -> JobContext:
-        """The job without the wildcards that are not named."""
+        """The job with only the named wildcards."""
         return self.at({name: getattr(self, name) for name in names})
 
     @property
     def variants(self) -> Sequence[JobContext]:
-        """All variants, or those of the job's target if it has one; in config order."""
+        """All variants, or those of the job's target if it has one, in config order."""
         return self._once(
             ("variants", self.target),
             lambda: tuple(
@@ -120,7 +120,7 @@ class JobContext:
 
     @property
     def import_options(self) -> ImportOptions:
-        """What the import stage reads of the model."""
+        """The options of the import stage."""
         return self._once(("import", self.model), self.model_config.import_options)
 
     @property
@@ -135,7 +135,7 @@ class JobContext:
 
     @property
     def export(self) -> ExportOptions:
-        """What goes into the model's packages."""
+        """The options of the model's packages."""
         return self._of_model("export", lambda: overridden(self.config.export, self.model_config.export))
 
     @property
@@ -150,15 +150,15 @@ class JobContext:
 
     @property
     def model_files(self) -> list[str]:
-        """The model's files, as they are now."""
+        """The model's existing files."""
         return model_files(self.model_config)
 
     @property
     def dataset_files(self) -> list[str]:
-        """The files of the model's dataset, as they are now.
+        """The existing files of the model's dataset.
 
         Raises:
-            InputError: it is a list that cannot be read.
+            InputError: the dataset is a list that cannot be read.
         """
         try:
             return dataset_files.dataset_files(self.model_config.dataset)
@@ -171,7 +171,7 @@ class JobContext:
         return [user_pass for user_pass in self.transform.passes if user_pass.at in points]
 
     def pass_files(self, points: Sequence[str]) -> list[str]:
-        """The Python files that those passes come from."""
+        """The Python files of those passes."""
         return list(dict.fromkeys(python_file(user_pass.use) for user_pass in self.user_passes(points)))
 
     # --- the precision --------------------------------------------------------------------------------------------
@@ -188,12 +188,12 @@ class JobContext:
 
     @property
     def goals(self) -> Goals:
-        """What the variant must reach, defaults applied."""
+        """The variant's goals, with defaults."""
         return goals_for(self.precision_config.base, self.validation.goals, self.model_config.goals)
 
     @property
     def quantized_goals(self) -> Goals | None:
-        """The same if the source turns out to be quantised; None if they do not differ."""
+        """The goals if the source is quantised; None if they are the same."""
         levels = (self.validation.goals, self.model_config.goals)
         goals = goals_for(self.precision_config.base, *levels, is_quantized=True)
         return None if goals == self.goals else goals
@@ -207,7 +207,7 @@ class JobContext:
 
     @property
     def target_fields(self) -> dict[str, Any]:
-        """``target_name``, ``target`` and ``cpu``: what code for the target depends on, not where it runs or how it is tuned."""
+        """``target_name``, ``target`` and ``cpu``: what code for the target depends on, unlike its device and tuning."""
         return self._once(
             ("target fields", self.target),
             lambda: {
@@ -219,20 +219,20 @@ class JobContext:
 
     @property
     def device_name(self) -> str | None:
-        """The device that packages of the target run on; None for a target without one."""
+        """The device that runs the target's packages; None for a target without one."""
         return self.target_config.runs_on
 
     @property
     def device(self) -> DeviceConfig:
-        """That device; this machine for a target without one."""
+        """That device, or this machine for a target without one."""
         return self.config.device(self.device_name or "local")
 
     @property
     def device_fields(self) -> dict[str, Any]:
-        """``device_name`` and ``device``: where the target's packages run."""
+        """``device_name`` and ``device``: the device that runs the target's packages."""
         return self._once(
             ("device fields", self.target),
-            # Where a cluster has the device does not change what is done with it.
+            # The node of a device on a cluster does not affect results.
             lambda: {
                 "device_name": self.device_name or "local",
                 "device": self.device.model_copy(update={"gres": None}),
@@ -243,7 +243,7 @@ class JobContext:
 
     @property
     def tuning(self) -> TuningOptions:
-        """The tuning options of the target, or of the model on it."""
+        """The tuning options of the target, overridden by the model's."""
         override = self.model_config.tuning if self.model else None
         if override is None:
             return self._target_tuning
@@ -256,47 +256,47 @@ class JobContext:
 
     @property
     def lock_files(self) -> list[str]:
-        """The lock that gives the target's records, if there is one."""
+        """The lock with the target's records, if there is one."""
         lock = self._target_tuning.frozen
         return [lock] if lock else []
 
     @property
     def rounds(self) -> int:
-        """The number of rounds in which the target's trials are spent; 0 if a lock gives the records."""
+        """The number of tuning rounds of the target; 0 if a lock has the records."""
         return 0 if self.lock_files else self._target_tuning.rounds
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the variant's kernels are tuned: trials are wanted, and there is a device to measure them on."""
+        """Whether the variant's kernels are tuned: it has trials and a device to measure them on."""
         key = ("is tuned", self.target, self.model)
         return self._once(key, lambda: self.tuning.is_wanted and self.device_name is not None)
 
     @property
     def chooses_layout(self) -> bool:
         """Whether the variant's data layout is chosen by measuring: it is ``auto``, its kernels are tuned, and its precision is
-        not chosen, too."""
+        not chosen by measuring."""
         return self.transform.layout == "auto" and self.is_tuned and not self.chooses_precision
 
     @property
     def layout_choice(self) -> Layout | Literal["auto"]:
-        """The data layout that the variant asks for; ``auto`` only if it is chosen by measuring."""
+        """The variant's data layout; ``auto`` only if it is chosen by measuring."""
         layout = self.transform.layout
         return "keep" if layout == "auto" and not self.chooses_layout else layout
 
     @property
     def planned_rounds(self) -> tuple[Round | None, ...]:
-        """What each round of the target's tuning plans; None for one whose budget does not exist."""
+        """The plan of each tuning round of the target; None if its budget does not exist."""
         return tuple(
             self.budgets.known(self.file("budget.json", number=number)) for number in range(1, self.rounds + 1)
         )
 
     @property
     def kernel(self) -> KernelBudget:
-        """What the budget plans for the job's workload."""
+        """The budget of the job's workload."""
         return self.budgets.kernels(self.file("budget.json"))[self.workload]
 
     def receipts(self, number: int, user: str | None = None) -> list[str]:
-        """The receipts of a round of tuning, or of the kernels of one variant (``model/precision``) in it; none while the round
+        """The receipts of a tuning round, or of the kernels of one variant (``model/precision``) in it; none if the round
         has no budget."""
         if number == 0 or (known := self.budgets.known(self.file("budget.json", number=number))) is None:
             return []
@@ -314,7 +314,7 @@ class JobContext:
             return self.file(ASSIGNED[part])
         return self.file((CHOSEN if self.chooses_layout else OF_PRECISION)[part])
 
-    # --- what is kept ---------------------------------------------------------------------------------------------
+    # --- caching --------------------------------------------------------------------------------------------------
 
     def _of_model(self, section: str, make: Callable[[], Value]) -> Value:
         return self._once((section, self.model), make)

@@ -1,4 +1,4 @@
-"""What is known of a stage. Commands, plan, files, resources, cache keys and locks are derived from it."""
+"""The description of a stage. Commands, plan, files, resources, cache keys and locks are derived from it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ Files = Callable[["JobContext"], Sequence[str]]
 
 @dataclass(frozen=True)
 class Input:
-    """Something that a stage reads."""
+    """An input of a stage."""
 
     artifacts: str | tuple[str, ...] = ()
-    """What it is: an artifact, or several of which a job reads one or the other; none for a source."""
+    """An artifact, or several alternatives of which a job reads one; none for a source."""
     parameter: str = ""
-    """The function's parameter, which is an argument of the command; empty for what the request names, or what only has
-    to be there."""
+    """The function's parameter, which is an argument of the command; empty if the request names the file, or it only
+    has to exist."""
     files: Files | None = None
-    """The paths that a job reads; by default the artifact's."""
+    """The paths that a job reads; the artifact's by default."""
     help: str = ""
-    """Makes the parameter an option of the command, with this help."""
+    """Help of the command's option. Without it the parameter is an argument."""
     is_many: bool = False
     is_optional: bool = False
     is_directory: bool = False
     is_of_earlier_round: bool = False
-    """Whether a later stage made it before, so that it does not order the stages."""
+    """Whether a later stage made it in an earlier round, so that it does not order the stages."""
     round: Callable[[JobContext], int] | None = None
-    """The round of tuning whose budget determines the paths; a rule has to wait for that budget. 0 is none."""
+    """The tuning round whose budget determines the paths; a rule waits for that budget. 0 for none."""
     has_no_time: bool = False
-    """Whether a newer file alone reruns no job: another input, or the parameters, say that it has changed."""
+    """Whether a newer file reruns no job by itself: another input or the parameters show its changes."""
 
     @property
     def is_source(self) -> bool:
-        """Whether it is given by the user, and not made by a stage."""
+        """Whether the user provides it, rather than a stage."""
         return not self.artifacts
 
     @property
@@ -54,7 +54,7 @@ class Input:
 
     @property
     def name(self) -> str:
-        """What rules call it; sources share one name."""
+        """Its name in rules. Sources share one name."""
         return self.parameter or ("sources" if self.is_source else Path(self.names[0]).stem)
 
     def paths(self, job: JobContext) -> Sequence[str]:
@@ -63,17 +63,17 @@ class Input:
 
 
 LOCK = Input(files=lambda job: job.lock_files)
-"""The lock that gives a target's records or choices; the function takes its path as ``frozen``, and as ``variant`` what to take from it."""
+"""The lock with a target's records or choices. The function takes its path as ``frozen`` and the variant in it as ``variant``."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A file or directory that a stage writes: an artifact."""
+    """An artifact: a file or directory that a stage writes."""
 
     artifact: str
-    """Its name among all stages: the file's, after a word and a slash where several are called alike."""
+    """Unique name: the file's name, with a prefix and a slash if several files have this name."""
     directory: str
-    """Where it lies, with ``{results}``, ``{model}`` … left in (see :mod:`tvmake.artifact.paths`)."""
+    """Its directory, with placeholders ``{results}``, ``{model}`` … (see :mod:`tvmake.artifact.paths`)."""
     parameter: str = ""
     """The function's parameter, which is an option of the command."""
     help: str = ""
@@ -83,11 +83,11 @@ class Output:
     is_locked: bool = True
     """Whether a lock compares it, if the stage is hermetic."""
     has_parts: bool = False
-    """Whether a lock records digests of its parts too, because their names tell where two versions differ."""
+    """Whether a lock also records digests of its parts, whose names show where two versions differ."""
 
     @cached_property
     def path(self) -> str:
-        """The path, with its wildcards left in."""
+        """The path, with wildcards."""
         return f"{self.directory}/{file_name(self.artifact)}"
 
     @cached_property
@@ -113,7 +113,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value besides files and the request that a command takes."""
+    """A value of a command, other than files and the request."""
 
     name: str
     type: type
@@ -125,16 +125,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its function, and everything that is known of it.
+    """A stage: its function and its description.
 
-    The function takes, by name, the parameters of inputs and outputs (paths; lists of paths where there are many), of
-    logs, ``parameters``, and ``request`` if there is a request model. Each output's wildcards tell for which jobs there
-    is one; outputs with different wildcards and the same parameter are those of different jobs.
+    The function takes, by name, the parameters of inputs and outputs (paths; lists of paths for ``is_many``), of
+    logs, ``parameters``, and ``request`` if there is a request model. An output exists for each job with its wildcards;
+    outputs with different wildcards and the same parameter belong to different jobs.
     """
 
     name: str
     summary: str
-    """One sentence, the command's help."""
+    """One sentence; the command's help."""
     function: Callable[..., Any]
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
@@ -142,51 +142,51 @@ class Stage:
     request_model: type[BaseModel] | None = None
     """The type of the function's ``request``, which the command reads from ``--options``."""
     request: Callable[[Any], BaseModel] | None = None
-    """Makes the request of a job from the config (takes a :class:`JobContext`). It holds exactly what the stage reads."""
+    """Creates a job's request from the config (takes a :class:`JobContext`). It contains exactly what the stage reads."""
     exists: Callable[[JobContext], bool] = lambda _: True
-    """Whether a variant has such a job; the context has the job's wildcards and the variant's."""
+    """Whether a variant has such a job; the context has the wildcards of the job and the variant."""
     parameters: tuple[Parameter, ...] = ()
     subject: Callable[[Mapping[str, Any]], object] | None = None
-    """What a run is called after, given the function's arguments; by default the first input."""
+    """The subject of a run in messages, from the function's arguments; the first input by default."""
     report: Callable[[Any], Iterable[str]] = lambda _: ()
-    """Lines to print of what the function returned."""
+    """Lines to print about the function's result."""
     reads: Callable[[Mapping[str, Any]], Iterable[Path]] = lambda _: ()
-    """Files that its jobs depend on and that no parameter names, given the function's arguments: the user's files, and results."""
+    """Files that jobs depend on but no parameter names, from the function's arguments: the user's files, and results."""
     code: Callable[[Any], Sequence[str]] | None = None
-    """Modules that a request has loaded by name, as dotted names: code of the stage too."""
+    """Modules that a request loads by name, as dotted names; they are part of the stage's code."""
     rules: tuple[str, ...] = ()
-    """The workflow's rules, if they are not called as the stage."""
+    """The workflow's rules, if their names differ from the stage's."""
 
     is_goal: bool = False
-    """Whether its outputs are what a run is for: a variant, or the run, is not made without them."""
+    """Whether its outputs are goals of a run: without them a variant, or the run, is not made."""
     is_hermetic: bool = False
     """Whether the same inputs give the same bytes (of stages that measure: with records from a lock)."""
     recipe: Recipe | None = None
-    """How the cache's key is made; None for a stage that is not cached."""
+    """How the cache's key is computed; None for a stage that is not cached."""
 
     memory_mb: int = 1000
-    """Memory besides the model's weights, in MB; 300 of them for Snakemake, which runs with the job on a cluster."""
+    """Memory in MB, without the model's weights; 300 MB of it for Snakemake, which runs with the job on a cluster."""
     minutes: int = 20
-    """Time limit besides what grows with the model, the trials and the device's own limits."""
+    """Time limit, without what depends on the model, the trials and the device's limits."""
     more_seconds: Callable[[JobContext], float] = lambda _: 0
-    """What a job's options add to its time limit."""
+    """Additional seconds of the time limit for a job's options."""
     holds_weights: bool = True
     """Whether memory and time grow with the model's weights."""
     is_on_device: bool = False
     is_timing: bool = False
-    """Whether it measures how long something takes; on a cluster it has a node to itself if the device is the node."""
+    """Whether it measures time. On a cluster it gets an exclusive node if the device is the node."""
     is_alone: bool = False
-    """Whether it needs this machine for itself when the device is this machine."""
+    """Whether it needs this machine exclusively if the device is this machine."""
 
     server: str = "compiler"
-    """The kind of fork server that its commands are forked from: ``compiler``, ``tuner``, or ``model``, which is the one for
+    """The kind of fork server for its commands: ``compiler``, ``tuner``, or ``model``, which selects the one for
     the model's format (see :mod:`tvmake.stages.preload`)."""
     preload: tuple[str, ...] = ()
-    """Modules that such a process loads beforehand."""
+    """Modules that this server loads in advance."""
 
     @property
     def module(self) -> str:
-        """The module that the function stands in."""
+        """The module of the function."""
         return self.function.__module__
 
     @property
@@ -196,7 +196,7 @@ class Stage:
 
     @property
     def sources(self) -> tuple[Input, ...]:
-        """What it reads that no stage makes."""
+        """The inputs that no stage makes."""
         return tuple(entry for entry in self.inputs if entry.is_source)
 
     @property
@@ -216,30 +216,30 @@ class Stage:
 
     @cached_property
     def follows_budgets(self) -> bool:
-        """Whether budgets say which of its jobs there are, or what they read."""
+        """Whether budgets determine its jobs or their inputs."""
         return any(entry.round for entry in self.inputs)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """The stage's jobs, sorted by which wildcards they have."""
-        found: dict[tuple[str, ...], list[Output]] = {}
+        """The stage's jobs, grouped by their wildcards."""
+        outputs_by_wildcards: dict[tuple[str, ...], list[Output]] = {}
         for output in self.outputs:
-            found.setdefault(output.wildcards, []).append(output)
+            outputs_by_wildcards.setdefault(output.wildcards, []).append(output)
         return tuple(
             Kind(
                 self, wildcards, tuple(outputs), tuple(log for log in self.logs if wildcards_of(log.path) == wildcards)
             )
-            for wildcards, outputs in found.items()
+            for wildcards, outputs in outputs_by_wildcards.items()
         )
 
     def roots(self, request: BaseModel | None) -> tuple[str, ...]:
-        """The modules that the code for a request begins with."""
+        """The entry modules of the code for a request."""
         return (self.module, *(self.code(request) if self.code and request is not None else ()))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Jobs of a stage that have the same wildcards."""
+    """Jobs of a stage with the same wildcards."""
 
     stage: Stage
     wildcards: tuple[str, ...]
@@ -248,5 +248,5 @@ class Kind:
 
 
 def wildcards_of(path: str) -> tuple[str, ...]:
-    """The wildcards of a path's pattern, in order; ``results`` is none."""
+    """The wildcards of a path's pattern, in order, without ``results``."""
     return tuple(name for name in dict.fromkeys(re.findall(r"\{(\w+)\}", path)) if name != "results")

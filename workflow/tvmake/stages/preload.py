@@ -1,4 +1,4 @@
-"""What the fork servers of a run load, and which of them a stage's command is forked from; both follow from the stages."""
+"""Modules that a run's fork servers load, and the server of each stage's command, from the stages' descriptions."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from tvmake.stages.registry import stages
 
 
 def _modules(server: str) -> tuple[str, ...]:
-    """What several steps need, and nothing that only one step needs."""
-    named = (module for stage in stages().values() if stage.server == server for module in stage.preload)
-    return ("tvmake.cli.app", *dict.fromkeys(named))
+    """Modules that several steps need, and none that only one step needs."""
+    modules = (module for stage in stages().values() if stage.server == server for module in stage.preload)
+    return ("tvmake.cli.app", *dict.fromkeys(modules))
 
 
 PRELOADS: Mapping[str, Preload] = {
     "compiler": Preload(_modules("compiler")),
-    # Both torch and TVM look for a GPU as they load; by default that leaves CUDA unusable in forks.
+    # Both torch and TVM look for a GPU when they load; by default that makes CUDA unusable in forks.
     "torch": Preload(("torch", "tvmake.cli.app", *TORCH_FRONTEND), {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}),
     "tuner": Preload(_modules("tuner")),
     "runtime": Preload(
@@ -34,12 +34,12 @@ PRELOADS: Mapping[str, Preload] = {
         {"TVM_USE_RUNTIME_LIB": "1"},
     ),
 }
-"""By kind of server."""
+"""Preloaded modules by kind of server."""
 
 
 @contextmanager
 def warm_steps() -> Iterator[None]:
-    """Let the steps started inside this block be forked from servers that have loaded what their stage needs."""
+    """Fork the steps started inside this block from servers that have loaded their stage's modules."""
     with warm_servers(PRELOADS):
         if directory := os.environ.get(DIRECTORY):
             write_servers(Path(directory))
@@ -47,7 +47,7 @@ def warm_steps() -> Iterator[None]:
 
 
 def write_servers(directory: Path) -> None:
-    """Write the kind of server of each stage that has not the usual one, for the commands, which load no stage to tell."""
+    """Write the server of each stage that does not use the default one. Commands read this without loading any stage."""
     formats = {name: "torch" if modules == TORCH_FRONTEND else "compiler" for name, modules in FRONTENDS.items()}
     special = {stage.name: stage.server for stage in stages().values() if stage.server != "compiler"}
     servers = {name: formats if server == "model" else server for name, server in special.items()}

@@ -1,4 +1,4 @@
-"""All stages, found by themselves: every module in the packages beside this one that has a ``STAGE``."""
+"""All stages: every module in the packages beside this one that has a ``STAGE``."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from tvmake.stages.context import JobContext
 
 RESOLVED_CONFIG = Output("config.resolved.yaml", paths.RUN)
-"""The config as it was understood. No stage makes it; it is written when a run starts."""
+"""The resolved config. No stage makes it; it is written when a run starts."""
 
 
 @cache
 def stages() -> Mapping[str, Stage]:
-    """The stages by name, in the order that data flows.
+    """The stages by name, in the order of the data flow.
 
     Raises:
-        ValueError: two stages have the same name or artifact, an artifact that is read is not made, or stages read from
+        ValueError: two stages have the same name or artifact, no stage makes an artifact that is read, or stages read from
             each other.
     """
-    found = [stage for module in _modules().values() if (stage := _stage_in(module))]
-    return {stage.name: stage for stage in _ordered(found)}
+    modules = [stage for module in _modules().values() if (stage := _stage_in(module))]
+    return {stage.name: stage for stage in _ordered(modules)}
 
 
 def stage_named(name: str) -> Stage:
-    """A stage. Loads its module only, if it is called as the stage.
+    """Return a stage. Loads only its module, if the module has the stage's name.
 
     Raises:
-        InputError: there is no such stage.
+        InputError: the stage does not exist.
     """
     for module in (name, f"{name}_model"):
         if module in _modules() and (stage := _stage_in(_modules()[module])) and stage.name == name:
@@ -48,24 +48,24 @@ def stage_named(name: str) -> Stage:
 
 @cache
 def artifacts() -> Mapping[str, Output]:
-    """What runs make, by name, in the order that data flows."""
+    """All artifacts by name, in the order of the data flow."""
     outputs = [*(output for stage in stages().values() for output in stage.outputs), RESOLVED_CONFIG]
     return {output.artifact: output for output in outputs}
 
 
 @cache
 def patterns() -> Mapping[str, str]:
-    """The paths of all artifacts with ``{results}`` and their wildcards left in; files inside directories included."""
-    found = {}
+    """The paths of all artifacts with ``{results}`` and wildcards, including files inside directories."""
+    paths_by_name = {}
     for name, output in artifacts().items():
-        found[name] = output.path
-        found.update({member: f"{output.path}/{file_name(member)}" for member in output.members})
-    return found
+        paths_by_name[name] = output.path
+        paths_by_name.update({member: f"{output.path}/{file_name(member)}" for member in output.members})
+    return paths_by_name
 
 
 @cache
 def rules() -> Mapping[str, Kind]:
-    """The workflow's rules, and the kind of job of each."""
+    """The workflow's rules, with the kind of job of each."""
     return {rule: kind for stage in stages().values() for rule, kind in zip(stage.rule_names, stage.kinds, strict=True)}
 
 
@@ -77,7 +77,7 @@ def searching_rules() -> frozenset[str]:
 
 @cache
 def maker(artifact: str) -> Stage | None:
-    """The stage that makes an artifact; None for what is written when a run starts."""
+    """The stage that makes an artifact; None for files that are written when a run starts."""
     makers = (
         stage
         for stage in stages().values()
@@ -88,26 +88,26 @@ def maker(artifact: str) -> Stage | None:
 
 
 def files_of_variants(artifact: str, variants: Iterable[JobContext]) -> list[str]:
-    """An artifact of each variant that has it: numerics and latency need a device, records tuning, ranges ``int8``."""
+    """An artifact's files for each variant that has it: numerics and latency need a device, records tuning, ranges ``int8``."""
     stage = maker(artifact)
     return list(dict.fromkeys(variant.file(artifact) for variant in variants if stage is None or stage.exists(variant)))
 
 
 @cache
 def goal_stages() -> frozenset[str]:
-    """The stages that a full run goes through: those that make goals, and those that these read from."""
+    """The stages of a full run: those that make goals, and all that these depend on."""
     pending = [stage for stage in stages().values() if stage.is_goal]
-    found: set[str] = set()
+    names: set[str] = set()
     while pending:
         stage = pending.pop()
-        if stage.name not in found:
-            found.add(stage.name)
+        if stage.name not in names:
+            names.add(stage.name)
             pending += [source for entry in stage.inputs for name in entry.names if (source := maker(name))]
-    return frozenset(found)
+    return frozenset(names)
 
 
 def pattern(artifact: str, results: str) -> str:
-    """An artifact's path with its wildcards (``{model}``, ``{target}`` …) left in."""
+    """An artifact's path with wildcards (``{model}``, ``{target}`` …)."""
     return patterns()[artifact].replace("{results}", results)
 
 
@@ -118,7 +118,7 @@ def path(artifact: str, results: str, **wildcards: str | int) -> str:
 
 @cache
 def _modules() -> Mapping[str, str]:
-    """The full names of the modules that may have a stage, by the last of its parts."""
+    """Full names of the modules that may have a stage, by their last part."""
     root = Path(tvmake.stages.__path__[0])
     return {
         path.stem: ".".join([tvmake.stages.__name__, *path.relative_to(root).with_suffix("").parts])
@@ -131,16 +131,16 @@ def _stage_in(module: str) -> Stage | None:
     return getattr(importlib.import_module(module), "STAGE", None)
 
 
-def _ordered(found: list[Stage]) -> Iterator[Stage]:
-    """Each stage after those whose artifacts it reads; otherwise by name."""
+def _ordered(unordered: list[Stage]) -> Iterator[Stage]:
+    """Yield each stage after those whose artifacts it reads; otherwise by name."""
     makers: dict[str, str] = {}
-    for stage in found:
+    for stage in unordered:
         for name in (name for output in stage.outputs for name in (output.artifact, *output.members)):
             if makers.setdefault(name, stage.name) != stage.name:
                 raise ValueError(f"stages {makers[name]} and {stage.name} both make '{name}'")
-    if len({stage.name for stage in found}) < len(found):
+    if len({stage.name for stage in unordered}) < len(unordered):
         raise ValueError("two stages have the same name")
-    waiting = {stage.name: (stage, _sources(stage, makers)) for stage in found}
+    waiting = {stage.name: (stage, _sources(stage, makers)) for stage in unordered}
     while waiting:
         ready = next((name for name in sorted(waiting) if not waiting[name][1] & waiting.keys()), None)
         if ready is None:

@@ -1,4 +1,4 @@
-"""The user's files that a stage's request names: models, datasets, modules of passes and metrics."""
+"""The user's files in a stage's request: models, datasets, modules of passes and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def user_files(
     passes: Iterable[UserPass] = (),
     goals: Goals | None = None,
 ) -> list[Path]:
-    """The files that parts of a request name, for a stage's ``reads``."""
+    """The files of parts of a request, for a stage's ``reads``."""
     metrics = ((goals and goals.metrics) or {}).values()
     functions = [*(user_pass.use for user_pass in passes), *(metric.use for metric in metrics)]
     names = [*(model_files(model) if model else ()), *dataset_files(dataset), *map(python_file, functions)]

@@ -1,1 +1,1 @@
-"""Stages that choose by measuring: they tune, build and run variants of a model before its own are made."""
+"""Stages that choose by measuring: they tune, build and run candidates before a model's variants are built."""

@@ -1,4 +1,4 @@
-"""Choose layout: measure a few candidates of the heaviest kernels in each data layout, and take the fastest layout."""
+"""Choose layout: measure a few candidates of the most expensive kernels in each data layout, and choose the fastest layout."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tvmake.tune.search.search import NothingWorksError
 
 PARAMS, SIGNATURE = "module.params", "signature.json"
-"""What lies beside each candidate's module."""
+"""Files beside each candidate's module."""
 
 LAYOUT_KERNELS = 30
-"""How many searches of ``layout_trials`` candidates choosing a layout may take: its kernels in each layout."""
+"""Maximum number of searches, of ``layout_trials`` candidates each, to choose a layout: its kernels in each layout."""
 
 
 def choose_layout(
@@ -43,16 +43,16 @@ def choose_layout(
     frozen: Path | None = None,
     variant: str = "",
 ) -> LayoutChoice:
-    """Write ``module``, ``params`` and ``signature``, which are those of one candidate, ``layout`` (a LayoutChoice) and the
-    log ``events``.
+    """Choose a data layout; write the network in it to ``module``, ``params`` and ``signature``, the choice to ``layout`` and the
+    log to ``events``.
 
-    What is measured goes to the records store and counts as tuning of the same kernels; what is there already is not
+    Measurements go to the records store and count as tuning of the same kernels. Kernels that it has are not measured
     measured again.
 
     Args:
-        candidates: the network's module in each of ``request.layouts``, its parameters and signature beside it.
-        frozen: a lock that gives the layout; nothing is measured then.
-        variant: whose layout to take from the lock, as ``model/precision/target``.
+        candidates: the network's module in each of ``request.layouts``, with parameters and signature beside it.
+        frozen: a lock with the layout; nothing is measured then.
+        variant: variant in the lock, as ``model/precision/target``.
 
     Raises:
         InputError: the target or a user pass is wrong, or the stage's files are damaged.
@@ -104,7 +104,7 @@ def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, event
         if layout in failed or task.workload in known:
             continue
         try:
-            known[task.workload] = _measured(task, layout, workloads[task.workload], request, events)
+            known[task.workload] = _measure(task, layout, workloads[task.workload], request, events)
         except NothingWorksError as error:
             failed[layout] = error
     if len(failed) == len(files):
@@ -112,24 +112,23 @@ def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, event
     return [
         LayoutEstimate(layout=layout, estimate_ms=None, share=0, problem=failed[layout].problem)
         if layout in failed
-        # A kernel of several layouts is measured once, but each calls it as often as it does.
+        # A kernel of several layouts is measured once, but each layout calls it a different number of times.
         else estimate(layout, tasks[layout], [known[task.workload].called(task.calls) for task in chosen[layout]])
         for layout in files
     ]
 
 
 def _alternating(chosen: Mapping[Layout, Sequence[Task]]) -> Iterator[tuple[Layout, Task]]:
-    """One kernel of each layout after the other, so that a machine that slows down slows all layouts."""
+    """Alternate between the layouts, so that a machine that slows down affects all of them."""
     for rank in range(max(map(len, chosen.values()))):
         for layout, tasks in chosen.items():
             if rank < len(tasks):
                 yield layout, tasks[rank]
 
 
-def _measured(
+def _measure(
     task: Task, layout: Layout, workload: Workload, request: ChooseLayoutRequest, events: Path
 ) -> MeasuredKernel:
-
     from tvmake.artifact.module_files import save_module
     from tvmake.tune.layouts import MeasuredKernel
     from tvmake.tune.search.search import NothingWorksError
@@ -141,7 +140,7 @@ def _measured(
         receipt = tune(
             kernel, f"{name} in {layout}", request.trials, request.tune, Path(directory) / "receipt.json", events
         )
-    # One layout's kernels may have been tuned at length before; what compares is what the same effort finds.
+    # A layout's kernels may have been tuned at length before. Compare what the same number of trials finds.
     trials = min(request.trials, receipt.trials)
     latency = receipt.best_at(trials)
     if latency is None:
@@ -154,7 +153,7 @@ def _measured(
 
 
 def _log_choice(choice: LayoutChoice, events: Path) -> None:
-    """The last line of the log, for whoever watches."""
+    """Append the choice to the log as its last line."""
     import json
 
     from tvmake.storage.files import writing
@@ -175,10 +174,10 @@ def choose_layout_request(job: JobContext) -> ChooseLayoutRequest:
     )
 
 
-def _files(given: Mapping[str, Any]) -> list[Path]:
-    """What the candidates consist of besides their modules, and the user's passes."""
-    networks = [file.with_name(name) for file in given["candidates"] for name in (PARAMS, SIGNATURE)]
-    return [*networks, *user_files(passes=given["request"].extract.passes)]
+def _files(arguments: Mapping[str, Any]) -> list[Path]:
+    """Parameters and signatures of the candidates, and the user's passes."""
+    networks = [file.with_name(name) for file in arguments["candidates"] for name in (PARAMS, SIGNATURE)]
+    return [*networks, *user_files(passes=arguments["request"].extract.passes)]
 
 
 def _candidates(artifact: str, parameter: str = "") -> Input:
@@ -190,7 +189,7 @@ def _candidates(artifact: str, parameter: str = "") -> Input:
 
 STAGE = Stage(
     name="choose_layout",
-    summary="Take the data layout in which a variant's heaviest kernels are fastest.",
+    summary="Choose the data layout in which a variant's most expensive kernels are fastest.",
     function=choose_layout,
     inputs=(
         _candidates("layouts/module.json", "candidates"),

@@ -1,4 +1,4 @@
-"""Choose precision: measure what each layer of a network gains and costs in each precision, and take the fastest assignment that meets the goals."""
+"""Choose precision: measure gain and cost of each layer in each precision, and choose the fastest assignment that meets the goals."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def choose_precision(
     frozen: Path | None = None,
     variant: str = "",
 ) -> PrecisionChoice:
-    """Write ``module``, ``params`` and ``signature``, the network with the chosen precision in each layer, and ``precision`` (a
+    """Choose precisions; write the network with them to ``module``, ``params`` and ``signature``, and the choice to ``precision`` (a
     PrecisionChoice).
 
-    Goals that no assignment meets are no failure here: the nearest one is taken, and validation finds what it misses. A run that follows
-    one that was interrupted, of the same files with the same request, goes on with what that one found.
+    If no assignment meets the goals, the stage takes the nearest one, and validation reports the missed goals. A run after an
+    interrupted one with the same files and request resumes with its measurements.
 
     Args:
-        calibration: the ranges of activations; None where nothing may be ``int8``.
-        frozen: a lock that gives the assignment; nothing is measured then.
-        variant: whose assignment to take from the lock, as ``model/precision/target``.
+        calibration: the ranges of activations; None if nothing may be ``int8``.
+        frozen: a lock with the assignment; nothing is measured then.
+        variant: variant in the lock, as ``model/precision/target``.
 
     Raises:
         InputError: the target or a user pass is wrong, or the stage's files are damaged.
@@ -62,12 +62,12 @@ def choose_precision(
 
     inputs = (imported, imported_params, imported_signature, calibration, reference)
     with temporary_directory("tvmake-precisions-") as directory, ExitStack() as until_saved:
-        place = directory
+        kept_in = directory
         if frozen is None:
-            place = until_saved.enter_context(resumable_directory(choices_root(), _key(inputs, request)))
-        kept = Kept(place)
+            kept_in = until_saved.enter_context(resumable_directory(choices_root(), _key(inputs, request)))
+        kept = Kept(kept_in)
         if kept.count:
-            print(f"an earlier run was interrupted: going on with {kept.count} of its builds and measurements")
+            print(f"resuming an interrupted run with {kept.count} of its builds and measurements")
         bench = Workbench(directory, kept, *inputs, request)
         if frozen is not None:
             choice = chosen_by_lock(bench, request, read_frozen(frozen).assignment_of(variant, frozen))
@@ -79,7 +79,7 @@ def choose_precision(
 
 
 def _key(inputs: Sequence[Path | None], request: ChoosePrecisionRequest) -> str:
-    """What measurements of this choice, on this device as it is now, are kept under."""
+    """The key of this choice's measurements, on this device in its current state."""
     from tvmake.device.connect import connect
     from tvmake.stages.choices.precision_search.kept import key_of
     from tvmake.storage.code_fingerprint import fingerprint
@@ -93,10 +93,10 @@ def _key(inputs: Sequence[Path | None], request: ChoosePrecisionRequest) -> str:
 
 
 def choose_precision_request(job: JobContext) -> ChoosePrecisionRequest:
-    """What one variant's layers are chosen among, and how they are measured."""
+    """The precisions that one variant's layers may have, and how they are measured."""
     precision = job.precision_config
     target = job.target_fields.get("target")
-    among = precision.among or [one for one in USUAL_CHOICE if target is None or obstacle(target, one) is None]
+    among = precision.among or [name for name in USUAL_CHOICE if target is None or obstacle(target, name) is None]
     layout = "keep" if job.transform.layout == "auto" else job.transform.layout
     building = build_request(job)
     return ChoosePrecisionRequest(
@@ -119,15 +119,15 @@ def _lines(choice: PrecisionChoice) -> Iterator[str]:
     yield from (f"warning: precision: {warning}" for warning in choice.warnings)
 
 
-def _files(given: Mapping[str, Any]) -> list[Path]:
+def _files(arguments: Mapping[str, Any]) -> list[Path]:
     """The user's passes and metrics."""
-    request: ChoosePrecisionRequest = given["request"]
+    request: ChoosePrecisionRequest = arguments["request"]
     return user_files(passes=[*request.transform.passes, *request.build.passes], goals=request.goals)
 
 
 STAGE = Stage(
     name="choose_precision",
-    summary="Take the fastest assignment of precisions to layers that meets the goals.",
+    summary="Choose the fastest assignment of precisions to layers that meets the goals.",
     function=choose_precision,
     inputs=(
         Input("model.json", "imported"),

@@ -1,1 +1,1 @@
-"""Stages that work on a model, before a target's kernels: import, reference, transform, calibrate."""
+"""Stages of a model, before a target's kernels: import, reference, transform, calibrate."""

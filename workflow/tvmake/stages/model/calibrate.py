@@ -1,4 +1,4 @@
-"""Calibrate: run the float network on the model's data, and write down the ranges of what is to be held in 8 bits."""
+"""Calibrate: run the float network on the model's data, and record the ranges of tensors that become 8-bit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def calibrate(module: Path, params: Path, signature: Path, request: CalibrateRequest, calibration: Path) -> Calibration:
-    """Write the ranges of the tensors that ``int8`` quantises, what is taken off biases, and what stays in float32, to ``calibration``.
+    """Write the ranges of tensors that ``int8`` quantises, the bias corrections, and the operators that stay in float32, to ``calibration``.
 
     Raises:
-        InputError: the dataset does not fit the model; a tensor is not a number for a sample.
+        InputError: the dataset does not fit the model; a tensor is not finite for a sample.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.calibration import Calibration, Kept, TensorRange
@@ -57,8 +57,8 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
             if not _is_finite(values):
                 raise InputError(
                     request.model,
-                    f"int8: '{name}' holds NaN or infinities for sample {number} of the calibration data",
-                    "correct the data, or its preprocessing; made at float32, the model's row says how many the original gives",
+                    f"int8: '{name}' has NaN or infinities for sample {number} of the calibration data",
+                    "correct the data or its preprocessing; at float32, the model's row reports how many the original has",
                 )
             observer.extend(values)
     if request.precision.calibration.method != "minmax":
@@ -73,7 +73,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     ]
     ranges = shared_ranges(sites, found_ranges)
     shifts = []
-    if sites.products and options.bias_correction and request.dataset is not None:  # of random inputs it does harm
+    if sites.products and options.bias_correction and request.dataset is not None:  # with random inputs it is harmful
         shifts = _mean_shifts(_runner(measuring(network, sites, ranges), known), samples)
         shifts = shared_shifts(sites, ranges, shifts)
     warnings = []
@@ -114,7 +114,7 @@ def _is_finite(values: np.ndarray) -> bool:
 
 
 def _samples(request: CalibrateRequest, known: Signature) -> Callable[[], Iterator[dict[str, np.ndarray]]]:
-    """The inputs, anew for each call."""
+    """A function that returns the inputs from the start."""
     from itertools import islice
 
     from tvmake.artifact.dims import sample_sizes
@@ -131,20 +131,20 @@ def _samples(request: CalibrateRequest, known: Signature) -> Callable[[], Iterat
 def _mean_shifts(
     shifts: Callable[[dict[str, np.ndarray]], list[np.ndarray]], samples: Callable[[], Iterator[dict[str, np.ndarray]]]
 ) -> list[list[float]]:
-    """The mean of each product's shifts over the samples."""
+    """The mean of each multiplication's shifts over the samples."""
     import numpy as np
 
     totals: list[np.ndarray] = []
     count = 0
     for sample in samples():
         count += 1
-        found = [values.astype(np.float64) for values in shifts(sample)]
-        totals = [total + values for total, values in zip(totals, found, strict=True)] if totals else found
+        shifted = [values.astype(np.float64) for values in shifts(sample)]
+        totals = [total + values for total, values in zip(totals, shifted, strict=True)] if totals else shifted
     return [[float(np.float32(value)) for value in total / count] for total in totals]
 
 
 def _runner(network: Any, known: Signature) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
-    """A function from a sample to the values that a network returns."""
+    """A function from a sample to the outputs of a network."""
     from tvmake.codegen.on_this_machine import runner
     from tvmake.frontend.relax_fixes import lift_constants
 
@@ -170,7 +170,7 @@ def calibrate_request(job: JobContext) -> CalibrateRequest:
 def _dataset_files(request: CalibrateRequest) -> dict[str, Path]:
     from tvmake.config.dataset_files import dataset_files
 
-    # Messages name them, so their names count.
+    # Their names are in messages, so they affect the result.
     return {f"dataset file {file}": Path(file) for file in dataset_files(request.dataset)}
 
 

@@ -1,4 +1,4 @@
-"""Import: a trained model becomes Relax, with its parameters apart and its signature written down."""
+"""Import: convert a trained model to Relax, with separate parameters and a signature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     """Read a model and write ``module`` (Relax JSON), ``params``, ``signature`` and ``source`` (a SourceRecord).
 
     Raises:
-        InputError: the model cannot be imported as it is, or changes meanwhile; says why and what to do.
+        InputError: the model cannot be imported, or its files change meanwhile.
         MachineError: a library for its format is missing.
     """
     from tvmake.artifact import stage_json
@@ -38,8 +38,8 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
         files = {name: digest_file(Path(name)) for name in names}
         imported = _read(kind, request)
         if names != [name for name in model_files(request) if Path(name).is_file()]:
-            raise InputError(request.source, "files beside it came or went while it was read", "run again")
-    # TVM is loaded by now, in the order the frontend needs.
+            raise InputError(request.source, "files beside it were added or removed while it was read", "run again")
+    # TVM is loaded by now, in the order that the frontend needs.
     from tvmake.artifact.empty_tensors import bind_empty
     from tvmake.artifact.module_files import save_module, save_params
     from tvmake.quantize.source.rounding import note_quantized_source
@@ -69,12 +69,12 @@ def _read(kind: str, request: ImportOptions) -> ImportedModel:
 
 
 def import_request(job: JobContext) -> ImportOptions:
-    """The model's source and what is known of its inputs."""
+    """The model's source and the options of its inputs."""
     return job.import_options
 
 
 def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
-    """The modules that read models of the request's format."""
+    """The modules that import models of the request's format."""
     from tvmake.frontend.formats import FRONTENDS
 
     return FRONTENDS.get(str(request.source_format()), ())
@@ -83,7 +83,7 @@ def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
 def _model_files(request: ImportOptions) -> dict[str, Path]:
     from tvmake.frontend.model_files import model_files
 
-    # source.json names them, so their names count.
+    # Their names are in source.json, so they affect the result.
     return {f"model file {file}": Path(file) for file in model_files(request)}
 
 
@@ -92,13 +92,13 @@ def _refusal(request: ImportOptions) -> str | None:
 
     kind = request.source_format()
     if kind in RUNS_CODE or request.trusted:
-        return f"importing {request.source} runs code of its own, which may read anything"
-    return f"{request.source} is of no known format" if kind is None else None
+        return f"importing {request.source} runs the model's own code, which may read any file"
+    return f"{request.source} has an unknown format" if kind is None else None
 
 
 STAGE = Stage(
     name="import",
-    summary="Read a trained model as Relax, parameters apart.",
+    summary="Convert a trained model to Relax, with separate parameters.",
     function=import_model,
     inputs=(Input(files=lambda job: job.model_files),),
     outputs=(

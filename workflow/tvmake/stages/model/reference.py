@@ -1,4 +1,4 @@
-"""Reference: the outputs of the original model, in its own framework, on the inputs that packages are judged by."""
+"""Reference: run the original model in its own framework on the inputs that packages are judged by."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
     """Run the source model and write inputs, outputs and labels to ``reference``.
 
     Args:
-        source: what the import stage read (a ``SourceRecord``).
+        source: record of the imported source (a ``SourceRecord``).
 
     Raises:
-        InputError: the dataset does not fit the model, or the model's framework refuses an input, or one of
-            their files changes meanwhile; the model's have changed since the import; a factory has drawn other weights than for the import.
+        InputError: the dataset does not fit the model, the framework refuses an input, one of their files changes
+            meanwhile, the model changed since the import, or a factory returns other weights than for the import.
         MachineError: the model's framework is not installed.
     """
     from tvmake.artifact import stage_json
@@ -40,10 +40,10 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
     known = stage_json.load(Signature, signature)
     read = [*model_files(request.model), *([request.dataset.path] if request.dataset else [])]
     with unchanged(Path(name) for name in read if Path(name).is_file()):
-        return _written(request, known, stage_json.load(SourceRecord, source), reference)
+        return _write(request, known, stage_json.load(SourceRecord, source), reference)
 
 
-def _written(request: ReferenceRequest, known: Signature, imported: SourceRecord, reference: Path) -> ReferenceSetInfo:
+def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, reference: Path) -> ReferenceSetInfo:
     from tvmake.validate.dataset import Sample, load_dataset
     from tvmake.validate.reference.run import open_imported, with_outputs
     from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
@@ -65,9 +65,9 @@ def _written(request: ReferenceRequest, known: Signature, imported: SourceRecord
 
 
 def reference_request(job: JobContext) -> ReferenceRequest:
-    """Which inputs the original model is run on."""
+    """The inputs of the original model."""
     model, validation = job.model_config, job.validation
-    # With a dataset nothing is drawn, so samples and seed would only cause needless reruns.
+    # With a dataset no samples are drawn, so samples and seed would only cause needless reruns.
     drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
     return ReferenceRequest(
         model=job.import_options, dims=sample_sizes(model.dims, validation.dims), dataset=model.dataset, **drawn
@@ -91,7 +91,7 @@ STAGE = Stage(
         Input("signature.json", "signature"),
         Input("source.json", "source"),
     ),
-    # Not hermetic: other frameworks make it.
+    # Not hermetic: other frameworks compute it.
     outputs=(Output("reference.npz", paths.MODEL, "reference", "Inputs, labels and outputs to write (npz)."),),
     logs=(Log("logs/{model}/reference.log"),),
     request_model=ReferenceRequest,

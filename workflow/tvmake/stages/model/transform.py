@@ -1,4 +1,4 @@
-"""Transform: fold, bind, change layout and precision, run user passes; independent of the target."""
+"""Transform: fold, bind dimensions, change layout and precision, run user passes; independent of the target."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def transform_model(
     """Transform an imported model; write ``module``, ``params`` and ``bound`` (its signature with dimensions bound).
 
     Returns:
-        Of a source that is quantised, and of a precision that holds weights in integers: what is in integers, and what is not
-        and why; else nothing.
+        For a quantised source, or a precision with integer weights: what is in integers, what is not,
+        and why; else empty.
 
     Raises:
         InputError: an unknown dimension or operator, a failing user pass, or damaged stage files.
@@ -51,8 +51,8 @@ def transform_model(
 
 
 def transform_request(job: JobContext) -> TransformRequest:
-    """One model at one precision, in its layout or that of a candidate."""
-    # Without a candidate this is the network of variants that are not tuned.
+    """One model at one precision, in its layout or a candidate's."""
+    # Without a candidate, this is the network of variants that are not tuned.
     layout = job.layout or ("keep" if job.transform.layout == "auto" else job.transform.layout)
     transform = job.transform.model_copy(update={"passes": job.user_passes(TRANSFORM_POINTS), "layout": layout})
     return TransformRequest(precision=job.precision_config, transform=transform, dims=job.model_config.dims)

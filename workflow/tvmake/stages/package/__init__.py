@@ -1,1 +1,1 @@
-"""Stages that make a package: build, export, and what travels in it or stands beside it."""
+"""Stages that build a package: build, export, and files in it or beside it."""

@@ -1,6 +1,6 @@
-"""Attest: write beside a package where it came from and what it consists of.
+"""Attest: write a package's provenance and component list beside it.
 
-A stage of its own because it names the model's file: a comment in that changes what stands here, and no package.
+A separate stage, because it names the model's file: a comment in that file changes these files, but no package.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ def attest(package: Path, source: Path, provenance: Path, components: Path) -> N
     """Write a package's provenance (in-toto) and component list (CycloneDX); the same files give the same bytes.
 
     Args:
-        source: what the import stage read (a ``SourceRecord``).
+        source: record of the imported source (a ``SourceRecord``).
 
     Raises:
         InputError: the package is damaged, or not one that tvmake builds.
@@ -35,7 +35,7 @@ def attest(package: Path, source: Path, provenance: Path, components: Path) -> N
 
 STAGE = Stage(
     name="attest",
-    summary="Write beside a package where it came from and what it consists of.",
+    summary="Write a package's provenance and component list beside it.",
     function=attest,
     inputs=(Input("package.tar", "package"), Input("source.json", "source")),
     outputs=(
@@ -52,7 +52,7 @@ STAGE = Stage(
     ),
     logs=(Log("logs/{model}/{precision}/{target}/attest.log"),),
     is_goal=True,
-    is_hermetic=True,  # and not cached: asking the cache takes as long
+    is_hermetic=True,  # not cached: a lookup takes as long
     memory_mb=600,
     minutes=10,
 )

@@ -29,16 +29,16 @@ def build(
 ) -> list[str]:
     """Write mod.so, mod.json, mod.params and the directory of generated sources.
 
-    The same inputs give the same bytes, in any directory and process.
+    The same inputs give the same bytes in any directory and process.
 
     Args:
-        best: the tuning records to schedule kernels with (a ``BestSet``); None builds without.
+        best: the tuning records to schedule kernels with (a ``BestSet``); None builds without records.
 
     Returns:
-        What the log has to say: what has no schedule, and how long each pass took where ``dump`` asks for it.
+        Lines for the log: kernels without a schedule, and the times of passes if ``dump`` requests them.
 
     Raises:
-        InputError: the target or a user pass is wrong, TVM cannot generate code for the model on it, or the records
+        InputError: the target or a user pass is invalid, TVM cannot generate code for the model on it, or the records
             cover less than the request demands.
         MachineError: the linker is missing or fails.
     """
@@ -110,7 +110,7 @@ def build(
 
 
 def build_request(job: JobContext) -> BuildRequest:
-    """One variant's build."""
+    """The build of one variant."""
     return BuildRequest(
         model=job.model,
         precision=job.precision,

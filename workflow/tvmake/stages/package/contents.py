@@ -1,4 +1,4 @@
-"""What goes into a package besides what was built: the bounds of its self-test, and whether there is one."""
+"""Options of a package's self-test: its goals, and whether there is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def export_request(job: JobContext) -> ExportRequest:
-    """What goes into the package besides what was built."""
+    """The export options of a variant: its self-test's goals, or the reason for having no self-test."""
     test = job.export.test
     if test is None:
         return ExportRequest()
@@ -33,9 +33,9 @@ def export_request(job: JobContext) -> ExportRequest:
 
 
 def self_test_goals(goals: Goals, defaults: Goals) -> dict[str, float]:
-    """What tells a right device from a wrong one: the default bounds, or the model's own where those ask for less.
+    """Bounds that separate a correct device from a faulty one: the default goals, or the model's if those are looser.
 
-    Stricter ones say how good the model is to be, which validation finds out; they make no other package.
+    Stricter goals concern the model's quality, which validation checks; they do not change the package.
     """
     least = {name: (getattr(defaults, name), getattr(goals, name)) for name in ("sqnr_db", "equal")}
     most = {"max_abs_rms": (defaults.max_abs_rms, goals.max_abs_rms)}
@@ -47,5 +47,5 @@ def self_test_goals(goals: Goals, defaults: Goals) -> dict[str, float]:
 
 
 def sample_files(job: JobContext) -> list[str]:
-    """The samples, for a package with a self-test."""
+    """The samples of a package with a self-test."""
     return [job.file("self_test.npz")] if job.export.test is not None and not export_request(job).why_not else []

@@ -1,4 +1,4 @@
-"""Export: mod.so, mod.json and mod.params become one package, with a few samples by which it can test itself."""
+"""Export: pack mod.so, mod.json and mod.params into one package, with a few samples for its self-test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def export(
     """Write the package (tar); the same files give the same bytes.
 
     Args:
-        samples: what the package tests itself by (a reference set); None for a package without a self-test.
+        samples: samples of the self-test (a reference set); None for a package without one.
 
     Raises:
         InputError: a file does not match the manifest, or the samples are damaged.
@@ -66,7 +66,7 @@ STAGE = Stage(
             "self_test.npz",
             "samples",
             sample_files,
-            "Samples that the package tests itself by, and what is expected of them.",
+            "Samples of the self-test, with expected outputs.",
             is_optional=True,
         ),
     ),

@@ -1,7 +1,7 @@
-"""Self-test: a few samples that packages of a model travel with, and what the original framework makes of them.
+"""Self-test: a few samples for a model's packages, with the original framework's outputs.
 
-A stage of its own, and not a part of the reference: packages are made where there is no dataset, and another dataset or goal
-makes no other package.
+A stage separate from the reference: packages are built without a dataset too, and another dataset or goal
+does not change the package.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MB = 10**6
 def self_test(signature: Path, source: Path, request: SelfTestRequest, samples: Path) -> ReferenceSetInfo:
     """Run the source model on a few inputs and write them and its outputs to ``samples`` (a reference set).
 
-    Where a sample is too large, or the model cannot be run here or refuses made-up inputs, there are fewer or none, and the file says why:
-    a package is none the worse for it.
+    If a sample is too large, or the model cannot run here or refuses generated inputs, there are fewer or no samples, and the file
+    has the reason. The package is still valid.
 
     Raises:
-        InputError: the model's files change meanwhile, or have since the import; a factory has drawn other weights than for the import; the
-            dataset, where samples are to be its, does not fit the model.
+        InputError: the model's files change meanwhile, or changed since the import; a factory returns other weights than for the import; the
+            dataset, if samples come from it, does not fit the model.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.signature import Signature
@@ -58,13 +58,13 @@ def self_test(signature: Path, source: Path, request: SelfTestRequest, samples: 
             runtime = open_imported(request.model, known, imported)
         except MachineError as error:
             return write_reference_set(samples, info.model_copy(update={"why_not": error.problem}), [])
-        chosen, why_not = _chosen(request, runtime, known)
+        chosen, why_not = _choose_samples(request, runtime, known)
     info = info.model_copy(update={"runtime": runtime.name, "why_not": why_not})
     return write_reference_set(samples, info, chosen)
 
 
-def _chosen(request: SelfTestRequest, runtime: Runtime, known: Signature) -> tuple[list[ReferenceSample], str]:
-    """The first samples, as many as fit, and why there are fewer than are wanted."""
+def _choose_samples(request: SelfTestRequest, runtime: Runtime, known: Signature) -> tuple[list[ReferenceSample], str]:
+    """The first samples that fit, and why there are fewer than requested."""
     from itertools import islice
 
     import numpy as np
@@ -72,14 +72,14 @@ def _chosen(request: SelfTestRequest, runtime: Runtime, known: Signature) -> tup
     from tvmake.errors import InputError
     from tvmake.validate.reference.run import with_outputs
 
-    wanted = request.self_test
+    options = request.self_test
     chosen: list[ReferenceSample] = []
     total = 0
     try:
-        for sample in with_outputs(runtime, known, islice(_samples(request, known), wanted.samples)):
+        for sample in with_outputs(runtime, known, islice(_samples(request, known), options.samples)):
             size = sum(array.nbytes for tensors in (sample.inputs, sample.outputs) for array in tensors.values())
-            if total + size > wanted.max_mb * MB:
-                return chosen, f"a sample has {size / MB:.3g} MB, and export.self_test.max_mb is {wanted.max_mb:g}"
+            if total + size > options.max_mb * MB:
+                return chosen, f"a sample has {size / MB:.3g} MB, and export.self_test.max_mb is {options.max_mb:g}"
             if any(
                 array.size and array.dtype.kind == "f" and np.isnan(array).all() for array in sample.outputs.values()
             ):
@@ -104,7 +104,7 @@ def _samples(request: SelfTestRequest, known: Signature) -> Iterable[Sample]:
 
 
 def self_test_request(job: JobContext) -> SelfTestRequest:
-    """Which samples the model's packages test themselves by."""
+    """The samples of the model's self-test."""
     model, test = job.model_config, job.export.test or SelfTest()
     return SelfTestRequest(
         model=job.import_options,
@@ -115,20 +115,20 @@ def self_test_request(job: JobContext) -> SelfTestRequest:
 
 
 def dataset_files(job: JobContext) -> list[str]:
-    """The dataset's files, where samples are taken from it."""
+    """The dataset's files, if samples come from it."""
     return list(job.dataset_files) if self_test_request(job).dataset else []
 
 
 STAGE = Stage(
     name="self_test",
-    summary="Run the original model on the samples that its packages test themselves by.",
+    summary="Run the original model on the samples of its packages' self-test.",
     function=self_test,
     inputs=(
         Input(files=lambda job: [*job.model_files, *dataset_files(job)]),
         Input("signature.json", "signature"),
         Input("source.json", "source"),
     ),
-    # Not hermetic: other frameworks make it.
+    # Not hermetic: other frameworks compute it.
     outputs=(Output("self_test.npz", paths.MODEL, "samples", "Samples and expected outputs to write (npz)."),),
     logs=(Log("logs/{model}/self_test.log"),),
     request_model=SelfTestRequest,

@@ -1,1 +1,1 @@
-"""Stages that measure packages on devices, and those that gather the results."""
+"""Stages that measure packages on devices, and stages that gather the results."""

@@ -1,4 +1,4 @@
-"""Benchmark: time a deployed package, alone on its device."""
+"""Benchmark: time a deployed package on its device, with exclusive access."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def benchmark(
     package: Path, reference: Path, request: BenchmarkRequest, latency: Path, source: Path | None = None
 ) -> Latency:
-    """Time a package on the first sample of ``reference``, by turns with its baseline if there is one, and write ``latency``.
+    """Time a package on the first sample of ``reference``, interleaved with its baseline if there is one, and write ``latency``.
 
-    A baseline that cannot be measured is a note beside the package's figures, not a failure.
+    A baseline that cannot be measured is a note beside the package's figures, not an error.
 
     Args:
-        source: what the import stage read (a ``SourceRecord``), which the baseline has to be.
+        source: record of the imported source (a ``SourceRecord``), which the baseline must match.
 
     Raises:
         InputError: the package or the inputs are damaged, or the baseline's files have changed since the import.
@@ -50,9 +50,9 @@ def benchmark(
     with device.exclusive():
         is_local = isinstance(request.device, LocalDeviceConfig)
         here = {"load_average_1m": round(os.getloadavg()[0], 2)} if is_local else {}
-        result, baseline = _measured(device, deployment, request, reference)
+        result, baseline = _measure(device, deployment, request, reference)
     if imported:
-        imported.check_files()  # it was read meanwhile
+        imported.check_files()  # the baseline has read it meanwhile
     measured = Latency(
         report=_report(request, result.timing, {**here, **result.timing.conditions}),
         package_sha256=deployment.package_sha256,
@@ -64,7 +64,7 @@ def benchmark(
     return measured
 
 
-def _measured(
+def _measure(
     device: Device, deployment: Deployment, request: BenchmarkRequest, reference: Path
 ) -> tuple[RunResult, Baseline | NoBaseline | None]:
     from tvmake.benchmark.baseline.process import baseline_process
@@ -100,19 +100,19 @@ def _report(request: BenchmarkRequest, timing: Timing, conditions: Mapping[str, 
 
 
 def benchmark_request(job: JobContext) -> BenchmarkRequest:
-    """How the package is timed, and where."""
+    """How and where the package is timed."""
     measurement = job.benchmark.measurement()
     return BenchmarkRequest(**job.device_fields, measurement=measurement, baseline=_baseline(job))
 
 
 def _baseline(job: JobContext) -> ImportOptions | None:
-    """The source model, if the benchmark measures it too: frameworks run where the package runs on this machine's CPU."""
+    """The source model if the benchmark also measures it: on this machine's CPU, where the package runs too."""
     is_here = isinstance(job.device_fields["device"], LocalDeviceConfig) and job.target_fields["target"].runs_on_cpu
     return job.import_options if job.benchmark.baseline and is_here else None
 
 
 def baseline_files(job: JobContext) -> list[str]:
-    """What says which files the baseline is to be read from: none where it is not measured."""
+    """The record with the baseline's files; none if it is not measured."""
     return [job.file("source.json")] if _baseline(job) else []
 
 
@@ -141,9 +141,9 @@ STAGE = Stage(
             "source.json",
             "source",
             baseline_files,
-            "Record of the source that the baseline is of.",
+            "Record of the baseline's source.",
             is_optional=True,
-            has_no_time=True,  # a comment in the model changes it, and no figure
+            has_no_time=True,  # a comment in the model changes it, but no figure
         ),
     ),
     outputs=(Output("latency.json", paths.VARIANT, "latency", "Samples and statistics to write (JSON)."),),

@@ -1,4 +1,4 @@
-"""Deploy: bring a package to its device, by digest."""
+"""Deploy: copy a package to its device, identified by its digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Receipt(BaseModel):
-    """Proof that a device holds a package."""
+    """Proof that a device has a package."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,13 +52,13 @@ def deploy(package: Path, request: DeployRequest, receipt: Path) -> None:
 
 
 def deploy_request(job: JobContext) -> DeployRequest:
-    """Where the package goes."""
+    """The device of the package."""
     return DeployRequest(**job.device_fields)
 
 
 STAGE = Stage(
     name="deploy",
-    summary="Bring a package to its device.",
+    summary="Copy a package to its device.",
     function=deploy,
     inputs=(Input("package.tar", "package"),),
     outputs=(Output("receipt.json", paths.VARIANT, "receipt", "Receipt to write (JSON)."),),

@@ -1,4 +1,4 @@
-"""What the stages read that gather every variant's figures: select and report."""
+"""Inputs of the stages that gather all variants' results: select and report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def path_in(results: str) -> PathOf:
-    """Where the artifacts of variants lie in a results directory."""
+    """A function that returns paths of variants' artifacts in a results directory."""
     from tvmake.stages import registry
 
     def path_of(artifact: str, row: VariantRow) -> str:
@@ -25,7 +25,7 @@ def path_in(results: str) -> PathOf:
 
 
 def gathering_request(job: JobContext) -> ReportRequest:
-    """Which variants there are, and what was made of each."""
+    """The variants, and the artifacts of each."""
     rows = [
         VariantRow(
             model=variant.model,
@@ -43,8 +43,8 @@ def gathering_request(job: JobContext) -> ReportRequest:
     return ReportRequest(results=job.config.results, variants=rows)
 
 
-def _of(artifact: str) -> Input:
-    """One file of every variant that has it."""
+def _input(artifact: str) -> Input:
+    """An artifact of every variant that has it."""
 
     def files(job: JobContext) -> list[str]:
         from tvmake.stages import registry
@@ -55,18 +55,18 @@ def _of(artifact: str) -> Input:
 
 
 FIGURES = ("best", "calibration", "layout", "precision", "numerics", "latency")
-"""What is known of a package besides its manifest, where it was found out."""
+"""Results of a package that its manifest does not contain."""
 
-RESULTS = tuple(map(_of, ("package.tar", "mod.json", *(f"{name}.json" for name in FIGURES))))
-"""The files that a variant is reported by."""
+RESULTS = tuple(map(_input, ("package.tar", "mod.json", *(f"{name}.json" for name in FIGURES))))
+"""The files that a variant's row is made from."""
 
 
 def files_of(inputs: Iterable[Input]) -> Callable[[Mapping[str, Any]], Iterable[Path]]:
-    """What there is of these files, of each variant of a request; for a stage's ``reads``."""
+    """A function that returns the existing files of a request's variants; for a stage's ``reads``."""
     artifacts = [name for entry in inputs for name in entry.names]
 
-    def files(given: Mapping[str, Any]) -> list[Path]:
-        request: ReportRequest = given["request"]
+    def files(arguments: Mapping[str, Any]) -> list[Path]:
+        request: ReportRequest = arguments["request"]
         path_of = path_in(request.results)
         named = [Path(path_of(name, row)) for row in request.variants for name in artifacts]
         return [path for path in named if path.is_file()]

@@ -1,4 +1,4 @@
-"""Report: gather every variant's figures into a summary, a table and a page."""
+"""Report: gather the results of all variants into a summary, a table and a page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def report(request: ReportRequest, selection: Path, summary: Path, table: Path, page: Path) -> Summary:
-    """Write ``summary`` (JSON), ``table`` (CSV) and ``page`` (one HTML file that needs no network).
+    """Write ``summary`` (JSON), ``table`` (CSV) and ``page`` (a self-contained HTML file).
 
-    The summary is kept in ``history/`` beside it as well, for later runs to be compared with.
+    The summary is also stored in ``history/`` beside it, for comparison with later runs.
 
-    A variant that misses its goals is reported as failed; that is a result, not a failure of the stage.
+    A variant that misses its goals is reported as failed; the stage itself succeeds.
 
     Raises:
         InputError: a variant's file is missing or damaged.
@@ -33,12 +33,12 @@ def report(request: ReportRequest, selection: Path, summary: Path, table: Path, 
 def write_report(
     request: ReportRequest, selection: Path, unmade: Sequence[SummaryRow], summary: Path, table: Path, page: Path
 ) -> Summary:
-    """Write the same of a run that failed.
+    """Write the report of a run, which may have failed.
 
     Args:
         request: the variants that were made.
         selection: the choices, as select wrote them.
-        unmade: the rows of those that were not.
+        unmade: rows of the variants that were not made.
         summary: the JSON file to write.
         table: the CSV file to write.
         page: the HTML file to write.
@@ -59,7 +59,7 @@ def write_report(
     chosen = stage_json.load(Selection, selection).chosen
     kept = earlier(summary.parent)
     gathered = summarise(results, cache_use(request.variants), unmade, chosen)
-    left_out = [f"left out of the earlier runs: {error.where}: {error.problem}" for error in kept.left_out]
+    left_out = [f"excluded from the earlier runs: {error.where}: {error.problem}" for error in kept.left_out]
     gathered = gathered.model_copy(update={"warnings": [*gathered.warnings, *left_out]})
     stage_json.save(gathered, summary)
     write_text(table, table_csv(gathered))
@@ -70,15 +70,15 @@ def write_report(
 
 
 def report_request(job: JobContext) -> ReportRequest:
-    """Which variants there are, what was made of each, and the page's title."""
+    """The variants, the artifacts of each, and the page's title."""
     return gathering_request(job).model_copy(update={"title": job.config.title})
 
 
 STAGE = Stage(
     name="report",
-    summary="Gather every variant's figures.",
+    summary="Gather the results of all variants.",
     function=report,
-    inputs=(*RESULTS, Input("selection.json", "selection", help="The choices, as select wrote them.")),
+    inputs=(*RESULTS, Input("selection.json", "selection", help="The choices, from the select stage.")),
     outputs=(
         Output("summary.json", paths.RUN, "summary", "Summary to write (JSON)."),
         Output("summary.csv", paths.RUN, "table", "Summary to write (CSV)."),

@@ -1,4 +1,4 @@
-"""Select: for each model and device the fastest variant that meets all goals, in a directory of its own."""
+"""Select: for each model and device, copy the fastest variant that meets all goals to a directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def select(request: ReportRequest, selection: Path, best: Path) -> Selection:
     """Write all choices to ``selection`` (JSON), and the directory ``best``: ``<model>/<device>/package.tar`` with the chosen package,
     ``choice.json`` beside it with the reason for each variant that was not chosen.
 
-    Where no variant meets all goals there is a ``choice.json`` alone.
+    If no variant meets all goals there is only a ``choice.json``.
 
     Raises:
         InputError: a variant's file is missing or damaged.
@@ -30,11 +30,11 @@ def select(request: ReportRequest, selection: Path, best: Path) -> Selection:
 
 
 def write_selection(request: ReportRequest, unmade: Sequence[SummaryRow], selection: Path, best: Path) -> Selection:
-    """Write the same of a run that failed.
+    """Write the selection of a run, which may have failed.
 
     Args:
         request: the variants that were made.
-        unmade: the rows of those that were not.
+        unmade: rows of the variants that were not made.
         selection: the JSON file to write.
         best: the directory to write.
 
@@ -50,20 +50,20 @@ def write_selection(request: ReportRequest, unmade: Sequence[SummaryRow], select
     from tvmake.storage.files import atomic_directory
 
     results = read_results(request, path_in(request.results))
-    found = choose(summarise(results, unmade=unmade).rows, results)
+    chosen = choose(summarise(results, unmade=unmade).rows, results)
     with atomic_directory(best) as directory:
-        for choice in found.choices:
-            place = directory / choice.model / choice.device
-            place.mkdir(parents=True)
-            stage_json.save(choice, place / "choice.json")
+        for choice in chosen.choices:
+            destination = directory / choice.model / choice.device
+            destination.mkdir(parents=True)
+            stage_json.save(choice, destination / "choice.json")
             if choice.package is not None:
-                shutil.copyfile(Path(request.results) / choice.package, place / "package.tar")
-    stage_json.save(found, selection)
-    return found
+                shutil.copyfile(Path(request.results) / choice.package, destination / "package.tar")
+    stage_json.save(chosen, selection)
+    return chosen
 
 
-def _lines(found: Selection) -> Iterator[str]:
-    for choice in found.choices:
+def _lines(selection: Selection) -> Iterator[str]:
+    for choice in selection.choices:
         yield f"best of {choice.model} on {choice.device}: {choice.chosen or 'none meets all goals'}"
 
 

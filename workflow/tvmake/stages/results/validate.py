@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def validate(package: Path, reference: Path, request: ValidateRequest, numerics: Path) -> NumericsReport:
-    """Compare a package with its source model and write ``numerics``, whatever the verdict.
+    """Compare a package with its source model and write ``numerics`` for any verdict.
 
-    A package that misses its goals is a result, not a failure of the stage: the figures are worth having.
+    A package that misses its goals is a result, not an error of the stage.
 
     Raises:
         InputError: the package or the reference is damaged, or they do not belong together.
@@ -47,7 +47,7 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
     is_quantized = inspect(package).is_source_quantized
-    report, fingerprint = compared(device, deployment, known, request.goals_of(is_quantized))
+    report, fingerprint = compare(device, deployment, known, request.goals_of(is_quantized))
     judged = Numerics(
         report=report,
         reference=known.info.runtime,
@@ -60,13 +60,13 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
     return report
 
 
-def compared(
+def compare(
     device: Device, deployment: Deployment, known: ReferenceSet, goals: Goals, most: int | None = None
 ) -> tuple[NumericsReport, Fingerprint]:
-    """Run a deployed package on the reference's inputs, and judge its outputs.
+    """Run a deployed package on the reference's inputs and judge its outputs.
 
     Args:
-        most: how many samples to run; all by default. Metrics are of all.
+        most: maximum number of samples to run; all by default. Metrics need all.
 
     Raises:
         DeviceError: the run crashed or the device was lost.
@@ -117,7 +117,7 @@ def _metrics(metrics: Mapping[str, Metric], known: ReferenceSet, archive: zipfil
 
 
 def validate_request(job: JobContext) -> ValidateRequest:
-    """Which numerics the package must reach, and where it runs."""
+    """The goals of the package's numerics, and its device."""
     others = job.quantized_goals
     return ValidateRequest(
         **job.device_fields, goals=job.goals.numeric, quantized_goals=None if others is None else others.numeric

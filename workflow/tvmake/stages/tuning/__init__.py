@@ -1,1 +1,1 @@
-"""Stages of the search for fast kernels: extract tasks, spread the trials, tune, pick the best records."""
+"""Stages of tuning: extract tasks, spread the trials, tune, pick the best records."""

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def spread_trials(
     tasks: Sequence[Path], receipts: Sequence[Path], request: BudgetRequest, budget: Path, kernels: Path
 ) -> Budget:
-    """Write ``budget`` (a Budget) and ``kernels``, a directory with every kernel it names.
+    """Write ``budget`` (a Budget) and ``kernels``, a directory with every kernel in it.
 
     Args:
         tasks: TaskLists in the order of ``request.variants``, each beside its directory of workloads.
-        receipts: of the rounds before this one.
+        receipts: receipts of the rounds before this one.
 
     Raises:
         InputError: a file is missing or damaged, or a pattern of ``tuning.kernels`` matches nothing.
@@ -52,7 +52,7 @@ def spread_trials(
 
 
 def budget_request(job: JobContext) -> BudgetRequest:
-    """What each tuned variant of the target may spend."""
+    """The trials of each tuned variant of the target."""
     variants = {
         f"{variant.model}/{variant.precision}": ModelBudget(
             trials=variant.tuning.trials,
@@ -81,7 +81,7 @@ STAGE = Stage(
             "{workload}.json",
             "receipts",
             lambda job: job.receipts(int(job.number) - 1),
-            "Receipts of the round before.",
+            "Receipts of the previous round.",
             is_many=True,
             is_optional=True,
             is_of_earlier_round=True,

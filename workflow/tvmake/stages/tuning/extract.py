@@ -1,4 +1,4 @@
-"""Extract: name the kernels of a variant, and which of them are worth tuning."""
+"""Extract: list the kernels of a variant, and which are worth tuning."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path, workloads: Path) -> TaskList:
-    """Write ``tasks`` (a TaskList, the heaviest kernel first) and ``workloads``, a directory with each kernel to tune as
+    """Write ``tasks`` (a TaskList, the most expensive kernel first) and ``workloads``, a directory with each kernel to tune as
     ``<key>.json``.
 
     Raises:
-        InputError: the target or a user pass is wrong, or the stage's files are damaged.
+        InputError: the target or a user pass is invalid, or the stage's files are damaged.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.module_files import save_module
@@ -44,10 +44,10 @@ def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path,
 
 
 def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[list[Task], list[Workload]]:
-    """The kernels of a transformed network, the heaviest first, and the workloads of those worth tuning.
+    """The kernels of a transformed network, the most expensive first, and the workloads of those worth tuning.
 
     Raises:
-        InputError: the target or a user pass is wrong, or the stage's files are damaged.
+        InputError: the target or a user pass is invalid, or the stage's files are damaged.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.module_files import load_module
@@ -65,14 +65,14 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
 
 
 def extract_request(job: JobContext) -> ExtractRequest:
-    """Which kernels the variant consists of."""
+    """The options that determine the variant's kernels."""
     context = {name: getattr(job.build, name) for name in PassOptions.model_fields}
     return ExtractRequest(**job.target_fields, **context, passes=job.user_passes(BUILD_POINTS))
 
 
 STAGE = Stage(
     name="extract",
-    summary="Name a variant's kernels and which of them are worth tuning.",
+    summary="List a variant's kernels and which of them are worth tuning.",
     function=extract,
     inputs=(
         Input(

@@ -1,4 +1,4 @@
-"""Pick best: for each kernel of a variant the fastest record whose output is right."""
+"""Pick best: for each kernel of a variant, choose the fastest record with a correct output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tvmake.tune.verify.check import Checker
 
 MOST_WRONG = 20
-"""Records of a kernel to find wrong before it counts as untuned: so many point to the kernel, not to the schedules."""
+"""Number of wrong records after which a kernel counts as untuned: the kernel is at fault, not the schedules."""
 
 
 def pick_best(
@@ -31,15 +31,15 @@ def pick_best(
     frozen: Path | None = None,
     variant: str = "",
 ) -> BestSet:
-    """Write ``best`` (a BestSet). What a check finds is kept in the store, so that a record is checked once.
+    """Write ``best`` (a BestSet). Verdicts of checks are stored, so that a record is checked once.
 
-    It follows from the records that the receipts name. What the store got since does not count.
+    The result depends only on the records that the receipts name, not on later records in the store.
 
     Args:
         workloads: the directory of kernels that extract wrote.
-        receipts: what the tuning of those kernels left.
-        frozen: a lock that names the records; no device is used then, and nothing is checked.
-        variant: whose records to take from the lock, as ``model/precision/target``.
+        receipts: receipts of the tuning of those kernels.
+        frozen: a lock with the records; no device is used then, and nothing is checked.
+        variant: variant in the lock, as ``model/precision/target``.
 
     Raises:
         InputError: a stage's file is missing or damaged.
@@ -84,7 +84,7 @@ def _pick_measured(
     by_workload = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
     unwanted = set(request.untuned)
     for name in sorted(unwanted.difference(*(task.names for task in listed.tasks))):
-        print(f"warning: tuning.untuned: no kernel here is called '{name}'", file=sys.stderr)
+        print(f"warning: tuning.untuned: there is no kernel '{name}' here", file=sys.stderr)
 
     def pick(task: Task) -> BestKernel:
         if task.trivial:
@@ -125,7 +125,7 @@ def _pick(
             chosen = record
             break
         wrong += 1
-    # After the checks: whoever picks again finds their verdicts in the store, and must come to the same.
+    # After the checks: a later run finds their verdicts in the store, and must produce the same figures.
     figures: dict[str, Any] = {"trials": len(stored), "curve": tuple(curve(stored))}
     if chosen is None:
         return _kernel(task, reason=_why_none(stored, wrong), **figures)
@@ -140,31 +140,31 @@ def _why_none(stored: list[StoredRecord], wrong: int) -> str:
     return f"none of its {len(stored)} candidates worked"
 
 
-def _kernel(task: Task, **found: Any) -> BestKernel:
+def _kernel(task: Task, **figures: Any) -> BestKernel:
     from tvmake.records.best import BestKernel
 
-    return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **found)
+    return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **figures)
 
 
 def pick_best_request(job: JobContext) -> PickBestRequest:
-    """Which records the variant's build may use."""
+    """The records that the variant's build may use."""
     return PickBestRequest(**job.target_fields, **job.device_fields, store=job.tuning.store, untuned=job.tuning.untuned)
 
 
 STAGE = Stage(
     name="pick_best",
-    summary="Keep the fastest record of each kernel whose output is right.",
+    summary="Choose the fastest record of each kernel with a correct output.",
     function=pick_best,
     inputs=(
         Input("tasks.json", "tasks"),
         Input(
-            "workloads", "workloads", help="The kernels, as extract wrote them.", is_directory=True, has_no_time=True
+            "workloads", "workloads", help="The kernels, from the extract stage.", is_directory=True, has_no_time=True
         ),
         Input(
             "{workload}.json",
             "receipts",
             lambda job: job.receipts(job.rounds, f"{job.model}/{job.precision}"),
-            "What the tuning of the kernels left.",
+            "Receipts of the kernels' tuning.",
             is_many=True,
             is_optional=True,
             round=lambda job: job.rounds,

@@ -1,4 +1,4 @@
-"""Tune: search for one kernel until it has its budget of measured candidates."""
+"""Tune: search for one kernel until its budget of measured candidates is reached."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from tvmake.tune.search.search import Search
 
 SECONDS_PER_TRIAL = 10
-"""How long one candidate may take on average, all its steps included; 1 to 3 were seen."""
+"""Average time limit of one candidate with all its steps; 1 to 3 s were observed."""
 
 
 def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Path, events: Path) -> Receipt:
-    """Bring the records of a kernel to ``trials`` measured candidates; write ``receipt`` and the log ``events``.
+    """Measure candidates of a kernel until its records have ``trials`` of them; write ``receipt`` and the log ``events``.
 
-    Candidates that are in the store already count. Every measured one is stored at once, so that a job that dies loses
-    at most those it was at.
+    Candidates in the store count. Each measurement is stored immediately, so that a killed job loses at most the candidates
+    in progress.
 
     Args:
-        kernel: the workload, as extract wrote it.
+        kernel: the workload, from the extract stage.
 
     Raises:
         InputError: the kernel cannot be scheduled.
@@ -122,7 +122,7 @@ def _write_receipt(
 
 
 def tune_request(job: JobContext) -> TuneRequest:
-    """How a kernel of the target is searched for and measured."""
+    """Options of searching and measuring a kernel of the target."""
     options = job.tuning
     return TuneRequest(
         **job.target_fields,
@@ -150,7 +150,7 @@ def _line(receipt: Receipt) -> Iterator[str]:
 
 STAGE = Stage(
     name="tune",
-    summary="Search for one kernel until it has its budget; what is measured goes to the records store.",
+    summary="Search for one kernel until its budget is spent, and store the records.",
     function=tune,
     inputs=(Input("workloads/{workload}.json", "kernel", round=lambda job: int(job.number)),),
     outputs=(Output("{workload}.json", paths.ROUND, "receipt", "Receipt to write (JSON)."),),
@@ -166,9 +166,9 @@ STAGE = Stage(
     request=_round_request,
     exists=lambda job: job.is_tuned,
     parameters=(
-        Parameter("name", str, "What to call the kernel.", lambda job: job.kernel.name),
+        Parameter("name", str, "Name of the kernel.", lambda job: job.kernel.name),
         Parameter(
-            "trials", int, "Candidates to have in the store when it ends.", lambda job: job.kernel.trials, minimum=1
+            "trials", int, "Number of candidates in the store at the end.", lambda job: job.kernel.trials, minimum=1
         ),
     ),
     subject=lambda given: given["name"],

@@ -1,1 +1,1 @@
-"""How the choose_precision stage finds its assignment. A package of its own, because it loads TVM, which no stage's module does."""
+"""The search of the choose_precision stage. A separate package, because it loads TVM, which stages' modules must not load."""

@@ -1,9 +1,9 @@
-"""What was built and measured for a choice that has not come to its end, so that one that is interrupted goes on where it was.
+"""Builds and measurements of an unfinished choice, so that an interrupted run can resume.
 
     $TVMAKE_HOME/choices/<key>/content/{measured.jsonl, <network>.tar}
 
-The key is the digest of all that can change a figure: request, networks, samples, code, and the device as it is. The file has
-a line for everything that was found, with its digest before it; lines that are damaged or cut short are left out.
+The key is the digest of everything that affects a result: request, networks, samples, code, and the device's state. The file
+has a line for each result, with its digest first. Damaged and incomplete lines are ignored.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def choices_root() -> Path:
 
 
 def key_of(request: ChoosePrecisionRequest, inputs: Sequence[Path | None], code: str, device: Fingerprint) -> str:
-    """What a choice goes by.
+    """The key of a choice.
 
     Args:
-        inputs: the files that it is made from, each in its place.
-        code: the digest of the code that makes it.
-        device: who measures.
+        inputs: the input files, in a fixed order.
+        code: digest of the code.
+        device: the device that measures.
     """
     metrics = [metric.use for metric in (request.goals.metrics or {}).values()]
-    passes = [one.use for one in (*request.transform.passes, *request.build.passes)]
+    passes = [step.use for step in (*request.transform.passes, *request.build.passes)]
     users = [Path(python_file(use)) for use in (*metrics, *passes)]
     content = [
         request.model_dump(mode="json"),
@@ -58,10 +58,10 @@ def key_of(request: ChoosePrecisionRequest, inputs: Sequence[Path | None], code:
 
 
 class Kept:
-    """Findings by what they are of, which is a list of JSON values.
+    """Results of an unfinished choice, by subject (a list of JSON values).
 
     Args:
-        directory: where they and the packages are.
+        directory: directory of the results and packages.
     """
 
     def __init__(self, directory: Path):
@@ -73,38 +73,38 @@ class Kept:
         for line in lines:
             digest, text = line[:DIGEST_CHARACTERS], line[DIGEST_CHARACTERS + 1 :]
             if digest_bytes(text).encode() == digest:
-                subject, found = json.loads(text)
-                self._found[canonical_json(subject)] = found
+                subject, result = json.loads(text)
+                self._found[canonical_json(subject)] = result
         self.count = len(self._found)
-        """Findings of an earlier run."""
+        """Number of results from an earlier run."""
 
     def find(self, *subject: Any) -> Any:
-        """What is known of a subject; None where nothing is."""
+        """The result for a subject; None if there is none."""
         return self._found.get(canonical_json(subject))
 
     def find_model(self, kind: type[Model], *subject: Any) -> Model | None:
-        """The same as a model."""
+        """The result for a subject as a model; None if there is none."""
         try:
             return kind.model_validate(self.find(*subject))
         except ValidationError:
             return None
 
-    def add(self, found: Any, *subject: Any) -> None:
-        """Keep a finding; it is on the disk when this returns. Where it cannot be written, a warning says so, and the work goes on."""
-        self._found[canonical_json(subject)] = found
+    def add(self, result: Any, *subject: Any) -> None:
+        """Store a result on disk before returning. If it cannot be written, print a warning and continue."""
+        self._found[canonical_json(subject)] = result
         if not self._is_writable:
             return
-        text = canonical_json([subject, found]).encode()
+        text = canonical_json([subject, result]).encode()
         try:
             append(self._file, digest_bytes(text).encode() + b" " + text + b"\n")
         except MachineError as error:
             self._is_writable = False
             problem = f"{error.where}: {error.problem}"
             print(
-                f"warning: {problem}; what is measured from here on is measured again if this ends early",
+                f"warning: {problem}; further measurements are lost if this run is interrupted",
                 file=sys.stderr,
             )
 
     def package(self, network: str) -> Path:
-        """Where a network's package lies, or will."""
+        """Path of a network's package."""
         return self.directory / f"{network}.tar"

@@ -1,4 +1,4 @@
-"""Networks with their layers in some precisions: built, and run on the target's device, as the choice of precisions needs it."""
+"""Build networks with given precisions of their layers, and run them on the target's device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tvmake.quantize.precision import LayerAssignment, precision_of
 from tvmake.stages.choices.precision_search.kept import Kept
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
-from tvmake.stages.results.validate import compared
+from tvmake.stages.results.validate import compare
 from tvmake.storage.files import digest_file
 from tvmake.transform.graph import bound_signature, transform
 from tvmake.transform.options import TransformRequest
@@ -38,24 +38,24 @@ from tvmake.validate.numerics import NumericsReport
 from tvmake.validate.reference.stored import ReferenceSet
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 10
-"""How often each network is timed in a comparison, by turns with the other ones: until its two best rounds agree."""
+"""Minimum and maximum number of interleaved timing rounds of each network. They end when its two best rounds agree."""
 
 AGREE = 0.02
-"""Within which share of each other they have to be."""
+"""Maximum relative difference of two rounds that agree."""
 
 WARMUP, SAMPLES, LEAST_MS = 5, 30, 0.3
-"""Of one round: runs before the samples, samples, and how long each lasts at least. Many short samples, because what else a machine
-does only ever slows a network down: some of them are free of it."""
+"""Of a round: warm-up runs, samples, and minimum duration of a sample in ms. Many short samples, because other load on a machine only
+slows a network down: some samples are free of it."""
 
 FILES = ("module.json", "module.params", "signature.json")
 
 NETWORK, BUILDING = "the network", "building it"
-"""How errors name what is built, and that it is."""
+"""Names in errors for the subject and the activity."""
 
 
 @dataclass
 class Trial:
-    """One network."""
+    """A network with an assignment of precisions."""
 
     name: str
     assignment: LayerAssignment
@@ -64,16 +64,16 @@ class Trial:
     package_bytes: int = 0
     rounds_ms: list[float] = field(default_factory=list)
     measured: MeasuredAssignment | None = None
-    """Its numerics over all samples, where they were wanted."""
+    """Numerics over all samples, if they were measured."""
 
     @property
     def latency_ms(self) -> float | None:
-        """The smallest of the rounds; None where it was not timed, or failed."""
+        """The smallest of the rounds; None if it was not timed or failed."""
         return min(self.rounds_ms) if self.rounds_ms and not self.problem else None
 
     @property
     def is_settled(self) -> bool:
-        """Whether more rounds would hardly find a smaller latency."""
+        """Whether more rounds are unlikely to find a smaller latency."""
         if len(self.rounds_ms) < LEAST_ROUNDS:
             return False
         first, second, *_ = sorted(self.rounds_ms)
@@ -81,40 +81,40 @@ class Trial:
 
 
 class _Built(BaseModel):
-    """A network's package, as it is kept."""
+    """Stored record of a network's package."""
 
     network: str
     package_sha256: str
 
 
 class _Judged(BaseModel):
-    """What running a package on the samples gave, as it is kept."""
+    """Stored result of running a package on the samples."""
 
     report: NumericsReport
     fingerprint: Fingerprint
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What became of building a network."""
+class _BuildResult:
+    """Result of building a network."""
 
     network: str = ""
-    """The digest of its module and parameters."""
+    """Digest of its module and parameters."""
     problem: str = ""
-    """Why there is no package."""
+    """Why there is no package; empty if there is one."""
 
 
 class Workbench:
-    """Builds networks and runs them on the device; what was built once is not built again, and what worked is kept as it is found.
+    """Builds networks and runs them on the device. Each network is built once; successful results are stored.
 
-    What failed is not kept: it may have been for want of memory, or because the whole run was about to be ended.
+    Failures are not stored: memory may have been short, or the run was being stopped.
 
     Args:
-        directory: for files in between.
-        kept: what an interrupted run of the same choice found, and where to keep what this one does.
+        directory: directory for intermediate files.
+        kept: store for results of this run and of an interrupted one.
         imported, params, signature: the imported network.
-        calibration: the ranges of activations; None where nothing may be ``int8``.
-        reference: the inputs, and what the original model makes of them.
+        calibration: the ranges of activations; None if nothing may be ``int8``.
+        reference: the inputs, and the original model's outputs.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Workbench:
         self.builds = 0
 
     def transforming(self, assignment: LayerAssignment) -> TransformRequest:
-        """How the network of an assignment is made."""
+        """The transform request for an assignment."""
         request = self._request
         precision = precision_of(assignment, request.precision)
         return TransformRequest(precision=precision, transform=request.transform, dims=request.dims)
@@ -153,33 +153,33 @@ class Workbench:
         """Write the transformed network of an assignment.
 
         Raises:
-            InputError: there is none: a pass fails, or it has no product to quantise.
+            InputError: a pass fails, or the network has no multiplication to quantise.
         """
-        made, weights = transform(
+        network, weights = transform(
             self.module, self.params, self.transforming(assignment), self.calibration, assignment.layers
         )
-        save_module(made, module)
+        save_module(network, module)
         save_params(weights, params)
-        stage_json.save(bound_signature(self._signature, made), signature)
+        stage_json.save(bound_signature(self._signature, network), signature)
 
     def build(self, trial: Trial) -> None:
-        """Build a network and bring it to the device; what cannot be built gets its ``problem``.
+        """Build a network and push it to the device. If it cannot be built, set its ``problem``.
 
-        It is built in a process of its own: what crashes TVM, or takes more memory than there is, costs this network alone.
+        It is built in a separate process: a crash of TVM, or lack of memory, affects only this network.
         """
         assigned = trial.assignment.model_dump_json()
         if (known := self._trials.setdefault(assigned, trial)) is not trial:
             trial.deployment, trial.package_bytes, trial.problem = known.deployment, known.package_bytes, known.problem
             return
         try:
-            made = self._made_before(assigned) or self._made(trial.assignment)
-            trial.problem = made.problem
-            if not made.problem:
-                if made.network not in self._built:
-                    package = self._kept.package(made.network)
-                    self._built[made.network] = self._device.push(package), package.stat().st_size
-                trial.deployment, trial.package_bytes = self._built[made.network]
-                built = _Built(network=made.network, package_sha256=trial.deployment.package_sha256)
+            result = self._earlier_result(assigned) or self._build_isolated(trial.assignment)
+            trial.problem = result.problem
+            if not result.problem:
+                if result.network not in self._built:
+                    package = self._kept.package(result.network)
+                    self._built[result.network] = self._device.push(package), package.stat().st_size
+                trial.deployment, trial.package_bytes = self._built[result.network]
+                built = _Built(network=result.network, package_sha256=trial.deployment.package_sha256)
                 if self._kept.find("built", assigned) != built.model_dump():
                     self._kept.add(built.model_dump(), "built", assigned)
         except InputError as error:
@@ -190,49 +190,49 @@ class Workbench:
             self._check_device()
             trial.problem = error.problem
 
-    def _made_before(self, assigned: str) -> _Made | None:
-        """A network that an interrupted run built, if its package is there as it was."""
+    def _earlier_result(self, assigned: str) -> _BuildResult | None:
+        """A network that an interrupted run built, if its package is intact."""
         built = self._kept.find_model(_Built, "built", assigned)
         if built is None:
             return None
         package = self._kept.package(built.network)
         is_whole = built.network in self._built or (package.is_file() and digest_file(package) == built.package_sha256)
-        return _Made(network=built.network) if is_whole else None
+        return _BuildResult(network=built.network) if is_whole else None
 
-    def _made(self, assignment: LayerAssignment) -> _Made:
-        place = self._directory / f"trial{self.builds}"
-        place.mkdir()
+    def _build_isolated(self, assignment: LayerAssignment) -> _BuildResult:
+        directory = self._directory / f"trial{self.builds}"
+        directory.mkdir()
         self.builds += 1
-        return _Made(**json.loads(isolated(lambda: self._packed(assignment, place), NETWORK, BUILDING, None)))
+        return _BuildResult(**json.loads(isolated(lambda: self._pack(assignment, directory), NETWORK, BUILDING, None)))
 
-    def _packed(self, assignment: LayerAssignment, place: Path) -> bytes:
-        """Write a network's package, unless there is one of the same network; a :class:`_Made` in JSON."""
-        module, params, signature = (place / name for name in FILES)
+    def _pack(self, assignment: LayerAssignment, directory: Path) -> bytes:
+        """Write a network's package, unless the same network has one; returns a :class:`_BuildResult` as JSON."""
+        module, params, signature = (directory / name for name in FILES)
         try:
             self.write_network(assignment, module, params, signature)
             network = digest_file(module) + digest_file(params)
             if network not in self._built:
-                lib, manifest, weights = place / "mod.so", place / "mod.json", place / "mod.params"
-                build(module, params, signature, self._request.build, lib, manifest, weights, place / "sources")
+                lib, manifest, weights = directory / "mod.so", directory / "mod.json", directory / "mod.params"
+                build(module, params, signature, self._request.build, lib, manifest, weights, directory / "sources")
                 export(lib, manifest, weights, ExportRequest(), self._kept.package(network))
                 for file in (lib, weights, module, params):
                     file.unlink()
-            made = _Made(network=network)
+            result = _BuildResult(network=network)
         except TvmakeError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever TVM raises for a layer in a precision costs this network alone
-            made = _Made(problem=f"cannot be built: {cause(error)}")
-        return json.dumps(asdict(made)).encode()
+        except Exception as error:  # noqa: BLE001  # any error of TVM's affects only this network
+            result = _BuildResult(problem=f"cannot be built: {cause(error)}")
+        return json.dumps(asdict(result)).encode()
 
     def noise(self, trial: Trial, most: int) -> float | None:
-        """Power of the error at the output as a share of the output's, over so many samples; None where it does not run."""
-        report = self._judged(trial, Goals(), most)
+        """Noise power at the output relative to the output's power, over ``most`` samples; None if the network does not run."""
+        report = self._evaluate(trial, Goals(), most)
         return None if report is None else _noise(report)
 
     def judge(self, trial: Trial) -> None:
-        """Run a network on all samples, and judge it by the goals."""
+        """Run a network on all samples and judge it by the goals."""
         goals = self._request.goals
-        report = self._judged(trial, goals.numeric)
+        report = self._evaluate(trial, goals.numeric)
         if report is None:
             return
         is_whole = report.overall is not None and not report.overall.nonfinite_mismatches
@@ -244,7 +244,7 @@ class Workbench:
             missed=[*report.missed, *missed_performance(goals, trial.package_bytes, None)],
         )
 
-    def _judged(self, trial: Trial, goals: Goals, most: int | None = None) -> NumericsReport | None:
+    def _evaluate(self, trial: Trial, goals: Goals, most: int | None = None) -> NumericsReport | None:
         if trial.deployment is None or trial.problem or self.known is None:
             return None
         subject = ("judged", trial.deployment.package_sha256, goals.model_dump(mode="json"), most)
@@ -252,7 +252,7 @@ class Workbench:
         if judged is None:
             try:
                 with self._device.exclusive():
-                    report, fingerprint = compared(self._device, trial.deployment, self.known, goals, most)
+                    report, fingerprint = compare(self._device, trial.deployment, self.known, goals, most)
             except DeviceError as error:
                 self._check_device()
                 trial.problem = f"does not run: {error.problem}"
@@ -264,17 +264,19 @@ class Workbench:
         return judged.report
 
     def time(self, trials: Sequence[Trial]) -> None:
-        """Time networks by turns, every other round backwards, so that a machine that slows down slows all of them down.
+        """Time networks in interleaved rounds, every other round in reverse, so that a slowdown of the machine affects all of them.
 
-        Networks that are the same are timed once. Whole rounds are kept, so that one that was interrupted is timed again for all: what
-        the machine did meanwhile concerns all of them.
+        Identical networks are timed once. Only whole rounds are stored: an interrupted round is timed again for all networks, since
+        the machine's state affects all of them.
         """
         by_package: dict[str, list[Trial]] = {}
         for trial in trials:
             if trial.deployment is not None and not trial.problem:
                 by_package.setdefault(trial.deployment.package_sha256, []).append(trial)
-        how = Measurement(warmup=WARMUP, repeat=SAMPLES, min_repeat_ms=LEAST_MS, cooldown_s=self._request.cooldown_s)
-        run = RunRequest(samples=1, want_outputs=False, measurement=how, wants_memory=False)
+        measurement = Measurement(
+            warmup=WARMUP, repeat=SAMPLES, min_repeat_ms=LEAST_MS, cooldown_s=self._request.cooldown_s
+        )
+        run = RunRequest(samples=1, want_outputs=False, measurement=measurement, wants_memory=False)
         self._comparisons += 1
         for number in range(MOST_ROUNDS):
             open_groups = {
@@ -296,7 +298,7 @@ class Workbench:
                 self._kept.add({sha: same[0].rounds_ms[-1] for sha, same in open_groups.items()}, *subject)
 
     def _time_once(self, same: Sequence[Trial], run: RunRequest) -> None:
-        """One round of networks that have the same package."""
+        """Time one round of networks with the same package."""
         assert self.known is not None
         assert same[0].deployment is not None
         try:
@@ -310,25 +312,25 @@ class Workbench:
             trial.rounds_ms.append(min(result.timing.samples_ms))
 
     def _check_device(self) -> None:
-        """Whether it is the device that fails, rather than a network: run what has run before.
+        """Check whether the device fails, rather than a network, by running a network that ran before.
 
         Raises:
-            DeviceError: that fails too.
+            DeviceError: it fails too.
         """
         if self._pilot is not None and self.known is not None:
             self._device.execute(self._pilot, RunRequest(samples=1, want_outputs=False), self.known.path, None)
 
 
 def _noise(report: NumericsReport) -> float | None:
-    """Power of the error at the output as a share of the output's; as large as can be where it has NaN or infinities that the
-    reference has not, which the report's figures leave out."""
+    """Noise power at the output relative to the output's; the maximum if the output has NaN or infinities that the
+    reference does not have, which the report's figures exclude."""
     if report.overall is None:
         return None
     return 10 ** ((DECIBEL_CAP if report.overall.nonfinite_mismatches else -report.overall.sqnr_db) / 10)
 
 
 def figures_of(trial: Trial, predictions: Mapping[str, tuple[float, float]]) -> MeasuredAssignment:
-    """What is known of a network.
+    """Measurements and predictions of a network.
 
     Args:
         predictions: latency in ms and noise, by name.
