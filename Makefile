@@ -1,19 +1,19 @@
-# make demo   install into .venv from the lock, run the demo, say where the results are
-# make test   install, and run the tests that a change can break within six minutes; PYTEST_ARGS=tests/tune runs that room
+# make demo   install into .venv from the lock, run the demo, and print where the results are
+# make test   install, and run the tests that a change can break, within six minutes; PYTEST_ARGS=tests/tune runs that room
 # make test-all   all tests, less than an hour on two cores
-# make test-tools   install what some tests need and this machine lacks: Debian packages, Snakemake's plugins, an OpenCL driver
+# make test-tools   install tools that some tests need: Debian packages, Snakemake's plugins, an OpenCL driver
 # make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev
-# make coverage   all tests, and how much of the package's code they ran; slower than make test-all
-# make test-soak   the longest forms of some tests, hours
+# make coverage   all tests, with the coverage of the package's code; slower than make test-all
+# make test-soak   the long forms of some tests, hours
 # make lint   ruff, the import linter, mypy, snakefmt and snakemake's own lint
-# make docs   build the docs into .site, offline; fails at a link that leads nowhere
+# make docs   build the docs into .site, offline; broken links fail
 # make lock   resolve dependencies again
 
 PYTHON ?= python3
 VENV ?= .venv
 TEST_JOBS ?= 2
 BIN := $(VENV)/bin
-# Whole files go to one process each, the longest first.
+# Each file runs in one process; the longest files start first.
 PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-all test-tools test-soak test-native coverage lint lint-python lint-workflow docs lock clean
@@ -47,7 +47,7 @@ lint: lint-python lint-workflow
 
 lint-python: $(VENV)/.test
 	$(BIN)/ruff check .
-	$(BIN)/ruff check --preview --select DOC102,DOC202,DOC403 .  # docstrings name the arguments and results that are there
+	$(BIN)/ruff check --preview --select DOC102,DOC202,DOC403 .  # docstrings match arguments and results
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy

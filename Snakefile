@@ -1,8 +1,8 @@
 """tvmake: from trained models to validated packages.
 
-The config names models, precisions and targets. The plan derives from it what must be made, and `plan.inputs("build")` is
-what the rule `build` reads, as its stage describes it: `workflow/tvmake/stages/`, docs/reference/stages.md. Each rule file has
-the command of one stage. Run the workflow with `tvmake make`, or with snakemake itself.
+The config names models, precisions and targets. The plan derives the jobs from it, and `plan.inputs("build")` are
+the inputs of the rule `build` from its stage's descriptor: `workflow/tvmake/stages/`, docs/reference/stages.md. Each rule
+file has the command of one stage. Run the workflow with `tvmake make`, or with snakemake itself.
 """
 
 from snakemake.exceptions import WorkflowError
@@ -24,7 +24,7 @@ plan = opened.rules
 
 
 wildcard_constraints:
-    # results/tuning holds what the models share; its files look like those of a model otherwise.
+    # results/tuning contains what the models share; its files would match a model's patterns.
     model=opened.scope.names("model", r"(?!tuning/)[^/]+"),
     precision=opened.scope.names("precision", "[^/]+"),
     target=opened.scope.names("target", "[^/]+"),
@@ -43,7 +43,7 @@ rule all:
         opened.goals(),
 
 
-# A stage has a rule file of its own; which files there are decides.
+# Each stage has its own rule file.
 for file in rule_files():
 
     include: str(file)

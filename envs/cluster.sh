@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the Snakemake plugins that tests/cluster needs into a directory of their own: cluster.sh PYTHON DIRECTORY
 #
-# Snakemake imports every plugin it finds each time it starts, so they stay away from the other tests. The tests look in
+# Snakemake imports every plugin that it finds each time it starts, so other tests do not see these. The tests look in
 # the directory `cluster` of the virtual environment.
 set -eu
 python=$1 directory=$2
@@ -13,5 +13,5 @@ fi
 rm -rf "$directory"
 echo "installing $lock into $directory …"
 "$python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes --target "$directory" -r "$lock"
-# Last, so that a directory with it is whole.
+# Last: its presence shows that the directory is complete.
 cp "$lock" "$directory/cluster.lock"

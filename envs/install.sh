@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make a virtual environment and install a lock file and tvmake itself into it: install.sh PYTHON VENV LOCK
+# Create a virtual environment and install a lock file and tvmake itself into it: install.sh PYTHON VENV LOCK
 set -eu
 python=$1 venv=$2 lock=$3
 
@@ -10,11 +10,11 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing $lock into $venv …"
-# Most modules are never imported, and compiling all takes two fifths of the time; Python compiles what it imports, and keeps it
-# unless it is told not to. Then every process would compile TVM again: 3 s.
+# Most modules are never imported, and compiling all takes two fifths of the time. Python compiles and caches what it imports,
+# unless that is disabled. Then every process would compile TVM again: 3 s.
 compile=--no-compile
 [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || compile=--compile
-# PyPI's torch for Linux is a CUDA build. Where pip finds the CPU build (its hash is in the lock), it is taken first.
+# PyPI's torch for Linux is a CUDA build. If pip finds the CPU build (its hash is in the lock), it is installed first.
 cpu=$(mktemp)
 trap 'rm -f "$cpu"' EXIT
 sed -n -e '/^torch==/,/[^\\]$/p' "$lock" | sed 's/^\(torch==[^ ]*\)/\1+cpu/' > "$cpu"

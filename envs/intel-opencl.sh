@@ -1,8 +1,8 @@
 #!/bin/sh
-# Install Intel's OpenCL for CPUs into a directory of its own: intel-opencl.sh PYTHON DIRECTORY
+# Install Intel's OpenCL for CPUs into a separate directory: intel-opencl.sh PYTHON DIRECTORY
 #
-# It is an OpenCL device that computes in float16, which PoCL's does not; tests/networks runs float16 packages on it.
-# OCL_ICD_VENDORS=DIRECTORY/intel.icd makes a process see it, and no other. 275 MB come from the package index and take
+# It is an OpenCL device with float16, which PoCL's is not; tests/networks runs float16 packages on it.
+# OCL_ICD_VENDORS=DIRECTORY/intel.icd lets a process see only this device. 275 MB come from the package index and take
 # 700 MB, under Intel's End User License Agreement for Developer Tools (DIRECTORY/share/doc).
 set -eu
 python=$1 directory=$2
@@ -23,5 +23,5 @@ echo "installing $lock into $directory …"
 "$python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes --only-binary=:all: \
     --prefix "$directory" -r "$lock"
 cp "$lock" "$directory/intel-opencl.lock"
-# Last, so that a directory with it is whole.
+# Last: its presence shows that the directory is complete.
 printf '%s\n' "$(cd "$directory" && pwd)/lib/libintelocl.so" > "$directory/intel.icd"

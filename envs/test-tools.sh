@@ -1,8 +1,8 @@
 #!/bin/sh
-# Install what some tests need and this machine lacks: test-tools.sh VENV
+# Install tools that some tests need and this machine lacks: test-tools.sh VENV
 #
-# Debian packages (with sudo where the user is not root), Snakemake's plugins for clusters, and on x86-64 Intel's OpenCL
-# for CPUs (275 MB, under Intel's licence; see intel-opencl.sh). VENV has the packages of test.lock already.
+# Debian packages (with sudo if the user is not root), Snakemake's plugins for clusters, and on x86-64 Intel's OpenCL
+# for CPUs (275 MB, under Intel's licence; see intel-opencl.sh). VENV already has the packages of test.lock.
 set -eu
 venv=$1
 here=$(dirname "$0")

@@ -1,6 +1,6 @@
 """Metrics to copy: mean average precision, mean IoU, F1 and perplexity, with scikit-learn (``pip install scikit-learn``).
 
-A metric takes samples and gives one number. It is called with the package's outputs, and once more with the source model's.
+A metric takes samples and returns one number. It is called with the package's outputs and with the source model's.
 A sample is one call of the model: ``inputs`` and ``outputs`` by their names in the source, ``labels`` [batch] or None, and
 ``truth``: the arrays of the dataset that ``dataset.truth`` names.
 """
@@ -30,7 +30,7 @@ def mean_iou(samples: Iterable[Any], output: str = "logits", masks: str = "masks
     Args:
         output: class scores [batch, classes, height, width].
         masks: the array of classes [batch, height, width].
-        ignore: the class of pixels that do not count.
+        ignore: the class of pixels that are ignored.
     """
     from sklearn.metrics import confusion_matrix
 
@@ -73,17 +73,17 @@ def mean_average_precision(
     truth: str = "objects",
     overlap: float = 0.5,
 ) -> float:
-    """Mean average precision of a detector, over the classes that occur; a box counts where it overlaps an object of its class.
+    """Mean average precision of a detector, over the classes that occur; a box is correct if it overlaps an object of its class.
 
-    Detections are matched to objects from the best score on, each object once, as in PASCAL VOC; the area under the curve of
-    precision and recall is summed in steps, as scikit-learn does. Objects that nothing finds lower the recall.
+    Detections are matched to objects by descending score, each object once, as in PASCAL VOC; the area under the curve of
+    precision and recall is summed in steps, as scikit-learn does. Missed objects lower the recall.
 
     Args:
         boxes: corners [batch, detections, 4] (x0, y0, x1, y1).
-        scores: [batch, detections]; below 0 there is no detection.
+        scores: [batch, detections]; a negative score is no detection.
         classes: [batch, detections].
-        truth: objects [batch, most, 5]: class, x0, y0, x1, y1; a class below 0 fills up.
-        overlap: the least intersection over union.
+        truth: objects [batch, most, 5]: class, x0, y0, x1, y1; a negative class is padding.
+        overlap: minimum intersection over union.
     """
     from sklearn.metrics import average_precision_score
 
@@ -112,7 +112,7 @@ def mean_average_precision(
 
 
 def _matched(detections: Iterable[Any], objects: list[Any], overlap: float) -> Iterator[tuple[float, int, bool]]:
-    """Score, class and whether it is right, of each detection, the best first."""
+    """Score, class and correctness of each detection, the best first."""
     free = list(objects)
     for score, kind, box in sorted(detections, key=lambda detection: -float(detection[0])):
         if score < 0:

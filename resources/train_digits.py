@@ -3,10 +3,10 @@
     python resources/train_digits.py [directory]
 
 Needs torch, onnx and scikit-learn; takes about half a minute on one core. Everything is seeded and runs on one
-thread, so the same library versions give the same bytes; ``SHA256SUMS`` holds those of the shipped files.
+thread, so the same library versions give the same bytes; ``SHA256SUMS`` has the digests of the shipped files.
 
 The data is the UCI "Optical Recognition of Handwritten Digits" test set as scikit-learn ships it: 1,797 images of
-8×8 pixels, each 0..16. 360 of them, 36 or so a class, are held out and never seen in training.
+8×8 pixels, each 0..16. 360 of them, about 36 per class, are held out from training.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def as_input(images: np.ndarray) -> torch.Tensor:
 
 
 def train(images: np.ndarray, labels: np.ndarray) -> DigitsNet:
-    """Adam with a cosine schedule; each batch is shifted by up to one pixel, as hand-writing is."""
+    """Adam with a cosine schedule; each batch is shifted by up to one pixel, like handwriting."""
     torch.manual_seed(SEED)
     generator = torch.Generator().manual_seed(SEED)
     net = DigitsNet()
@@ -98,7 +98,7 @@ def accuracy(net: DigitsNet, images: np.ndarray, labels: np.ndarray) -> float:
 
 
 def onnx_bytes(net: DigitsNet) -> bytes:
-    """The network as ONNX, with its batch norms kept as nodes so that a compiler has something to fold."""
+    """The network as ONNX, with batch norms as separate nodes, so that a compiler can fold them."""
     buffer = io.BytesIO()
     torch.onnx.export(
         net,
@@ -118,7 +118,7 @@ def onnx_bytes(net: DigitsNet) -> bytes:
 
 
 def pt2_bytes(net: DigitsNet) -> bytes:
-    """The network as a torch.export archive, without the exporting machine's paths in it."""
+    """The network as a torch.export archive, without the exporting machine's paths."""
     program = torch.export.export(net, (torch.zeros(1, 1, 8, 8),), strict=False)
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)

@@ -1,7 +1,7 @@
 rule benchmark:
-    """Time the deployed package, alone on its device.
+    """Time the deployed package on its device, with exclusive access.
     INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz; source.json if
-             the model's own framework is timed, too
+             the model's own framework is timed too
     OUTPUTS  results/{model}/{precision}/{target}/latency.json
     """
     input:

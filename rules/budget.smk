@@ -1,6 +1,6 @@
 checkpoint budget:
     """Spread the trials of all variants of a target over their kernels, each kernel once.
-    INPUTS   results/{model}/{precision}/{target}/tasks.json and workloads/ of every tuned variant, receipts of the round before
+    INPUTS   results/{model}/{precision}/{target}/tasks.json and workloads/ of every tuned variant, receipts of the previous round
     OUTPUTS  results/tuning/{target}/round{number}/budget.json, workloads/
     """
     input:
@@ -18,6 +18,6 @@ checkpoint budget:
     params:
         **plan.params("budget"),
     shell:
-        # Options for thousands of variants are longer than an argument may be.
+        # Options for thousands of variants exceed the length limit of an argument.
         "printf %s {params.options:q} | tvmake step budget {input.tasks:q} {params.receipts:q} --options -"
         " --budget {output.budget:q} --kernels {output.kernels:q} > {log:q} 2>&1"

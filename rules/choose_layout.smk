@@ -1,5 +1,5 @@
 rule choose_layout:
-    """Measure a few candidates of the heaviest kernels in each data layout, and take the fastest layout.
+    """Measure a few candidates of the most expensive kernels in each data layout, and choose the fastest layout.
     INPUTS   results/{model}/{precision}/layouts/{layout}/module.json, module.params, signature.json of every layout
     OUTPUTS  results/{model}/{precision}/{target}/module.json, module.params, signature.json (the chosen layout's, unchanged),
              layout.json (the choice and its figures; the records are in the store)

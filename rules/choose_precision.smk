@@ -1,5 +1,5 @@
 rule choose_precision:
-    """Measure what each layer gains and costs in each precision, and take the fastest assignment that meets the goals.
+    """Measure gain and cost of each layer in each precision, and choose the fastest assignment that meets the goals.
     INPUTS   results/{model}/model.json, model.params, signature.json, reference.npz; {precision}/calibration.json if int8 is a choice
     OUTPUTS  results/{model}/{precision}/{target}/assigned/module.json, module.params, signature.json (the chosen network),
              {target}/precision.json (the choice and its figures)

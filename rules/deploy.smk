@@ -1,5 +1,5 @@
 rule deploy:
-    """Bring a package to its device, by digest.
+    """Copy a package to its device, identified by its digest.
     INPUTS   results/{model}/{precision}/{target}/package.tar
     OUTPUTS  results/{model}/{precision}/{target}/receipt.json
     """

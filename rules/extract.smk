@@ -1,5 +1,5 @@
 rule extract:
-    """List the kernels of a tuned variant, and those of them that are worth tuning.
+    """List the kernels of a tuned variant, and those that are worth tuning.
     INPUTS   results/{model}/{precision}/module.json, signature.json (in {target}/ if the layout was chosen)
     OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
     """

@@ -1,5 +1,5 @@
 rule import_model:
-    """Read a trained model as Relax, parameters apart.
+    """Convert a trained model to Relax, with separate parameters.
     INPUTS   the model's file and its side files (none for zoo networks)
     OUTPUTS  results/{model}/model.json, model.params, signature.json, source.json
     """

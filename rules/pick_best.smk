@@ -1,5 +1,5 @@
 rule pick_best:
-    """Take the fastest record of each kernel of a variant whose output is correct.
+    """Choose the fastest record of each kernel of a variant with a correct output.
     INPUTS   results/{model}/{precision}/{target}/tasks.json, results/tuning/{target}/round{last}/{workload}.json, the records store
     OUTPUTS  results/{model}/{precision}/{target}/best.json
     """

@@ -1,5 +1,5 @@
 rule report:
-    """Gather every variant's figures.
+    """Gather the results of all variants.
     INPUTS   package.tar and mod.json of every variant, best.json of those that are tuned,
              calibration.json of those in int8, layout.json and precision.json of those that choose one,
              numerics.json and latency.json of those with a device,
@@ -24,6 +24,6 @@ rule report:
     params:
         **plan.params("report"),
     shell:
-        # Options for thousands of variants are longer than an argument may be.
+        # Options for thousands of variants exceed the length limit of an argument.
         "printf %s {params.options:q} | tvmake step report --options - --selection {input.selection:q}"
         " --summary {output.summary:q} --table {output.table:q} --page {output.page:q} > {log:q} 2>&1"

@@ -1,5 +1,5 @@
 rule select:
-    """Take the fastest variant of each model on each device that meets all goals.
+    """Choose the fastest variant of each model on each device that meets all goals.
     INPUTS   package.tar and mod.json of every variant, best.json of those that are tuned,
              calibration.json of those in int8, layout.json and precision.json of those that choose one,
              numerics.json and latency.json of those with a device
@@ -20,6 +20,6 @@ rule select:
     params:
         **plan.params("select"),
     shell:
-        # Options for thousands of variants are longer than an argument may be.
+        # Options for thousands of variants exceed the length limit of an argument.
         "printf %s {params.options:q} | tvmake step select --options -"
         " --selection {output.selection:q} --best {output.best:q} > {log:q} 2>&1"

@@ -1,5 +1,5 @@
 rule tune:
-    """Search for one kernel of a target until it has its budget; what is measured goes to the records store.
+    """Search for one kernel of a target until its budget is spent, and store the records.
     INPUTS   results/tuning/{target}/round{number}/workloads/{workload}.json
     OUTPUTS  results/tuning/{target}/round{number}/{workload}.json (a receipt; the records are in the store)
     """

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Say running, success or failed for a job's number, as Snakemake wants it. A job that Slurm has forgotten has failed.
+# Print running, success or failed for a job's number, as Snakemake expects. A job that Slurm has forgotten has failed.
 said=$(squeue --noheader --states=all --format=%T --jobs="$1" 2>&1)
 case "$said" in
     COMPLETED) echo success ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Say running, success or failed for a job's name, as Snakemake wants it; keep a failed job's output.
+# Print running, success or failed for a job's name, as Snakemake expects; keep a failed job's output.
 said=$(kubectl get job "$1" --output 'jsonpath={.status.succeeded}/{.status.failed}' 2>&1)
 case "$said" in
     1/*) echo success ;;

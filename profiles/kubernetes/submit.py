@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Create a Kubernetes Job for one of Snakemake's job scripts, and print its name: submit.py JOBSCRIPT
 
-Needs kubectl, and TVMAKE_K8S_IMAGE, TVMAKE_K8S_CLAIM and TVMAKE_K8S_MOUNT in the environment. What the job asks for is
-in the script's first lines, where Snakemake puts it.
+Needs kubectl, and TVMAKE_K8S_IMAGE, TVMAKE_K8S_CLAIM and TVMAKE_K8S_MOUNT in the environment. The job's resources are
+in the script's first lines, written by Snakemake.
 """
 
 import json
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 KEPT_S = 24 * 3600
-"""How long Kubernetes keeps a finished job, and with it its state and output."""
+"""Time that Kubernetes keeps a finished job with its state and output, in seconds."""
 
 
 def manifest(properties: dict[str, Any], script: str, directory: str, environment: dict[str, str]) -> dict[str, Any]:
-    """The Job that runs a script in a directory of the shared volume.
+    """Return the Job that runs a script in a directory of the shared volume.
 
     Args:
-        properties: what Snakemake says of the job.
-        environment: with the three variables that name image and volume; what starts with TVMAKE_ goes to the job.
+        properties: Snakemake's properties of the job.
+        environment: has the three variables for image and volume; variables that start with TVMAKE_ are passed to the job.
     """
     resources = properties["resources"]
     amounts = {"memory": f"{resources['mem_mb']}M", "cpu": str(resources.get("_cores", properties.get("threads", 1)))}
@@ -47,7 +47,7 @@ def manifest(properties: dict[str, Any], script: str, directory: str, environmen
         "kind": "Job",
         "metadata": {"generateName": f"tvmake-{label.strip('-')}-", "labels": {"app": "tvmake"}},
         "spec": {
-            # Snakemake itself tries again, with more memory.
+            # Snakemake itself retries with more memory.
             "backoffLimit": 0,
             "activeDeadlineSeconds": 60 * int(resources["runtime"]),
             "ttlSecondsAfterFinished": KEPT_S,
@@ -61,7 +61,7 @@ def main(script: str) -> int:
     missing = [name for name in ("IMAGE", "CLAIM", "MOUNT") if not os.environ.get(f"TVMAKE_K8S_{name}")]
     if missing:
         print(
-            f"error: kubernetes: TVMAKE_K8S_{missing[0]} is not set\n  docs/guides/cluster.md says to what",
+            f"error: kubernetes: TVMAKE_K8S_{missing[0]} is not set\n  see docs/guides/cluster.md",
             file=sys.stderr,
         )
         return 3

@@ -1,8 +1,8 @@
-"""See what quantised weights would cost in accuracy, before anything is quantised.
+"""Estimate the accuracy cost of quantised weights before anything is quantised.
 
-Every constant weight of a convolution or matrix product is rounded to the values that a signed integer of a few bits
-can hold, one scale per output channel, and stays a float: the kernels are the same, the numbers are those of a
-quantised network. Activations are left alone. docs/guides/passes.md walks through it.
+Every constant weight of a convolution or matmul is rounded to the values that a signed integer of a few bits
+can represent, with a scale for each output channel, and stays a float: the kernels are the same, the values are those of a
+quantised network. Activations are unchanged. docs/guides/passes.md explains it.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tvm.relax.dpl import is_const, is_op, rewrite_call, wildcard
 
 
 def quantize_weights(bits: int = 8) -> Callable[[tvm.IRModule], tvm.IRModule]:
-    """Make the pass.
+    """Create the pass.
 
     Args:
         bits: width of the signed integers; they are symmetric, so 8 bits means -127 … 127.
@@ -26,7 +26,7 @@ def quantize_weights(bits: int = 8) -> Callable[[tvm.IRModule], tvm.IRModule]:
     pattern = is_op("relax.nn.conv2d")(data, weight) | is_op("relax.matmul")(data, weight)
 
     def rewritten(call: relax.Call, matched: dict) -> relax.Expr:
-        """The same call on the rounded weight: ``matched`` maps each part of the pattern to what it stands for."""
+        """The call with the rounded weight. ``matched`` maps each part of the pattern to the expression that it matched."""
         values = matched[weight].value.numpy()
         if values.dtype.kind != "f":
             return call
@@ -42,7 +42,7 @@ def quantize_weights(bits: int = 8) -> Callable[[tvm.IRModule], tvm.IRModule]:
 
 
 def quantize_dequantize(values: np.ndarray, axis: int, bits: int) -> np.ndarray:
-    """Round ``values`` to multiples of a scale of their own for each index of ``axis``; shape and dtype stay.
+    """Round ``values`` to multiples of a scale for each index of ``axis``; shape and dtype are kept.
 
     The scale maps the channel's largest magnitude to the largest integer: symmetric per-channel quantisation as in
     Krishnamoorthi, "Quantizing deep convolutional networks for efficient inference" (2018), section 2.
@@ -55,5 +55,5 @@ def quantize_dequantize(values: np.ndarray, axis: int, bits: int) -> np.ndarray:
 
 
 def _output_axis(call: relax.Call) -> int:
-    """The weight's axis of output channels; of a matrix product that is the last."""
+    """The weight's axis of output channels; for a matmul the last one."""
     return str(call.attrs.kernel_layout).index("O") if str(call.op.name) == "relax.nn.conv2d" else -1
