@@ -30,9 +30,9 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
     config: dict = {"models": {"digits": {"source": "digits.onnx", "dataset": {"path": "digits-test.npz"}}}}
     for key, value in change.items():
         *parents, last = key.split(".")
-        place = config
+        section = config
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
+            section = section.setdefault(parent, {})
+        section[last] = value
     (directory / "tvmake.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     return tvmake(directory, "check", *arguments)

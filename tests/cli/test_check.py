@@ -60,7 +60,7 @@ from tvmake.cli import run
         ({"cache": "out", "results": "out/results"}, 1, ": cache", "contains results", "a separate directory"),
         ({"tuning": {"store": "logs/x", "trials": 4}}, 1, ": tuning.store", "is inside logs", "a separate directory"),
         ({"tuning": {"shared": ".", "trials": 4}}, 1, ": tuning.shared", "contains results", "a separate directory"),
-        ({"tuning": {"store": "x/records", "trials": 4}, "cache": "x"}, 1, ": tuning.store", "lies in cache", "of its own"),
+        ({"tuning": {"store": "x/records", "trials": 4}, "cache": "x"}, 1, ": tuning.store", "is inside cache", "a separate directory"),
         ({"tuning.store": "/proc/x", "tuning.trials": 4}, 1, ": tuning.store: /proc/x", "cannot create a directory in /proc", "write to"),
         ({"tuning.shared": "foo://x", "tuning.trials": 4}, 1, ": tuning.shared: foo://x", "no address", "s3://"),
         ({"tuning.frozen": "nope.lock"}, 1, ": tuning.frozen: nope.lock", "no such lock", "`tvmake lock` writes one"),

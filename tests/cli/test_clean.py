@@ -169,14 +169,14 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     """A directory with files that have the shapes of tvmake's, which a config names for its results."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    place = Path("mine") if request.param == "in the project" else tmp_path / "elsewhere"
+    results_path = Path("mine") if request.param == "in the project" else tmp_path / "elsewhere"
     for name in SHAPED:
-        put(str(place / name), "precious")
+        put(str(results_path / name), "precious")
     if request.param == "link":
-        Path("mine").symlink_to(place)
-        place = Path("mine")
-    write({**CONFIG, "results": str(place)})
-    return str(place)
+        Path("mine").symlink_to(results_path)
+        results_path = Path("mine")
+    write({**CONFIG, "results": str(results_path)})
+    return str(results_path)
 
 
 def test_files_that_no_job_has_made_stay_whatever_they_are_called(foreign: str):

@@ -35,7 +35,7 @@ sys.exit(run(sys.argv[1:]))
 TVMAKE = [sys.executable, "-c", COMMAND]
 
 
-class Place:
+class Workspace:
     """A directory to type in."""
 
     def __init__(self, directory: Path):
@@ -72,61 +72,61 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 @pytest.fixture
-def tracker(place: Place) -> Iterator[Tracker]:
+def tracker(workspace: Workspace) -> Iterator[Tracker]:
     """Started as people start it."""
     port = free_port()
-    process = place.start("tracker", "--port", str(port))
+    process = workspace.start("tracker", "--port", str(port))
     assert process.stdout is not None
     assert process.stdout.readline() == f"tracker at {HOST}:{port}\n"
     assert process.stdout.readline() == f"  export TVM_TRACKER_HOST={HOST} TVM_TRACKER_PORT={port}\n"
-    place.environment |= {"TVM_TRACKER_HOST": HOST, "TVM_TRACKER_PORT": str(port)}
+    workspace.environment |= {"TVM_TRACKER_HOST": HOST, "TVM_TRACKER_PORT": str(port)}
     yield Tracker(HOST, port, "board")
     process.send_signal(signal.SIGINT)
     process.wait(HANG_S)
 
 
 @pytest.fixture
-def adb(tmp_path: Path, place: Place) -> Iterator[AdbServer]:
+def adb(tmp_path: Path, workspace: Workspace) -> Iterator[AdbServer]:
     made = AdbServer(tmp_path / "phones")
-    place.environment |= made.environment
+    workspace.environment |= made.environment
     yield made
     made.close()
 
 
 @pytest.mark.long
-def test_a_tracker_a_server_and_their_table(place: Place, tracker: Tracker, monkeypatch: pytest.MonkeyPatch):
+def test_a_tracker_a_server_and_their_table(workspace: Workspace, tracker: Tracker, monkeypatch: pytest.MonkeyPatch):
     native.programs()
-    place.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # where they are
+    workspace.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # where they are
     port = free_port()
-    server = place.start("serve", "--key", "board", "--port", str(port))
+    server = workspace.start("serve", "--key", "board", "--port", str(port))
     try:
         eventually(tracker.servers)
         eventually(lambda: tracker.waiting()["board"]["free"] == 1)
         address = ("--tracker", f"{tracker.host}:{tracker.port}")
-        rows = json.loads(place.run("list", *address, "--json").stdout)
+        rows = json.loads(workspace.run("list", *address, "--json").stdout)
         assert [(row["address"], row["state"]) for row in rows if row["via"] == "rpc"] == [
             (f"board at {tracker.host}:{tracker.port}", "1 of 1 free")
         ]
-        place.devices(board={"via": "rpc", "key": "board"})
-        rows = json.loads(place.run("list", "--json").stdout)
+        workspace.devices(board={"via": "rpc", "key": "board"})
+        rows = json.loads(workspace.run("list", "--json").stdout)
         assert [(row["device"], row["state"]) for row in rows if row["via"] != "adb"] == [
             ("local", "here"),
             ("board", "1 of 1 free"),
         ]
-        assert "session" in place.doctor("board").stdout
+        assert "session" in workspace.doctor("board").stdout
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(HANG_S)
     eventually(lambda: not tracker.servers())
 
 
-def test_a_tracker_that_others_reach_is_refused_with_the_reason(place: Place):
-    done = place.run("tracker", "--host", "0.0.0.0")
+def test_a_tracker_that_others_reach_is_refused_with_the_reason(workspace: Workspace):
+    done = workspace.run("tracker", "--host", "0.0.0.0")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "error: --host 0.0.0.0: RPC has no passwords and no encryption: anyone who can reach this address can run code on this "
@@ -134,8 +134,8 @@ def test_a_tracker_that_others_reach_is_refused_with_the_reason(place: Place):
         "  listen on 127.0.0.1 and connect through ssh or adb tunnels (docs/guides/devices-rpc.md); in a private network, add "
         "--allow-remote",
     ]
-    assert place.run("serve", "--host", "0.0.0.0").returncode == 2
-    assert place.run("serve", "--python", "--host", "::").returncode == 2
+    assert workspace.run("serve", "--host", "0.0.0.0").returncode == 2
+    assert workspace.run("serve", "--python", "--host", "::").returncode == 2
 
 
 def test_only_this_machines_own_addresses_are_let_through(monkeypatch: pytest.MonkeyPatch):
@@ -148,8 +148,8 @@ def test_only_this_machines_own_addresses_are_let_through(monkeypatch: pytest.Mo
     assert not is_loopback("localhost.example.org")
 
 
-def test_an_address_that_means_nothing_is_named(place: Place):
-    done = place.run("tracker", "--host", "no-such-host.invalid")
+def test_an_address_that_means_nothing_is_named(workspace: Workspace):
+    done = workspace.run("tracker", "--host", "no-such-host.invalid")
     assert done.returncode == 2 and "--host no-such-host.invalid: no such address" in done.stderr
 
 
@@ -159,18 +159,18 @@ def test_a_server_is_not_started_by_a_name_that_is_none(arguments: list[str], ca
     assert f"error: {arguments[0]}" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken(place: Place, tracker: Tracker):
-    done = place.run("tracker", "--port", str(tracker.port))
+def test_a_port_that_is_taken(workspace: Workspace, tracker: Tracker):
+    done = workspace.run("tracker", "--port", str(tracker.port))
     assert (done.returncode, done.stderr) == (
         3,
         f"error: {HOST}:{tracker.port}: cannot listen (address already in use)\n  choose another port with --port\n",
     )
 
 
-def test_no_tracker_answers(place: Place):
-    done = place.run("list", "--tracker", f"{HOST}:{free_port()}")
+def test_no_tracker_answers(workspace: Workspace):
+    done = workspace.run("list", "--tracker", f"{HOST}:{free_port()}")
     assert done.returncode == 3 and "connection refused" in done.stderr
-    assert place.run("list", "--tracker", "nowhere").returncode == 2
+    assert workspace.run("list", "--tracker", "nowhere").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -178,21 +178,21 @@ def test_no_tracker_answers(place: Place):
     [(0, "not connected", "adb lists no device"), (1, "connected", ""), (2, "2 devices", "set its serial")],
 )
 def test_a_phone_without_a_serial_is_the_only_one_there(
-    place: Place, adb: AdbServer, there: int, state: str, details: str
+    workspace: Workspace, adb: AdbServer, there: int, state: str, details: str
 ):
     for number in range(there):
         adb.add(f"PHONE{number}")
-    place.devices(phone={"via": "adb"})
-    phone = next(row for row in json.loads(place.run("list", "--json").stdout) if row["device"] == "phone")
+    workspace.devices(phone={"via": "adb"})
+    phone = next(row for row in json.loads(workspace.run("list", "--json").stdout) if row["device"] == "phone")
     assert (phone["state"], phone["details"].startswith(details)) == (state, True)
 
 
-def test_phones_are_listed_whether_the_config_names_them_or_not(place: Place, adb: AdbServer):
+def test_phones_are_listed_whether_the_config_names_them_or_not(workspace: Workspace, adb: AdbServer):
     adb.add("ONE")
     adb.add("TWO", state="unauthorized")
     adb.add("THREE")
-    place.devices(phone={"via": "adb", "serial": ["ONE", "TWO", "GONE"]}, board={"via": "ssh", "host": "pi5.local"})
-    rows = json.loads(place.run("list", "--json").stdout)
+    workspace.devices(phone={"via": "adb", "serial": ["ONE", "TWO", "GONE"]}, board={"via": "ssh", "host": "pi5.local"})
+    rows = json.loads(workspace.run("list", "--json").stdout)
     assert [(row["device"], row["address"], row["state"]) for row in rows] == [
         ("local", "this machine", "here"),
         ("phone", "ONE", "connected"),
@@ -203,61 +203,61 @@ def test_phones_are_listed_whether_the_config_names_them_or_not(place: Place, ad
     ]
 
 
-def test_a_phone_is_looked_at_and_examined(place: Place, adb: AdbServer):
+def test_a_phone_is_looked_at_and_examined(workspace: Workspace, adb: AdbServer):
     phone = adb.add("ONE")
-    place.devices(phone={"via": "adb", "programs": str(native.programs())})
-    told = json.loads(place.run("info", "phone", "--json").stdout)
+    workspace.devices(phone={"via": "adb", "programs": str(native.programs())})
+    told = json.loads(workspace.run("info", "phone", "--json").stdout)
     assert told["fingerprint"]["soc"] == "QTI SM8550" and told["fingerprint"]["details"]["gpu"] == "Adreno (TM) 740"
-    steps = json.loads(place.doctor("phone", "--json").stdout)
+    steps = json.loads(workspace.doctor("phone", "--json").stdout)
     assert {step["step"]: step["state"] for step in steps} == dict.fromkeys(
         ["connection", "space", "device", "programs", "runner", "tunnels", "temperature"], "ok"
     )
     phone.state = "offline"
-    done = place.doctor("phone")
+    done = workspace.doctor("phone")
     assert done.returncode == 3 and "ONE is offline" in done.stdout
 
 
-def test_a_package_is_pushed_to_all_equal_devices_and_sent_once(place: Place, adb: AdbServer, package: Path):  # noqa: F811
+def test_a_package_is_pushed_to_all_equal_devices_and_sent_once(workspace: Workspace, adb: AdbServer, package: Path):  # noqa: F811
     adb.add("ONE")
     adb.add("TWO")
-    place.devices(phone={"via": "adb", "serial": ["ONE", "TWO"]})
-    sent = [json.loads(place.run("push", "phone", str(package), "--json").stdout) for _ in range(2)]
+    workspace.devices(phone={"via": "adb", "serial": ["ONE", "TWO"]})
+    sent = [json.loads(workspace.run("push", "phone", str(package), "--json").stdout) for _ in range(2)]
     assert [row["device"] for row in sent[0]] == ["ONE", "TWO"] and all(row["sent_bytes"] > 0 for row in sent[0])
     assert [row["sent_bytes"] for row in sent[1]] == [0, 0]
     adb.phones["TWO"].state = "offline"
-    done = place.run("push", "phone", str(package))
+    done = workspace.run("push", "phone", str(package))
     assert done.returncode == 3 and "ONE" in done.stdout and "TWO is offline" in done.stderr
     adb.phones["ONE"].state = "offline"
-    done = place.run("push", "phone", str(package))
+    done = workspace.run("push", "phone", str(package))
     assert (done.returncode, done.stdout) == (3, "") and done.stderr.count("is offline") == 2
 
 
 @pytest.mark.long
 def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(
-    place: Place, adb: AdbServer, tracker: Tracker
+    workspace: Workspace, adb: AdbServer, tracker: Tracker
 ):
     adb.add("ONE")
-    place.devices(phone={"via": "adb", "programs": str(native.programs())})
-    serving = place.start("serve", "phone", "--key", "board")
+    workspace.devices(phone={"via": "adb", "programs": str(native.programs())})
+    serving = workspace.start("serve", "phone", "--key", "board")
     eventually(tracker.servers)
-    place.devices(board={"via": "rpc", "key": "board", "wait_s": HANG_S})
-    assert json.loads(place.run("info", "board", "--json").stdout)["fingerprint"]["soc"] == "board"
+    workspace.devices(board={"via": "rpc", "key": "board", "wait_s": HANG_S})
+    assert json.loads(workspace.run("info", "board", "--json").stdout)["fingerprint"]["soc"] == "board"
     serving.send_signal(signal.SIGINT)
     assert serving.wait(HANG_S) == 0
     assert adb.forwards == {} and adb.reverses == {}
 
 
-def test_a_board_is_examined_and_its_ssh_server_named(place: Place, tmp_path: Path):
+def test_a_board_is_examined_and_its_ssh_server_named(workspace: Workspace, tmp_path: Path):
     sshd = Sshd(tmp_path / "sshd")
-    place.devices(board=sshd.config(programs=str(native.programs())))
-    steps = json.loads(place.doctor("board", "--json").stdout)
+    workspace.devices(board=sshd.config(programs=str(native.programs())))
+    steps = json.loads(workspace.doctor("board", "--json").stdout)
     assert {step["state"] for step in steps} == {"ok"} and len(steps) == 7
     sshd.stop()
-    done = place.run("info", "board")
+    done = workspace.run("info", "board")
     assert done.returncode == 3 and f"no ssh server at {sshd.host} (connection refused)" in done.stderr
 
 
-def test_a_device_that_the_config_lacks(place: Place):
-    place.devices(phone={"via": "adb"})
-    done = place.run("info", "fone")
+def test_a_device_that_the_config_lacks(workspace: Workspace):
+    workspace.devices(phone={"via": "adb"})
+    done = workspace.run("info", "fone")
     assert (done.returncode, done.stderr) == (1, "error: devices: no device 'fone'\n  did you mean 'phone'?\n")

@@ -94,7 +94,7 @@ def test_a_plan_is_printed_for_programs(
 # --- completion -------------------------------------------------------------------------------------------------------
 
 
-def completed(words: str, place: Path) -> list[str]:
+def completed(words: str, path: Path) -> list[str]:
     """What a shell is told to go on with after these words."""
     environment = {
         **os.environ,
@@ -104,7 +104,7 @@ def completed(words: str, place: Path) -> list[str]:
     }
     done = subprocess.run(
         [TVMAKE],
-        cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=HANG_S,
+        cwd=path, env=environment, capture_output=True, text=True, check=False, timeout=HANG_S,
     )  # fmt: skip
     return done.stdout.split()
 
@@ -186,14 +186,14 @@ WRITERS = (
 
 
 @pytest.mark.parametrize("arguments", [*WRITERS, "bundle export", "records export"])
-@pytest.mark.parametrize("place", ["out/", "there/", "."])
+@pytest.mark.parametrize("path", ["out/", "there/", "."])
 def test_a_file_to_write_is_not_named_as_a_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, place: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, path: str
 ):
     monkeypatch.chdir(tmp_path)
     Path("there").mkdir()
-    assert run([*arguments.split(), place]) == 1
-    assert capsys.readouterr().err.startswith(f"error: {place}: is a directory, but a file is required\n")
+    assert run([*arguments.split(), path]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {path}: is a directory, but a file is required\n")
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
 
 

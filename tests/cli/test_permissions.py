@@ -51,22 +51,22 @@ def test_results_that_may_be_read_alone_are_shown_and_not_made(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("place", "command"),
+    ("subdirectory", "command"),
     [
         ("metadata", "make"), ("metadata", "make -n"), ("tvmake-jobs", "make -n"), ("tvmake-jobs", "status"),
         ("tvmake-jobs", "explain results/digits/source.json"),
     ],
 )  # fmt: skip
-def test_records_that_may_not_be_read_are_not_missing(tmp_path: Path, place: str, command: str):
+def test_records_that_may_not_be_read_are_not_missing(tmp_path: Path, subdirectory: str, command: str):
     (tmp_path / "tvmake.yaml").write_text(CONFIG)
     assert as_a_user(tmp_path, "tvmake make --quiet results/digits/source.json").returncode == 0
-    notes = list((tmp_path / ".snakemake" / place).iterdir())
+    notes = list((tmp_path / ".snakemake" / subdirectory).iterdir())
     for note in notes:
         note.chmod(0)
     done = as_a_user(tmp_path, f"tvmake {command}")
     assert (done.returncode, "outdated" in done.stdout) == (3, False), done.stderr
-    assert re.search(rf"error: \.snakemake/{place}/\S+: cannot be read", done.stderr)
-    assert f" .snakemake/{place}/" in done.stderr[done.stderr.index("chmod u+r") :]
+    assert re.search(rf"error: \.snakemake/{subdirectory}/\S+: cannot be read", done.stderr)
+    assert f" .snakemake/{subdirectory}/" in done.stderr[done.stderr.index("chmod u+r") :]
     assert notes and all(note.exists() for note in notes)
 
 

@@ -62,12 +62,12 @@ def assert_refused_until_removed(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [*OTHERS, directory])
-@pytest.mark.parametrize("place", [LOCK, MARK, LOCKS / "0.input.lock"])
-def test_what_is_no_file_in_the_place_of_a_lock_is_refused(place: Path, other: Callable, outside: Path):
-    place.parent.mkdir(parents=True)
-    other(place)
+@pytest.mark.parametrize("entry", [LOCK, MARK, LOCKS / "0.input.lock"])
+def test_what_is_no_file_in_the_place_of_a_lock_is_refused(entry: Path, other: Callable, outside: Path):
+    entry.parent.mkdir(parents=True)
+    other(entry)
     assert not is_run_active()
-    assert_refused_until_removed(place, outside)
+    assert_refused_until_removed(entry, outside)
 
 
 @pytest.mark.parametrize("other", [*OTHERS, Path.touch])

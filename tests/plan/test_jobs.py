@@ -86,18 +86,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         directories = {name for name, output in artifacts().items() if output.is_directory}
         for stage in stages().values():
             for path, output in made.outputs_of_stage(stage).items():
-                place(Path(path), is_directory=output.artifact in directories)
+                create(Path(path), is_directory=output.artifact in directories)
                 if output.artifact == "round/workloads":
                     for workload in WORKLOADS:
-                        place(Path(path) / f"{workload}.json", is_directory=False)
+                        create(Path(path) / f"{workload}.json", is_directory=False)
         for path in (file for job in made.run_jobs() for file in job.outputs):
-            place(Path(path), is_directory=path.endswith("/best"))
+            create(Path(path), is_directory=path.endswith("/best"))
         for path in directory.rglob("*"):
             os.utime(path, (1_000_000_000, 1_000_000_000))
         yield directory
 
 
-def place(path: Path, is_directory: bool) -> None:
+def create(path: Path, is_directory: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if is_directory:
         path.mkdir(exist_ok=True)

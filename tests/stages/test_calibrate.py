@@ -154,8 +154,8 @@ def test_steps_that_are_written_out_share_their_weights_and_one_grid(tmp_path):
             helper.make_node("Gemm", [f"h{step + 1}", "u"], [f"s{step + 1}"], transB=1),
         ]
     weights = {"w": onnx_models.random(width, 32, seed=1) / 6, "u": onnx_models.random(width, width, seed=2) / 8}
-    places = {f"i{step}": np.asarray(step, np.int64) for step in range(steps)}
-    constants = {**weights, **places, "b": onnx_models.random(width, seed=3), "h0": np.zeros((1, width), np.float32)}
+    indices = {f"i{step}": np.asarray(step, np.int64) for step in range(steps)}
+    constants = {**weights, **indices, "b": onnx_models.random(width, seed=3), "h0": np.zeros((1, width), np.float32)}
     inputs = {"x": (onnx_models.FLOAT, [1, steps, 32])}
     model = onnx_models.model(nodes, inputs, [f"s{steps}"], constants)
     module, params = saved(model, tmp_path)
@@ -207,11 +207,11 @@ def test_random_inputs_correct_nothing(files, tmp_path):
     assert calibrated(files, tmp_path).shifts == []
 
 
-def saved(model, place):
+def saved(model, directory):
     """What the import stage writes."""
-    onnx_models.save(place / "net.onnx", model)
-    written = [place / name for name in ("model.json", "model.params", "signature.json", "source.json")]
-    import_model(ImportOptions(source=str(place / "net.onnx")), *written)
+    onnx_models.save(directory / "net.onnx", model)
+    written = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
+    import_model(ImportOptions(source=str(directory / "net.onnx")), *written)
     return load_module(written[0]), load_params(written[1])
 
 

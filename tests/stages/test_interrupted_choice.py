@@ -176,9 +176,9 @@ def test_figures_that_are_damaged_are_measured_again(interrupted, seen):
     file = kept_file()
     assert file is not None
     whole = file.read_bytes().split(b"\n")
-    (place,) = [number for number, line in enumerate(whole) if b'["judged"' in line][:1]
-    lost = json.dumps(json.loads(whole[place].partition(b" ")[2])[0], sort_keys=True)
-    whole[place] = whole[place].replace(b'"sqnr_db":', b'"sqnr_db":1', 1)
+    (index,) = [number for number, line in enumerate(whole) if b'["judged"' in line][:1]
+    lost = json.dumps(json.loads(whole[index].partition(b" ")[2])[0], sort_keys=True)
+    whole[index] = whole[index].replace(b'"sqnr_db":', b'"sqnr_db":1', 1)
     file.write_bytes(b"\n".join(whole))
     choosing.run(**GOALS)
     assert seen.added == [lost]
@@ -198,12 +198,12 @@ def test_a_line_that_is_damaged_anywhere_says_nothing(tmp_path):
     for number in range(3):
         kept.add({"a": number}, "round", number)
     content = (tmp_path / FILE).read_bytes()
-    for place in range(len(content)):
-        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]):
+    for index in range(len(content)):
+        for damaged in (content[:index], content[:index] + bytes([content[index] ^ 4]) + content[index + 1 :]):
             (tmp_path / FILE).write_bytes(damaged)
             found = Kept(tmp_path)
             assert all(found.find("round", number) in (None, {"a": number}) for number in range(3))
-            assert found.count >= 1 or damaged is content[:place] or place < len(content) // 3 * 2
+            assert found.count >= 1 or damaged is content[:index] or index < len(content) // 3 * 2
 
 
 def test_what_a_killed_writer_left_hides_nothing_that_is_written_later(tmp_path):

@@ -41,14 +41,14 @@ def made_once(name: str, new: Callable[[Path], Project], factory: pytest.TempPat
     common = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         common = common.parent
-    place, is_made = common / name, common / f"{name}.made"
+    directory, is_made = common / name, common / f"{name}.made"
     with FileLock(common / f"{name}.lock"):
         if not is_made.exists():
-            shutil.rmtree(place, ignore_errors=True)
-            done = new(place / "project").make()
+            shutil.rmtree(directory, ignore_errors=True)
+            done = new(directory / "project").make()
             assert done.returncode == 0, done.stdout + done.stderr
             is_made.touch()
-    return Project(place / "project")
+    return Project(directory / "project")
 
 
 @pytest.fixture

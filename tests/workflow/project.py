@@ -73,14 +73,14 @@ class Project:
     def edit(self, key: str, value: Any) -> None:
         """Set one dotted key of the config; None removes it."""
         config = self.config
-        place = config
+        section = config
         *parents, last = key.split(".")
         for parent in parents:
-            place = place.setdefault(parent, {})
+            section = section.setdefault(parent, {})
         if value is None:
-            place.pop(last, None)
+            section.pop(last, None)
         else:
-            place[last] = value
+            section[last] = value
         self.write_config(config)
 
     def write_config(self, config: Mapping[str, Any]) -> None:

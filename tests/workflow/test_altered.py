@@ -179,27 +179,27 @@ def test_a_link_that_leads_to_itself_is_refused_with_the_command_that_removes_it
 
 @pytest.mark.parametrize("command", ["check", "make"])
 def test_a_directory_in_the_place_of_a_result_is_named_and_stays(demo: Project, command: str):
-    place = demo.directory / VARIANT / "mod.so"
-    place.unlink()
-    place.mkdir()
-    (place / "mine.txt").touch()
+    entry = demo.directory / VARIANT / "mod.so"
+    entry.unlink()
+    entry.mkdir()
+    (entry / "mine.txt").touch()
     done = demo.run("tvmake", command)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"error: {VARIANT}/mod.so: is a directory, but must be a file",
         "  move it elsewhere",
     ]
-    assert (place / "mine.txt").exists()
-    (place / "mine.txt").unlink()
+    assert (entry / "mine.txt").exists()
+    (entry / "mine.txt").unlink()
     assert demo.make().returncode == 0
-    assert place.is_file()
+    assert entry.is_file()
 
 
 @pytest.mark.parametrize("command", ["check", "make"])
 def test_a_file_in_the_place_of_a_directory_is_named(demo: Project, command: str):
-    place = demo.directory / "results" / "digits"
-    place.rename(demo.directory / "elsewhere")
-    place.touch()
+    entry = demo.directory / "results" / "digits"
+    entry.rename(demo.directory / "elsewhere")
+    entry.touch()
     done = demo.run("tvmake", command)
     assert done.returncode == 1
     assert done.stderr.startswith("error: results/digits: is not a directory, but results or logs go into it\n")

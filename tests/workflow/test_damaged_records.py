@@ -39,16 +39,16 @@ def test_without_the_records_of_jobs_everything_is_made_again(demo: Project):
 
 
 @pytest.mark.parametrize(
-    "place", [record_file(LATENCY), SNAKEMAKE_STATE / "metadata" / base64.urlsafe_b64encode(LATENCY.encode()).decode()]
+    "note", [record_file(LATENCY), SNAKEMAKE_STATE / "metadata" / base64.urlsafe_b64encode(LATENCY.encode()).decode()]
 )
 @pytest.mark.parametrize("kind", ["directory", "link"])
 def test_a_directory_or_link_in_the_place_of_a_record_is_refused_and_stays(
-    demo: Project, tmp_path: Path, place: Path, kind: str
+    demo: Project, tmp_path: Path, note: Path, kind: str
 ):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "file").touch()
-    path = demo.directory / place
+    path = demo.directory / note
     path.unlink()
     if kind == "link":
         path.symlink_to(mine)
@@ -58,7 +58,7 @@ def test_a_directory_or_link_in_the_place_of_a_record_is_refused_and_stays(
     demo.edit("benchmark.repeat", 4)
     done = demo.make()
     assert done.returncode == 3, done.stderr
-    assert f"{place}: is a {kind}" in done.stderr
+    assert f"{note}: is a {kind}" in done.stderr
     assert path.is_symlink() if kind == "link" else (path / "link").is_symlink()
     command = done.stderr[done.stderr.index("or `") :].partition("`")[2].partition("`")[0]
     assert demo.run(*shlex.split(command)).returncode == 0

@@ -112,11 +112,11 @@ def test_nothing_is_built_of_an_old_network_once_the_stage_that_reads_the_new_on
         (demo.directory / gone).unlink()
     done = demo.run(*command)
     assert done.returncode == 0, done.stdout + done.stderr
-    anew = new_project(tmp_path / "anew" / "project")
-    anew.write_config(demo.config)
-    shutil.copy(demo.directory / "digits.onnx", anew.directory)
-    assert anew.make("--quiet").returncode == 0
-    assert_as_undisturbed(demo, anew)
+    undisturbed = new_project(tmp_path / "undisturbed" / "project")
+    undisturbed.write_config(demo.config)
+    shutil.copy(demo.directory / "digits.onnx", undisturbed.directory)
+    assert undisturbed.make("--quiet").returncode == 0
+    assert_as_undisturbed(demo, undisturbed)
 
 
 @pytest.mark.soak
@@ -371,15 +371,15 @@ def test_a_limit_on_file_sizes_is_one_line(small: Project, finished: Project):
 
 
 def test_a_read_only_project_is_refused_in_one_line(unreported: Project, tmp_path: Path):
-    place = tmp_path / "read-only"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "--bind", unreported.directory, place], capture_output=True, check=False)
+    mount_point = tmp_path / "read-only"
+    mount_point.mkdir()
+    mounted = subprocess.run(["mount", "--bind", unreported.directory, mount_point], capture_output=True, check=False)
     require(mounted.returncode == 0, "root, to mount file systems: run the tests as root")
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
-        done = Project(place).make()
+        subprocess.run(["mount", "-o", "remount,bind,ro", mount_point], check=True)
+        done = Project(mount_point).make()
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", mount_point], check=True)
     assert done.returncode == 3
     assert done.stderr.startswith("error: .snakemake")
     assert "Read-only file system" in done.stderr

@@ -109,9 +109,9 @@ def test_snakemake_itself_runs_no_python_file_that_only_lies_there(project: Proj
     project.edit("models.digits", None)
     snakefile = project.run_process("tvmake", "runtime", "--help")
     assert snakefile.returncode == 0
-    from tvmake.storage.resources import snakefile as place
+    from tvmake.storage.resources import snakefile as locate_snakefile
 
-    done = project.run_process("snakemake", "--snakefile", str(place()), "--configfile", "tvmake.yaml", "--cores", "2")
+    done = project.run_process("snakemake", "--snakefile", str(locate_snakefile()), "--configfile", "tvmake.yaml", "--cores", "2")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 

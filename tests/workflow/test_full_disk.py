@@ -21,9 +21,9 @@ exec tvmake make >/dev/null
 """
 
 
-def unless_mounting_is_refused(place: Path) -> None:
+def unless_mounting_is_refused(directory: Path) -> None:
     """Skip a test where file systems cannot be mounted."""
-    if subprocess.run([*IN_NAMESPACE, f"mount -t tmpfs tmpfs {place}"], capture_output=True, check=False).returncode:
+    if subprocess.run([*IN_NAMESPACE, f"mount -t tmpfs tmpfs {directory}"], capture_output=True, check=False).returncode:
         pytest.skip("file systems cannot be mounted here")
 
 

@@ -65,17 +65,17 @@ def test_other_times_of_the_same_content_execute_nothing(demo: Project, what: st
 
 @pytest.mark.soak
 def test_a_change_is_seen_though_the_source_is_old_and_the_results_are_from_the_future(demo: Project, tmp_path: Path):
-    anew = new_project(tmp_path / "anew" / "project")
-    for project in (demo, anew):
+    fresh = new_project(tmp_path / "fresh" / "project")
+    for project in (demo, fresh):
         project.write_config({**project.config, "precisions": ["float32"]})
         change_weights(project)
     move_times(demo, -60, "digits.onnx")
     move_times(demo, 60, "results/**/*")
     succeeded(demo.make())
     assert demo.planned_rules() == {}
-    succeeded(anew.make())
+    succeeded(fresh.make())
     patterns = ("results/digits/*", "results/digits/float32/**/*")
-    assert demo.hermetic(*patterns) == anew.hermetic(*patterns)
+    assert demo.hermetic(*patterns) == fresh.hermetic(*patterns)
 
 
 def test_a_source_from_the_future_is_made_once(demo: Project):

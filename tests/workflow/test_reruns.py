@@ -126,14 +126,14 @@ def test_a_changed_user_pass_reruns_the_stage_it_is_in(demo: Project):
     assert demo.planned_rules() == AFTER_TRANSFORM
 
 
-def with_a_copy_of_the_package(project: Project, place: Path) -> Path:
+def with_a_copy_of_the_package(project: Project, copy_root: Path) -> Path:
     """Have a project's commands use a copy of tvmake; returns the package's directory."""
-    shutil.copytree(ROOT / "workflow", place / "workflow")
+    shutil.copytree(ROOT / "workflow", copy_root / "workflow")
     for name in ("rules", "profiles", "envs"):
-        shutil.copytree(ROOT / name, place / name)
-    shutil.copy(ROOT / "Snakefile", place / "Snakefile")
-    project.environment["PYTHONPATH"] = str(place / "workflow")
-    return place / "workflow" / "tvmake"
+        shutil.copytree(ROOT / name, copy_root / name)
+    shutil.copy(ROOT / "Snakefile", copy_root / "Snakefile")
+    project.environment["PYTHONPATH"] = str(copy_root / "workflow")
+    return copy_root / "workflow" / "tvmake"
 
 
 def test_the_same_package_elsewhere_reruns_nothing(demo: Project, tmp_path: Path):

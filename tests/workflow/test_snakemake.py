@@ -52,8 +52,8 @@ def test_a_dry_run_writes_nothing(fresh: Project):
 def test_every_job_has_a_log_that_ends_with_what_it_used(finished: Project):
     stages = {"import": "digits/", "reference": "digits/", "transform": "digits/float32/", "report": ""}
     later = dict.fromkeys(("build", "export", "attest", "deploy", "validate", "benchmark"), "digits/float32/cpu/")
-    for stage, place in (stages | later).items():
-        used = json.loads((finished.directory / f"logs/{place}{stage}.log").read_text().splitlines()[-1])
+    for stage, log_prefix in (stages | later).items():
+        used = json.loads((finished.directory / f"logs/{log_prefix}{stage}.log").read_text().splitlines()[-1])
         assert used["stage"].startswith(stage)
         assert used["exit"] == 0
         assert used["wall_s"] > 0

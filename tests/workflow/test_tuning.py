@@ -80,8 +80,8 @@ def test_without_results_the_records_are_still_there(tuned: Project):
 
 def test_a_tuned_run_of_an_earlier_version_stands_and_goes_on_from_its_records(tuned: Project):
     # Rounds were called passes, in the config and in the files' names.
-    for place in ("results", "logs"):
-        (tuned.directory / place / "tuning/tuned/round1").rename(tuned.directory / place / "tuning/tuned/pass1")
+    for root in ("results", "logs"):
+        (tuned.directory / root / "tuning/tuned/round1").rename(tuned.directory / root / "tuning/tuned/pass1")
     tuning = dict(tuned.config["targets"]["tuned"]["tuning"])
     tuning["passes"] = tuning.pop("rounds")
     tuned.edit("targets.tuned.tuning", tuning)

@@ -29,10 +29,10 @@ def noted(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     return with_a_note(finished, tmp_path_factory.mktemp("noted"))
 
 
-def with_a_note(finished: Project, place: Path) -> Project:
+def with_a_note(finished: Project, directory: Path) -> Project:
     """A copy whose files have settled, and that Snakemake has looked at."""
-    shutil.copytree(finished.directory.parent, place / "copy", symlinks=True)
-    project = Project(place / "copy" / finished.directory.name)
+    shutil.copytree(finished.directory.parent, directory / "copy", symlinks=True)
+    project = Project(directory / "copy" / finished.directory.name)
     time.sleep(1.1 * SETTLED_NS / 1e9)
     done = project.make()
     assert done.returncode == 0, done.stderr
@@ -42,11 +42,11 @@ def with_a_note(finished: Project, place: Path) -> Project:
 
 def asks_snakemake(project: Project, *arguments: str) -> bool:
     """Whether ``tvmake make`` loads Snakemake; it cannot, so nothing is made."""
-    place = project.directory.parent / "without" / "snakemake"
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "__init__.py").write_text("raise ImportError('snakemake is asked')\n")
+    directory = project.directory.parent / "without" / "snakemake"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "__init__.py").write_text("raise ImportError('snakemake is asked')\n")
     beside = Project(project.directory)
-    beside.environment = {**project.environment, "PYTHONPATH": str(place.parent)}
+    beside.environment = {**project.environment, "PYTHONPATH": str(directory.parent)}
     done = beside.make(*arguments)
     if done.returncode:
         assert "snakemake is asked" in done.stderr, done.stderr

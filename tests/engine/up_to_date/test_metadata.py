@@ -22,8 +22,8 @@ RECORD = {
 }  # fmt: skip
 
 
-def state(directory: Path, *records: bytes, place: str = "metadata") -> list[Path]:
-    files = [directory / place / "@long" / str(number) for number, _ in enumerate(records)]
+def state(directory: Path, *records: bytes, subdirectory: str = "metadata") -> list[Path]:
+    files = [directory / subdirectory / "@long" / str(number) for number, _ in enumerate(records)]
     files[0].parent.mkdir(parents=True, exist_ok=True)
     for file, content in zip(files, records, strict=True):
         file.write_bytes(content)
@@ -53,7 +53,7 @@ def test_the_essential_values_are_snakemakes():
 
 def test_a_record_as_snakemake_writes_it_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     files = state(tmp_path, json.dumps(RECORD).encode())
-    files += state(tmp_path, b"{}", json.dumps({"external_jobid": "7"}).encode(), place="incomplete")
+    files += state(tmp_path, b"{}", json.dumps({"external_jobid": "7"}).encode(), subdirectory="incomplete")
     remove_damaged_records(tmp_path)
     assert all(file.is_file() for file in files) and capsys.readouterr().err == ""
 
@@ -100,10 +100,10 @@ def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
     assert not file.exists() or snakemake_reads(bytes(content))
 
 
-@pytest.mark.parametrize("place", ["metadata", "incomplete"])
+@pytest.mark.parametrize("subdirectory", ["metadata", "incomplete"])
 @pytest.mark.parametrize("other", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_a_record_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, place: str, other: Callable):
-    (file,) = state(tmp_path, b"{}", place=place)
+def test_a_record_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, subdirectory: str, other: Callable):
+    (file,) = state(tmp_path, b"{}", subdirectory=subdirectory)
     file.unlink()
     other(file)
     with pytest.raises(

@@ -53,11 +53,11 @@ def test_a_profile_that_the_environment_names_makes_snakemake_plan():
     assert ask({"SNAKEMAKE_PROFILE": "mine"}) is None
 
 
-@pytest.mark.parametrize("place", ["profiles/default/config.yaml", "profiles/default/profile.v9+.yaml", "default"])
-def test_a_profile_of_the_user_is_part_of_every_fingerprint(place: str):
+@pytest.mark.parametrize("path", ["profiles/default/config.yaml", "profiles/default/profile.v9+.yaml", "default"])
+def test_a_profile_of_the_user_is_part_of_every_fingerprint(path: str):
     before, workflow_before = whole(), workflow()
-    Path(place).parent.mkdir(parents=True, exist_ok=True)
-    Path(place).write_text("forceall: true\n")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("forceall: true\n")
     assert whole() != before
     assert workflow() != workflow_before
 
