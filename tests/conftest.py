@@ -1,4 +1,4 @@
-"""For all tests: what runs, what is missing, no environment left by the one before, and no limits that a busy machine reaches."""
+"""For all tests: selection, missing requirements, isolated environments, and limits that a busy machine does not reach."""
 
 import gc
 import os
@@ -29,7 +29,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """From here on the garbage collector looks at what tests make, and not at modules."""
+    """Exclude loaded modules from garbage collection."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -37,7 +37,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
-    """A command that ran in a test's own process prepares its environment for children; the next test's has none of it."""
+    """Remove the environment that a command in a test's own process prepared for its children."""
     before = dict(os.environ)
     yield
     for name in (os.environ.keys() - before.keys()) - {"PYTEST_CURRENT_TEST"}:

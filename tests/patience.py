@@ -1,11 +1,11 @@
-"""How long tests wait for what must come: so long that only something that hangs reaches it, on any machine."""
+"""Time limits of tests, so long that only a hang reaches them on any machine."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 HANG_S = 1800
-"""The limit of everything that tests wait for, in seconds. No test may pass or fail by how much of it is used."""
+"""The limit of all waits in tests, in seconds. No test may depend on how much of it is used."""
 
 POLL_S = 0.02
 

@@ -1,4 +1,4 @@
-"""What tests need of the machine: missing on a user's machine it is a skip, in CI a failure.
+"""Requirements of tests: if one is missing, tests are skipped on a user's machine and fail in CI.
 
 At the end of a run one line names the missing components; ``make test-tools`` installs them. As a program it prints the
 Debian packages that this machine lacks: ``apt-get install $(python3 tests/requirements.py)``.
@@ -21,7 +21,7 @@ class Component(NamedTuple):
 
     is_there: Callable[[], object]
     packages: str
-    """The Debian packages that it comes in."""
+    """Its Debian packages."""
 
 
 def _program(*names: str) -> Callable[[], bool]:
@@ -30,7 +30,7 @@ def _program(*names: str) -> Callable[[], bool]:
 
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""Names of the browser, whichever there is."""
+"""Names of the browser's program."""
 
 COMPONENTS = {
     "make": Component(_program("make"), "make"),
@@ -63,17 +63,17 @@ COMPONENTS = {
 
 
 INSTALLERS = ("apt-get install ", "pip install ", "envs/")
-"""How commands begin whose work ``make test-tools`` does."""
+"""Beginnings of commands whose work ``make test-tools`` does."""
 
 
 def need(*components: str) -> None:
-    """Skip the test unless these of :data:`COMPONENTS` are there; with CI=true fail it."""
+    """Skip the test unless these of :data:`COMPONENTS` exist; with CI=true fail it."""
     for name in components:
         require(COMPONENTS[name].is_there(), hint(name))
 
 
 def hint(component: str) -> str:
-    """What :func:`require` says of one of :data:`COMPONENTS`."""
+    """The message of :func:`require` for one of :data:`COMPONENTS`."""
     return f"{component}: apt-get install {COMPONENTS[component].packages}"
 
 
@@ -87,7 +87,7 @@ def need_module(name: str, install: str) -> None:
 
 
 def require(condition: object, needed: str) -> None:
-    """Skip the test unless ``condition`` holds; with CI=true fail it, so that nothing goes untested unseen.
+    """Skip the test unless ``condition`` holds; with CI=true fail it, so that no test is skipped unnoticed.
 
     Args:
         needed: what it is, and after a colon the command that installs it. The same component has the same hint.
@@ -102,7 +102,7 @@ def require(condition: object, needed: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
-    """Say in one line how many tests were skipped, what they lack, and the command that installs it."""
+    """Print in one line how many tests were skipped, what they need, and the command that installs it."""
     reasons = [
         report.longrepr[2].removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())

@@ -13,13 +13,13 @@ from tests.requirements import need_module
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket, and the environment that leads clients to its server."""
+    """A bucket, and the environment that directs clients to its server."""
 
     url: str
     environment: dict[str, str]
 
     def lead(self, patch: pytest.MonkeyPatch) -> str:
-        """Lead this process there until the patch is undone; returns the URL."""
+        """Direct this process to the server until the patch is undone; returns the URL."""
         for name, value in self.environment.items():
             patch.setenv(name, value)
         return self.url
@@ -55,20 +55,20 @@ def s3_server(name: str) -> Iterator[Bucket]:
 
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[Bucket]:
-    """One for all tests of a process; each uses names of its own."""
+    """A server for all tests of a process; each test uses its own names."""
     with s3_server("tvmake") as bucket:
         yield bucket
 
 
 @pytest.fixture
 def s3(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The bucket's URL, and this process led there."""
+    """The bucket's URL, with this process directed to its server."""
     return bucket.lead(monkeypatch)
 
 
 @pytest.fixture(params=["directory", "memory", "fsspec", "s3"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An address that nothing lies at yet."""
+    """The URL of a shared store that does not exist yet."""
     name = uuid.uuid4().hex
     match request.param:
         case "directory":

@@ -1,4 +1,4 @@
-"""Which tests `make test` runs: those that a change can break, nearest first, as many as fit into its time.
+"""The tests that `make test` runs: those that a change can break, nearest first, as many as fit into its time.
 
 A test file is concerned by a change when a changed file is within its reach: a file it imports, directly or over
 others; a file it names; and for tests that run tvmake's commands the whole package and its workflow, or only the modules
@@ -30,20 +30,20 @@ COSTS = Path(__file__).with_name("costs.json")
 """Processor seconds of each test file: without its ``long`` tests, and of those. ``--write-costs`` writes it."""
 
 UNKNOWN_COSTS_S = (10.0, 60.0)
-"""Of a file that is not listed yet."""
+"""Cost of a file that is not listed yet."""
 
 MINUTES = 6
 BUDGET_S = MINUTES * 60 * 2 * 0.85
-"""Processor seconds of a quick run: two cores for so long, less a seventh for starting up and waiting."""
+"""Processor seconds of a quick run: two cores for this time, less a seventh for starting and waiting."""
 
 WORKFLOW = ("Snakefile", "rules/", "profiles/", "config/")
-"""What commands read besides the package."""
+"""Files, other than the package, that commands read."""
 
 EVERYWHERE = ("pyproject.toml", "envs/test.lock", "tests/conftest.py", "tests/selection.py", "tests/requirements.py")
-"""What every test depends on."""
+"""Files that every test depends on."""
 
 LONG_PENALTY = 2
-"""How much nearer a change must be for tests marked ``long``."""
+"""Additional distance for tests marked ``long``."""
 
 _MODULE = re.compile(r"\b(?:tvmake|tests)(?:\.\w+)+")
 _COMMAND = re.compile(r"""["'](?:tvmake|snakemake)["']""")
@@ -51,14 +51,14 @@ _COMMAND = re.compile(r"""["'](?:tvmake|snakemake)["']""")
 
 @dataclass(frozen=True)
 class Part:
-    """The ``long`` tests of a file, or the others."""
+    """A part of a test file: its ``long`` tests, or the others."""
 
     file: str
     is_long: bool
 
 
 class Reach:
-    """What one test file depends on.
+    """The dependencies of one test file.
 
     Args:
         file: its path below the repository's root.
@@ -82,23 +82,23 @@ class Reach:
 
     @cached_property
     def direct_modules(self) -> frozenset[str]:
-        """The package's modules that these files name, with the packages they lie in."""
+        """The package's modules that these files name, with the packages that contain them."""
         found = (_module(name) for file in self.test_files for name in _names(file))
         return _with_packages(filter(None, found))
 
     @cached_property
     def modules(self) -> frozenset[str]:
-        """The package's modules that these reach, and those that the commands reach which the test file lists."""
+        """The package's modules that these import, and those of the commands that the test file lists."""
         roots = {*self.direct_modules, *(_constant(self.file, "RUNS") or ())}
         return _with_packages(code_fingerprint.reachable(*sorted(roots))[0])
 
     @cached_property
     def runs_everything(self) -> bool:
-        """Whether these files run commands and the test file does not say which."""
+        """Whether these files run commands that the test file does not list."""
         return _constant(self.file, "RUNS") is None and any(_COMMAND.search(_text(file)) for file in self.test_files)
 
     def distance(self, changed: str) -> int | None:
-        """How near a changed file is, from 0 for the test file itself; None when it is out of reach."""
+        """Distance of a changed file, from 0 for the test file itself; None if it cannot affect the test file."""
         if changed == self.file:
             return 0
         if changed in self.test_files:
@@ -141,12 +141,12 @@ def all_test_files() -> list[str]:
 
 
 def costs() -> dict[str, tuple[float, float]]:
-    """What :data:`COSTS` lists."""
+    """The contents of :data:`COSTS`."""
     return {file: (short, long) for file, (short, long) in json.loads(COSTS.read_text()).items()}
 
 
 def parts(file: str) -> list[Part]:
-    """Which parts a test file has."""
+    """The parts of a test file."""
     text = _text(file)
     is_all_long = re.search(r"^pytestmark = .*\bmark\.long\b", text, re.MULTILINE) is not None
     has_long = re.search(r"\bmark\.long\b", text) is not None
@@ -154,7 +154,7 @@ def parts(file: str) -> list[Part]:
 
 
 def concerned(files: Iterable[str], changed: Sequence[str]) -> dict[Part, int]:
-    """The parts of test files within whose reach a changed file is, with their ranks: the nearest have the lowest."""
+    """The parts of test files that a changed file can affect, with their ranks: the nearest have the lowest."""
     found: dict[Part, int] = {}
     for file in files:
         reach = Reach(file)
@@ -167,7 +167,7 @@ def concerned(files: Iterable[str], changed: Sequence[str]) -> dict[Part, int]:
 
 
 def core(files: Iterable[str], known: Mapping[str, tuple[float, float]]) -> dict[Part, int]:
-    """What runs where nothing has changed: all that is short, the cheapest file of each room whatever the time."""
+    """The selection if nothing has changed: all short tests, and the cheapest file of each room."""
     ranks = {part: 1 for file in files for part in parts(file) if not part.is_long}
     rooms: dict[str, Part] = {}
     for part in sorted(ranks, key=lambda part: (cost(part, known), part.file)):
@@ -224,7 +224,7 @@ class Selection:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Hand the choice on to a process of pytest-xdist."""
+        """Pass the selection to a process of pytest-xdist."""
         node.workerinput["chosen"] = [(part.file, part.is_long) for part in self.chosen]
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
@@ -297,7 +297,7 @@ class CostWriter:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest files first: what comes last is short, so that no process goes on long after the others."""
+    """The longest files first: the last ones are short, so that no process runs long after the others."""
     if hasattr(config, "workerinput"):  # pytest-xdist; use --no-loadscope-reorder, or it puts files with few tests last
         known = costs()
         items.sort(key=lambda item: -sum(known.get(_below_root(item.path), UNKNOWN_COSTS_S)))
@@ -326,7 +326,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _processor_s() -> float:
-    """Processor time of this process and of all that it has started: what has ended, and servers that still run."""
+    """Processor time of this process and its children, ended and running ones."""
     processes: dict[int, tuple[int, int]] = {}  # the parent, and ticks with those of children that have ended
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it ends meanwhile
@@ -365,7 +365,7 @@ def _text(file: str) -> str:
 
 @cache
 def _names(file: str) -> frozenset[str]:
-    """Dotted names of modules, and of what is imported from them: in import lines, and wherever text has them."""
+    """Dotted names of modules and of imported names, in import lines and in other text."""
     text = _text(file)
     names = set(_MODULE.findall(text))
     for node in ast.walk(ast.parse(text)):
@@ -383,7 +383,7 @@ def _with_packages(modules: Iterable[str]) -> frozenset[str]:
 
 
 def _module(name: str) -> str | None:
-    """The package's module that a dotted name begins with."""
+    """The package's module at the beginning of a dotted name."""
     while name.startswith(f"{code_fingerprint.PACKAGE}."):  # `tvmake.yaml` is none
         base = ROOT / "workflow" / name.replace(".", "/")
         if base.with_suffix(".py").is_file() or (base / "__init__.py").is_file():
@@ -393,7 +393,7 @@ def _module(name: str) -> str | None:
 
 
 def _module_of(file: str) -> str | None:
-    """The module whose file this is; for other files of the package, and native sources, the package they belong to."""
+    """The module of a file; for other files of the package, and native sources, the package that contains them."""
     path = Path(file)
     if path.parts[0] == "native":
         return f"{code_fingerprint.PACKAGE}.native"
@@ -418,7 +418,7 @@ def _conftests(file: str) -> list[str]:
 
 @cache
 def _constant(file: str, name: str) -> tuple[str, ...] | None:
-    """The value of a constant of the file, read and not run; None where it has none of this name."""
+    """The value of a constant in a file that is parsed, not run; None if there is no such constant."""
     for node in ast.parse(_text(file)).body:
         if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == [name]:
             return tuple(ast.literal_eval(node.value))

@@ -1,4 +1,4 @@
-"""What a missing component does to the tests that need it."""
+"""Effects of a missing component on the tests that need it."""
 
 import os
 import shutil

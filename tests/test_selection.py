@@ -1,4 +1,4 @@
-"""What `make test` chooses to run."""
+"""The tests that `make test` selects."""
 
 import json
 import subprocess
@@ -82,7 +82,7 @@ def test_the_nearest_come_first_and_the_cheapest_among_equals_until_the_time_is_
 
 
 def test_costs_are_those_of_test_files_that_are_there():
-    """`--write-costs` removes others, and adds the files that ran."""
+    """`--write-costs` removes other files and adds those that ran."""
     assert costs().keys() <= {*all_test_files()}
 
 

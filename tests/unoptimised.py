@@ -1,6 +1,6 @@
-"""For this machine, where tests ask what a module computes and not what code comes out."""
+"""Options for this machine, for tests of a module's results rather than its code."""
 
 import tvm
 
 UNOPTIMISED = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-"""Without LLVM's optimisations, which take more than half of the time of compiling a small network."""
+"""A target without LLVM's optimisations, which take more than half of the time to compile a small network."""

@@ -17,14 +17,14 @@ def tvmake(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str
 
 
 def checked(directory: Path, model: dict[str, object], kind: str = "llvm") -> "subprocess.CompletedProcess[str]":
-    """``tvmake check`` of one model."""
+    """Run ``tvmake check`` for one model."""
     config = {"models": {"m": model}, "targets": {"target": {"kind": kind}}}
     (directory / "tvmake.yaml").write_text(yaml.safe_dump(config))
     return tvmake(directory, "check")
 
 
 def check_of(directory: Path, change: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``tvmake check`` of a config for the digits that is right but for some keys, given as ``models.digits.source``."""
+    """Run ``tvmake check`` for a valid config of the digits with some keys replaced, given as ``models.digits.source``."""
     for name in ("digits.onnx", "digits-test.npz"):
         shutil.copy(ROOT / "resources" / name, directory)
     config: dict = {"models": {"digits": {"source": "digits.onnx", "dataset": {"path": "digits-test.npz"}}}}

@@ -1,4 +1,4 @@
-"""``tvmake check`` refuses what ``tvmake make`` would, and names it with its line; models and targets have files of their own."""
+"""``tvmake check`` refuses what ``tvmake make`` would refuse, with the line. Models and targets have their own test files."""
 
 import json
 import os

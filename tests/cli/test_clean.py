@@ -1,4 +1,4 @@
-"""``tvmake clean``: what it lists, what it deletes, and what it never touches."""
+"""``tvmake clean``: the files that it lists, deletes and keeps."""
 
 from pathlib import Path
 
@@ -161,12 +161,12 @@ def test_nothing_is_deleted_while_a_run_is_at_work(project: Path):
 # --- directories that tvmake has not made -----------------------------------------------------------------------------
 
 SHAPED = ("digits/model.json", "digits/float32/cpu/mod.so", "old/model.json", "summary.json")
-"""Files of somebody else's, where tvmake has its own."""
+"""Somebody else's files in tvmake's directories."""
 
 
 @pytest.fixture(params=["in the project", "whole path", "link"])
 def foreign(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A directory with files that have the shapes of tvmake's, which a config names for its results."""
+    """A results directory of a config that contains other files with names like tvmake's."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     results_path = Path("mine") if request.param == "in the project" else tmp_path / "elsewhere"

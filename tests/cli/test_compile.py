@@ -1,4 +1,4 @@
-"""`tvmake compile`: a model's file to a package in one command, and nothing but the package beside it."""
+"""`tvmake compile`: from a model's file to a package in one command, and only the package beside it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`tvmake device`: what people type, against a real tracker, a real server, a real sshd and adb's protocol."""
+"""`tvmake device` as users type it, with a real tracker, server, sshd and adb's protocol."""
 
 import json
 import os
@@ -36,7 +36,7 @@ TVMAKE = [sys.executable, "-c", COMMAND]
 
 
 class Workspace:
-    """A directory to type in."""
+    """A directory to run commands in."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -78,7 +78,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def tracker(workspace: Workspace) -> Iterator[Tracker]:
-    """Started as people start it."""
+    """A tracker, started by its command."""
     port = free_port()
     process = workspace.start("tracker", "--port", str(port))
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""What holds for every command: -v and -q, --json wherever there is a table, and completion by the shell."""
+"""Properties of every command: -v and -q, --json for each table, and shell completion."""
 
 import json
 import os
@@ -21,7 +21,7 @@ TABLES = (
     "records push", "runtime list", "cache verify", "cache prune", "cache clear", "verify", "sign", "lock", "report",
     "bundle export", "bundle import",
 )  # fmt: skip
-"""The commands that print tables, or facts that a program may want."""
+"""The commands that print tables or facts for programs."""
 
 TVMAKE = str(Path(sys.executable).with_name("tvmake"))
 
@@ -54,7 +54,7 @@ def test_every_table_is_there_for_programs(name: str):
 
 
 def test_no_other_command_makes_a_table():
-    """A new command with a table needs --json, and a line above."""
+    """A new command with a table needs --json and an entry in the list above."""
     offering = {
         name for name, found in COMMANDS.items() if any("--json" in parameter.opts for parameter in found.params)
     }
@@ -95,7 +95,7 @@ def test_a_plan_is_printed_for_programs(
 
 
 def completed(words: str, path: Path) -> list[str]:
-    """What a shell is told to go on with after these words."""
+    """The shell's completions after these words."""
     environment = {
         **os.environ,
         "_TVMAKE_COMPLETE": "complete_bash",
@@ -182,7 +182,7 @@ WRITERS = (
     "run none.tar -o", "init none.onnx -o", "lock -o", "diff none none --html", "compile none.onnx -o", "device selftest -o",
     "runtime build aarch64-linux-musl -o",
 )  # fmt: skip
-"""The commands with an option for a file to write."""
+"""The commands with an option for an output file."""
 
 
 @pytest.mark.parametrize("arguments", [*WRITERS, "bundle export", "records export"])
@@ -220,7 +220,7 @@ def test_a_directory_to_work_in_that_is_none_is_told_from_a_file(
 
 
 def test_the_commands_that_write_a_file_are_known():
-    """A new one reads its option as the others do, and stands in the list above."""
+    """A new command parses its option like the others, and is in the list above."""
     writing = {
         name
         for name, found in COMMANDS.items()
@@ -232,7 +232,7 @@ def test_the_commands_that_write_a_file_are_known():
 @pytest.mark.parametrize("text", ["Größe", "\x9b31m", "\u202eevil", "\udcff"])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "iso-8859-9"])
 def test_json_can_be_read_whatever_it_holds_and_wherever_it_is_printed(text: str, encoding: str):
-    """What a terminal would obey, and letters that a locale lacks, are written as JSON's escapes, not as Python's."""
+    """Control characters, and letters that a locale lacks, are written as JSON escapes, not as Python's."""
     script = (
         "import sys; from tvmake.cli.terminal import print_json; from tvmake.process.output import escape_output\n"
         f"with escape_output(): print_json([{text!a}])"

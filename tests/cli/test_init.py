@@ -34,7 +34,7 @@ def written(model: str) -> Plan:
 
 
 def uncommented(text: str) -> dict:
-    """The config with every commented key switched on, which must be right as well."""
+    """The config with every commented key enabled, which must be valid too."""
     lines = []
     for line in text.splitlines():
         code = line.lstrip()

@@ -1,4 +1,4 @@
-"""``tvmake make`` refuses a command line that cannot work before anything is made."""
+"""``tvmake make`` refuses an invalid command line before anything is made."""
 
 import shutil
 from pathlib import Path

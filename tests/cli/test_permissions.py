@@ -1,4 +1,4 @@
-"""What a process may not read or write is told from what is missing, with what would let it in."""
+"""Files without read or write permission are distinguished from missing ones, with a remedy."""
 
 import os
 import re
@@ -15,7 +15,7 @@ CONFIG = f"models: {{digits: {{source: '{ROOT}/resources/digits.onnx'}}}}\ntarge
 
 
 def as_a_user(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script by an owner who goes by modes, which root does not without this."""
+    """Run a script as an owner to whom file modes apply; root ignores them otherwise."""
     need("setpriv and unshare")
     capabilities = "-dac_override,-dac_read_search"
     command = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"]

@@ -1,4 +1,4 @@
-"""``tvmake runtime``: what can be compiled, and what is."""
+"""``tvmake runtime``: the parts that can be compiled, and those that are."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``tvmake step``: a command per stage, made from its descriptor, as the rules call it."""
+"""``tvmake step``: one command per stage, generated from its descriptor for the rules."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def run(*arguments: str):
 
 
 def options(stage: str) -> dict[str, bool]:
-    """A command's options, and whether each must be given."""
+    """A command's options, and whether each is required."""
     return {
         parameter.opts[0]: parameter.required
         for parameter in GROUP.get_command(None, stage).params
@@ -158,7 +158,7 @@ CALLS = {
     "from tvmake.frontend.options import ImportOptions\n"
     "work = lambda: export('theirs:mine', ImportOptions(source='theirs:mine', trusted=True))\n",
 }
-"""Calls of a user's function, by what it is called."""
+"""Calls of a user's function, by their subject in messages."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`tvmake tune`: what is found goes to the store, is told, and is used by a later `tvmake compile`."""
+"""`tvmake tune`: results are stored, reported, and used by a later `tvmake compile`."""
 
 import json
 from pathlib import Path

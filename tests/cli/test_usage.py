@@ -1,4 +1,4 @@
-"""A mistyped command line is one line of what is wrong and one of what to type."""
+"""The error for a mistyped command line has one line for the problem and one for the remedy."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""SIGTERM lets running jobs finish, and Ctrl-C ends the run, whatever Snakemake is doing when they come.
+"""SIGTERM lets running jobs finish, and Ctrl-C ends the run, at any point of Snakemake's work.
 
 Where a test of Snakemake's own behaviour fails, the patch that it names can go.
 """
@@ -101,7 +101,7 @@ print(sorted(".".join(key) for key, value in before.items() if after.get(key) !=
 
 
 def replaced(during: str, before: str = "") -> str:
-    """The attributes of Snakemake's that are replaced meanwhile, as a list."""
+    """Record the attributes of Snakemake that are replaced, as a list."""
     command = [sys.executable, "-c", REPLACED.format(before=before, during=during)]
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout.strip()
 

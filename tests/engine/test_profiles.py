@@ -1,4 +1,4 @@
-"""`--profile`: one's own, and those that come with tvmake; what is missing to use one."""
+"""`--profile`: users' profiles and those of tvmake, and the error if one cannot be used."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tvmake.errors import MachineError, UsageError
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory to look for profiles in, with a home that has none."""
+    """A directory for profiles, with a home without any."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     return tmp_path
 

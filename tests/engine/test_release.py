@@ -1,4 +1,4 @@
-"""A Snakemake outside the supported range is named before anything is asked of it."""
+"""A Snakemake outside the supported range is reported before it is used."""
 
 from pathlib import Path
 

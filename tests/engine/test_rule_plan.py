@@ -9,7 +9,7 @@ from tvmake.engine.snakefile import rule_files
 from tvmake.stages.registry import rules, stages
 
 FIELDS = ["input", "output", "log", "group", "localrule", "conda", "threads", "resources", "params", "message", "shell"]
-"""The order in which a rule file has them."""
+"""The order of fields in a rule file."""
 
 MAPPINGS = ("input", "output", "log", "resources", "params")
 

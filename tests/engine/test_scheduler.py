@@ -1,4 +1,4 @@
-"""The jobs that start next: all that fit, those of higher priority first, whatever the order they come in."""
+"""The jobs that start next: all that fit, higher priorities first, in any order of arrival."""
 
 import sys
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tvmake.engine.scheduler import jobs_that_fit
 
 @dataclass(eq=False)
 class Job:
-    """What Snakemake tells of a job."""
+    """Snakemake's description of a job."""
 
     name: str = "tune"
     target: str | None = "phone"

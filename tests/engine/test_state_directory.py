@@ -1,4 +1,4 @@
-"""What is neither file nor directory among a run's notes is refused with a command, and stays."""
+"""Entries of the state directory that are neither files nor directories are refused with a command, and kept."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from tvmake.errors import MachineError
 
 @pytest.fixture(autouse=True)
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of the user's, which links in a project lead to."""
+    """A user's directory that links in a project lead to."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     (tmp_path / "outside").mkdir()
@@ -48,7 +48,7 @@ OTHERS = (os.mkfifo, link_to_a_file, link_to_a_directory, link_to_nothing, link_
 
 
 def assert_refused_until_removed(path: Path, outside: Path) -> None:
-    """A run names the entry and leaves it alone; the command of its remedy is all that is needed."""
+    """A run names the entry and keeps it; the command in its remedy is sufficient."""
     with pytest.raises(MachineError) as refusal, only_run():
         pass
     assert refusal.value.where == str(path)

@@ -62,12 +62,12 @@ with SnakemakeApi(OutputSettings(dryrun=True, quiet={Quietness.ALL})) as api:
     ]
 print("JOBS", json.dumps(jobs))
 """
-"""Prints the jobs of a workflow whose results are all there."""
+"""Prints the jobs of a workflow whose results all exist."""
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory where everything has been made, as far as names go."""
+    """A directory with empty files for all results."""
     directory = tmp_path_factory.mktemp("jobs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
@@ -134,7 +134,7 @@ def test_there_are_the_same_jobs(rules):
 
 
 def test_they_read_the_same_results(rules):
-    """The user's files are no inputs of rules, which take their times into account."""
+    """The user's files are not inputs of rules, which would compare their times."""
     for job in of_plan(plan()):
         assert sorted(set(job.inputs).difference(job.sources)) == sorted(rules[job.outputs]["inputs"]), job.rule
 

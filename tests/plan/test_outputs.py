@@ -1,4 +1,4 @@
-"""Which files on disk are ours, and which of them a config still asks for."""
+"""The files on disk that tvmake makes, and those that a config still needs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From a config to variants, paths and what each stage is asked."""
+"""From a config to variants, paths and stages' requests."""
 
 import json
 import re
@@ -42,7 +42,7 @@ targets:
 VALUES = yaml.safe_load(TEXT)
 DIGITS = Variant("digits", "float32", "cpu")
 KERNEL = {"number": 1, "workload": "0" * 64, "layout": "NHWC"}
-"""What files and stages of tuning have besides a target, and candidates besides a precision."""
+"""Wildcards of tuning files and stages in addition to a target, and of candidates in addition to a precision."""
 
 REQUESTS = {
     "import": ImportOptions,
@@ -78,7 +78,7 @@ def options(made: Plan, stage: str, variant: Variant) -> str:
 
 
 def inputs(made: Plan, stage: str) -> list[str]:
-    """The user's files that the stage's job of `DIGITS` reads."""
+    """The user's files that a stage's job of `DIGITS` reads."""
     return list(next(job.sources for job in made.jobs(DIGITS) if job.stage == stage))
 
 

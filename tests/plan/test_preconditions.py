@@ -1,4 +1,4 @@
-"""What must be there before a run, and what must not be in its way."""
+"""Conditions of a run: files that must exist, and entries that must not be in the way."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What jobs ask for: memory, time, cores, devices."""
+"""Resources of jobs: memory, time, cores, devices."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ def plan_round(trials: int) -> None:
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small model's file and a large one's, of 200 MB that take no room on the disk."""
+    """The file of a small model, and one of 200 MB that is sparse on disk."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.onnx").touch()
     with (tmp_path / "large.onnx").open("wb") as file:

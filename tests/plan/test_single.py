@@ -1,4 +1,4 @@
-"""A run for one package is an ordinary config, in a directory that belongs to its model and target."""
+"""A run for one package is an ordinary config in a directory for its model and target."""
 
 import json
 import tarfile

@@ -1,4 +1,4 @@
-"""What `tvmake make` is asked for: variants, stages and files."""
+"""The words of `tvmake make`: variants, stages and files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A stage is added by writing one module and one rule file of a few lines: those that the guide shows, in a copy of the tree."""
+"""A stage is added with one module and one rule file of a few lines: those in the guide, in a copy of the tree."""
 
 import json
 import os
@@ -27,7 +27,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree with one more stage."""
+    """The tree with an additional stage."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("workflow/tvmake", "rules", "config", "profiles", "envs", "native"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "build"))
@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tvmake(tree: Path, project: Path, *arguments: str) -> str:
-    """Run a command of the copy; what it printed."""
+    """Run a command of the copy; returns its output."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "workflow"), "TVMAKE_HOME": str(project / "home")}
     command = [sys.executable, "-c", "from tvmake.cli import main; main()", *arguments]
     done = subprocess.run(

@@ -26,7 +26,7 @@ from tvmake.transform.options import TransformRequest
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
-    """The classifier, as the import stage writes it."""
+    """The imported classifier."""
     directory = tmp_path_factory.mktemp("imported")
     made = classifier()
     save_module(made.module, directory / "model.json")
@@ -88,7 +88,7 @@ def test_an_int8_network_multiplies_integers_and_keeps_close_to_the_float_one(fi
 
 
 def test_what_a_transformer_adds_to_is_not_rounded(tmp_path):
-    """What only products of matrices read in 8 bits stays as it is for others: roundings would add up from block to block."""
+    """Values that only matmuls read in 8 bits are unchanged for other readers: roundings would add up from block to block."""
     nodes = [
         helper.make_node("MatMul", ["x", "a"], ["h"]),
         helper.make_node("Relu", ["h"], ["r"]),
@@ -110,7 +110,7 @@ def test_what_a_transformer_adds_to_is_not_rounded(tmp_path):
 
 @pytest.fixture(scope="module")
 def recurrent(tmp_path_factory) -> Path:
-    """Twelve steps of an LSTM, 24 numbers to 64, as the import stage writes it."""
+    """Twelve steps of an imported LSTM with 24 inputs and 64 outputs."""
     directory = tmp_path_factory.mktemp("recurrent")
     constants = {
         "w": onnx_models.random(1, 256, 24, seed=1) / 5,
@@ -142,7 +142,7 @@ def test_the_steps_of_a_recurrent_network_share_weights_and_grid(recurrent, tmp_
 
 
 def test_steps_that_are_written_out_share_their_weights_and_one_grid(tmp_path):
-    """As exporters write a loop over a cell: each step takes its part of one input, and turns the weights anew."""
+    """A loop over a cell as exporters write it: each step slices one input, and transposes the weights again."""
     steps, width = 6, 64
     nodes = [helper.make_node("Gemm", ["h0", "u"], ["s0"], transB=1)]
     for step in range(steps):
@@ -208,7 +208,7 @@ def test_random_inputs_correct_nothing(files, tmp_path):
 
 
 def saved(model, directory):
-    """What the import stage writes."""
+    """Run the import stage; returns its files."""
     onnx_models.save(directory / "net.onnx", model)
     written = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
     import_model(ImportOptions(source=str(directory / "net.onnx")), *written)

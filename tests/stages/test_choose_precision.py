@@ -1,4 +1,4 @@
-"""The stage that chooses precisions, on a small real network: what it measures, takes and says; and what it does when nothing will do."""
+"""The stage that chooses precisions, on a small real network: measurements, choices, messages, and failures."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ SAMPLES = 4
 
 
 def network() -> onnx_models.onnx.ModelProto:
-    """Two products, and one of two activations, which has no integer form: ``x`` [4, 32] to ``y`` [4, 4]."""
+    """Two matmuls with weights, and one of two activations, which has no integer form: ``x`` [4, 32] to ``y`` [4, 4]."""
     nodes = [
         helper.make_node("MatMul", ["x", "w1"], ["a"]),
         helper.make_node("Relu", ["a"], ["r"]),
@@ -96,14 +96,14 @@ class Choosing:
 
     @property
     def products(self) -> list[str]:
-        """The types of the chosen network's products."""
+        """The dtypes of the chosen network's matmuls."""
         text = load_module(self.directory / "out/m.json").script()
         return [line for line in text.splitlines() if "matmul" in line]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Choosing, PrecisionChoice]:
-    """A choice under a goal that float32 alone meets."""
+    """A choice with a goal that only float32 meets."""
     choosing = Choosing(tmp_path_factory.mktemp("choosing"))
     return choosing, choosing.run(sqnr_db=100.0)
 
@@ -183,7 +183,7 @@ def test_a_lock_gives_the_network_and_nothing_is_measured(made):
 
 
 def overflowing() -> onnx_models.onnx.ModelProto:
-    """Four products; what goes from the second to the third is beyond float16."""
+    """Four matmuls; values between the second and the third exceed float16."""
     shares = {"w1": 1 / 6, "w2": 1e6, "w3": 1e-7, "w4": 1 / 6}
     weights = {name: onnx_models.random(32, 32, seed=seed) * share for seed, (name, share) in enumerate(shares.items())}
     nodes = [
@@ -205,7 +205,7 @@ def test_a_layer_that_gives_no_numbers_in_a_precision_costs_the_others_nothing(t
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[list[str]], bool]) -> None:
-    """Have TVM fail with networks by the types of their products' weights."""
+    """Let TVM fail for networks by the dtypes of their matmuls' weights."""
     real = trials.build
 
     def build(module: Path, *others: Any) -> Any:

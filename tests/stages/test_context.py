@@ -1,4 +1,4 @@
-"""What a stage sees of the config: options of one job, over the general ones; worked out once."""
+"""A stage's view of the config: options of one job over the general ones, each computed once."""
 
 from pathlib import Path
 

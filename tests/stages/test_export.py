@@ -1,4 +1,4 @@
-"""What goes into a package besides what was built."""
+"""A package's contents other than the built files."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""benchmarks/hostile_inputs.py: some of its inputs, and whether it would see what must not be."""
+"""benchmarks/hostile_inputs.py: some of its inputs, and whether it detects violations."""
 
 import subprocess
 import sys
@@ -49,7 +49,7 @@ def test_hostile_files_are_refused_in_one_line_or_accepted_and_right(
 
 
 class Pretended:
-    """A kind whose commands do what a test wants."""
+    """A kind whose commands do what a test specifies."""
 
     preload = ()
 

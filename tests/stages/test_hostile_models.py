@@ -1,4 +1,4 @@
-"""Models made to do harm: the import stage refuses each with one line that says why, soon and in little memory."""
+"""Hostile models: the import stage refuses each with a one-line reason, quickly and in little memory."""
 
 import json
 import os
@@ -18,7 +18,7 @@ MEMORY_KB = 1_000_000
 
 
 def refused(source: Path) -> str:
-    """The one line with which a model is refused."""
+    """The line with which a model is refused."""
     outputs = [word for name in ("module", "params", "signature", "source") for word in (f"--{name}", f"{name}.out")]
     command = ["step", "import", "--options", json.dumps({"source": source.name}), *outputs]
     done = preloaded.run(command, source.parent, dict(os.environ), warm=True)
@@ -46,7 +46,7 @@ def network(
 
 
 def doubling() -> onnx.ModelProto:
-    """Each function calls the one before it twice: 2^20 nodes of 20 functions."""
+    """Each function calls the previous one twice: 2^20 nodes of 20 functions."""
     sets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
     functions = [helper.make_function("own", "f0", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])], sets)]
     for level in range(1, 21):
@@ -104,7 +104,7 @@ def test_an_onnx_file_that_cannot_be_handled_is_refused(tmp_path: Path, name: st
 
 
 def rewritten(target: Path, change: Callable[[dict], None], member: str = "models/model.json") -> Path:
-    """The demo's .pt2 with another description, of its program or of what ``member`` describes."""
+    """The demo's .pt2 with another description of its program, or of what ``member`` describes."""
     with (
         zipfile.ZipFile(ROOT / "resources" / "digits.pt2") as archive,
         zipfile.ZipFile(target, "w") as copy,

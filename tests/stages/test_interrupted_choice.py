@@ -1,4 +1,4 @@
-"""A choice of precisions that was killed goes on with what it had found, chooses what it would have chosen, and believes nothing else."""
+"""A killed choice of precisions resumes with its results, makes the same choice, and trusts nothing else."""
 
 import json
 import os
@@ -57,7 +57,7 @@ stage_json.save = save
 
 @dataclass
 class Seen:
-    """What a run in this process does."""
+    """Counters of a run in this process."""
 
     builds: int = 0
     executions: int = 0
@@ -125,7 +125,7 @@ def subjects() -> list[str]:
 
 @pytest.fixture
 def interrupted(start, tmp_path: Path) -> tuple[Choosing, PrecisionChoice]:
-    """A choice that was killed just before it was saved, and what it would have been."""
+    """A choice that was killed just before it was saved, and the choice of an undisturbed run."""
     process = start(ENDED_BEFORE_IT_IS_SAVED)
     assert process.wait(HANG_S) == -signal.SIGKILL
     choosing = Choosing(tmp_path)

@@ -1,4 +1,4 @@
-"""Which record of a kernel is picked."""
+"""The record that is picked for a kernel."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ TASK = Task(workload=CONV, names=["conv"], calls=1, flops=1e6)
 
 
 class NoChecker:
-    """All records have verdicts already."""
+    """All records have verdicts."""
 
     def check(self, record: Record) -> None:
         raise AssertionError("nothing is left to check")
 
 
 def picked(root: Path, *records: Record, comparison: Comparison | None = None) -> Record | None:
-    """What is picked of records whose outputs are right."""
+    """The kernel picked from records with correct outputs."""
     store = RecordStore(root)
     store.append(CONTEXT, CONV, [*records, *(verdict(one, right=True) for one in records)])
     return _pick(TASK, store.load(CONTEXT, CONV), comparison, store, CONTEXT, NoChecker()).record

@@ -1,4 +1,4 @@
-"""From which fork server a stage's command is forked, and what that has loaded, follow from the descriptor."""
+"""The fork server of a stage's command, and its preloaded modules, follow from the descriptor."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""The reference runs the network that was imported, not another of the same name."""
+"""The reference runs the imported network, not another one of the same name."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""The stages are found by themselves, in the order that data flows, and what makes no sense is refused."""
+"""Stages are discovered, ordered by the data flow, and checked for consistency."""
 
 import importlib.util
 import inspect

@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def made_once(name: str, new: Callable[[Path], Project], factory: pytest.TempPathFactory) -> Project:
-    """A project that the first of the test processes makes, for all of them."""
+    """A project that one of the test processes makes for all of them."""
     common = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         common = common.parent

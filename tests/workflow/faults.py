@@ -1,4 +1,4 @@
-"""Real faults at exact places: processes that die or stop just before a file gets its name.
+"""Real faults at exact points: processes that die or stop just before a file is renamed.
 
 A ``sitecustomize`` on PYTHONPATH listens to the interpreter's own audit events, so that the code under test runs as it
 is and a kill is a kill.
@@ -60,7 +60,7 @@ class Faults:
         project.environment["PYTHONPATH"] = str(directory)
 
     def before(self, file: str, action: Action) -> None:
-        """Arrange for ``action`` when ``file`` is complete and about to be renamed to its place."""
+        """Arrange for ``action`` when ``file`` is complete and about to be renamed."""
         self._point(file).write_text(action)
 
     @property
@@ -77,11 +77,11 @@ class Faults:
         return int(self._beside(file, ".pid").read_text())
 
     def release(self, file: str) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         self._beside(file, ".reached").unlink()
 
     def end(self) -> None:
-        """Let commands from now on run as everywhere else, without the listener."""
+        """Run later commands without the listener."""
         del self.project.environment["PYTHONPATH"]
 
     def _point(self, file: str) -> Path:
@@ -102,7 +102,7 @@ def is_running(pid: int) -> bool:
 
 @contextmanager
 def started(project: Project, *command: str) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process group of its own, as a shell starts one; nothing of it outlives the block."""
+    """A command in its own process group, as a shell starts one; all its processes end with the block."""
     process = subprocess.Popen(
         command,
         cwd=project.directory,

@@ -50,5 +50,5 @@ def run(
 
 @cache
 def _process(_python_path: str | None) -> subprocess.Popen[str]:
-    """One for each PYTHONPATH: what is loaded, and which plugins are found, was decided when it started."""
+    """A server for each PYTHONPATH: its modules and plugins were determined when it started."""
     return shared.started(str(PROGRAM))

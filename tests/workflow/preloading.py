@@ -1,4 +1,4 @@
-"""The process behind ``preloaded``: it reads a request a line, and answers each with the command's exit code."""
+"""The process behind ``preloaded``: it reads one request per line and prints the command's exit code for each."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A small project in a directory of its own, made by the real workflow."""
+"""A small project in its own directory, made by the real workflow."""
 
 import json
 import os
@@ -37,13 +37,13 @@ CONFIG: dict[str, Any] = {
 
 
 TRIALS = 4
-"""Candidates that each kernel of a tuned project gets."""
+"""Number of candidates for each kernel of a tuned project."""
 
 READ_LATE = ("TVMAKE_", "AWS_", "ANDROID_", "ADB_")
-"""Beginnings of the names of variables that change nothing of how libraries load."""
+"""Prefixes of variables that do not affect how libraries load."""
 
 SHARED_BY = {"import": 1, "reference": 1, "self_test": 1, "transform": 2}
-"""How many of a variant's names, model, precision and target, the jobs of a stage depend on where it is not all three."""
+"""The number of a variant's names (model, precision and target) that a stage's jobs depend on, if it is not all three."""
 
 MEASURED = (
     "receipt.json",
@@ -55,7 +55,7 @@ MEASURED = (
     "index.html",
 )
 MEASURED_DIRECTORIES = ("best", "history")
-"""Results that hold times of this run."""
+"""Results that contain times of this run."""
 
 
 class Project:
@@ -67,7 +67,7 @@ class Project:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config as it stands."""
+        """The current config."""
         return yaml.safe_load((self.directory / "tvmake.yaml").read_text())
 
     def edit(self, key: str, value: Any) -> None:
@@ -108,7 +108,7 @@ class Project:
         return self.run_process(*command)
 
     def run_process(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command here in a process of its own, as a shell does."""
+        """Run a command here in a separate process, as a shell does."""
         return subprocess.run(
             command,
             cwd=self.directory,
@@ -139,7 +139,7 @@ class Project:
         return counts
 
     def unmade_jobs(self) -> dict[str, int]:
-        """What ``tvmake status`` says is not made: jobs by stage, of a project that tunes nothing.
+        """The jobs that ``tvmake status`` reports as not made, by stage, for a project without tuning.
 
         It goes by the plan, without Snakemake; tests/workflow/test_reruns.py holds that both say the same.
         """
@@ -180,7 +180,7 @@ class Project:
         return json.loads((self.directory / path).read_text())
 
     def leftovers(self) -> list[str]:
-        """Temporary files that nothing has cleaned up."""
+        """Temporary files that were not cleaned up."""
         return [str(path) for path in self.directory.rglob(".tvmake-*")]
 
 
@@ -207,7 +207,7 @@ def new_project(directory: Path) -> Project:
 
 
 def tuned_project(directory: Path) -> Project:
-    """Digits for this machine, as it is and tuned a little."""
+    """Digits for this machine, untuned and slightly tuned."""
     project = new_project(directory)
     tuning = {"trials_per_kernel": TRIALS, "rounds": 1, "batch": 2, "population": 16, "cost_model": "random"}
     tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
@@ -219,7 +219,7 @@ def tuned_project(directory: Path) -> Project:
 
 
 def changed_weights(source: Path, destination: Path) -> None:
-    """The same network with one weight changed: the same kernels, another result."""
+    """The same network with one changed weight: the same kernels, other results."""
     model = onnx.load(source)
     tensor = model.graph.initializer[0]
     values = onnx.numpy_helper.to_array(tensor).astype(np.float32).copy()

@@ -1,4 +1,4 @@
-"""Nothing that failed, was damaged or was altered is called good: it is made again by the same command, and nothing else is."""
+"""Failed, damaged and altered results are never used: the same command rebuilds them, and nothing else."""
 
 import os
 import re
@@ -17,7 +17,7 @@ HERMETIC = ("results/*", "results/digits/**/*")
 
 
 def flip(path: Path) -> None:
-    """Change one bit; the times stay."""
+    """Flip one bit and keep the times."""
     data, known = bytearray(path.read_bytes()), path.stat()
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -25,17 +25,17 @@ def flip(path: Path) -> None:
 
 
 def other_digit(path: Path) -> None:
-    """Another figure in a text that can still be read."""
+    """Change a figure in a text that remains readable."""
     path.write_text(re.sub(r"\d(?=\D*$)", lambda found: str((int(found[0]) + 1) % 10), path.read_text(), count=1))
 
 
 def cut(path: Path) -> None:
-    """Lose the second half."""
+    """Truncate to the first half."""
     os.truncate(path, path.stat().st_size // 2)
 
 
 def notes(stderr: str) -> list[str]:
-    """The results that are made again because they were altered."""
+    """The results that are rebuilt because they were altered."""
     return re.findall(r"^note: (\S+) was altered, and is rebuilt$", stderr, flags=re.MULTILINE)
 
 
@@ -92,7 +92,7 @@ def test_a_benchmark_that_was_killed_is_done_by_the_same_command(demo: Project, 
 
 
 def kill_before(file: str, project: Project, directory: Path) -> None:
-    """A run whose step for a file is killed, as the system does it that has no memory left."""
+    """A run in which the step for a file is killed, as by the system's out-of-memory killer."""
     faults = Faults(project, directory / "faults")
     faults.before(file, "kill worker")
     done = project.make()
@@ -134,7 +134,7 @@ def test_what_a_job_left_whose_record_is_gone_is_made_again(demo: Project, finis
 
 
 def pipe(path: Path) -> None:
-    """Nobody writes to it: who opens it waits."""
+    """A pipe without a writer: opening it blocks."""
     path.unlink()
     os.mkfifo(path)
 

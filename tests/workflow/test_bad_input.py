@@ -1,4 +1,4 @@
-"""Mistakes of a user: one clear line each, the right exit code, nothing half-written."""
+"""Users' mistakes: a clear line for each, the right exit code, no incomplete files."""
 
 import json
 import re
@@ -20,13 +20,13 @@ VARIANT = "results/digits/float32/cpu"
 
 @pytest.fixture
 def project(demo: Project) -> Project:
-    """A finished project of one variant, about to meet a mistake."""
+    """A finished project of one variant."""
     demo.write_config({**demo.config, "precisions": ["float32"]})
     return demo
 
 
 def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> str:
-    """The one error line of a command, which names all of ``words``."""
+    """The error line of a command, which contains all ``words``."""
     shown = done.stdout + done.stderr
     lines = [line.strip() for line in shown.splitlines() if line.strip().startswith("error: ")]
     assert len(lines) == 1, shown
@@ -40,14 +40,14 @@ def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> s
 
 
 def make_is_refused(project: Project, code: int, *words: str) -> str:
-    """As :func:`refused` for ``tvmake make``; nothing is left half-written."""
+    """Like :func:`refused` for ``tvmake make``; no incomplete files are left."""
     line = refused(project.make(), code, *words)
     assert project.leftovers() == []
     return line
 
 
 def import_is_refused(project: Project, options: dict[str, Any], *words: str) -> str:
-    """As :func:`refused` for the import stage alone, with its four outputs."""
+    """Like :func:`refused` for the import stage only, with its four outputs."""
     outputs = [f"--{name}={name}.out" for name in ("module", "params", "signature", "source")]
     line = refused(project.run("tvmake", "step", "import", "--options", json.dumps(options), *outputs), 1, *words)
     assert list(project.directory.glob("*.out")) == project.leftovers() == []
@@ -55,7 +55,7 @@ def import_is_refused(project: Project, options: dict[str, Any], *words: str) ->
 
 
 def nothing_came_of(project: Project, model: str) -> bool:
-    """Whether a model has no results at all."""
+    """Whether a model has no results."""
     return not [file for file in project.files(f"results/{model}/**/*") if not file.endswith(".snakemake_timestamp")]
 
 

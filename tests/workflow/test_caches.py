@@ -1,4 +1,4 @@
-"""The records of jobs tell what is up to date; all else that is kept may be deleted, and the plan is the same."""
+"""The records of jobs determine what is up to date; other state may be deleted, and the plan is the same."""
 
 import os
 import random
@@ -24,7 +24,7 @@ CACHES = {
     "listings of code": [str(RECORDS / "code-*.json")],
     "everything but the records of jobs": [str(SNAKEMAKE_STATE / "[!t]*"), str(ANSWER), str(DIGESTS)],
 }
-"""What a project keeps besides the records of its jobs."""
+"""A project's state other than the records of its jobs."""
 
 
 def delete(project: Project, cache: str) -> None:

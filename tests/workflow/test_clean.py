@@ -1,4 +1,4 @@
-"""``tvmake clean`` on what the real workflow has made."""
+"""``tvmake clean`` on results of the real workflow."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is made again and is as it was before stops there."""
+"""Rebuilt files with the same content rebuild nothing else."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 
 def made(project: Project) -> set[str]:
-    """The stages that a run of ``tvmake make`` went through."""
+    """The stages that a run of ``tvmake make`` executed."""
     done = project.make()
     assert done.returncode == 0, done.stdout + done.stderr
     return set(re.findall(r"^✓ (\w+)", done.stderr, flags=re.MULTILINE))
@@ -36,13 +36,13 @@ def times(project: Project) -> dict[Path, int]:
 
 
 COMMENTED = {"import", "reference", "self_test", "attest"}
-"""The stages that a comment in the model runs: those that read its file, and the one that names it beside the packages."""
+"""The stages that a comment in the model reruns: those that read its file, and the one that names it beside the packages."""
 
 NAMES_THE_FILE = ("source.json", "package.provenance.json", "package.cdx.json")
 
 
 def without_sources(project: Project) -> dict[str, bytes]:
-    """Every result, the measured ones too, but for those that name the model's file."""
+    """Every result, measured ones included, except those that name the model's file."""
     results = project.files("results/digits/**/*")
     return {path: data for path, data in results.items() if Path(path).name not in NAMES_THE_FILE}
 
@@ -120,7 +120,7 @@ def test_the_same_torch_module_exported_again_gives_the_same_packages(fresh: Pro
     assert exported.returncode == 0, exported.stderr
 
     def packages(name: str) -> dict[str, bytes]:
-        """Of both files of an export."""
+        """Paths of both files of an export."""
         for suffix in (".pt2", ".onnx"):
             shutil.copy(fresh.directory / f"{name}{suffix}", fresh.directory / f"net{suffix}")
         done = fresh.make(*(f"results/{model}/float32/cpu/package.tar" for model in models))

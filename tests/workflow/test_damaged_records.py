@@ -1,4 +1,4 @@
-"""Damage in Snakemake's own notes costs nothing, and damage in the records of jobs the jobs that they stand for."""
+"""Damaged records of Snakemake cost nothing; damaged records of jobs cost only these jobs."""
 
 import base64
 import shlex
@@ -71,7 +71,7 @@ def test_a_directory_or_link_in_the_place_of_a_record_is_refused_and_stays(
 
 @pytest.mark.parametrize("lost", [["metadata", "tvmake-jobs"], ["."]], ids=["records", "everything"])
 def test_results_that_came_without_any_record_are_made_again_and_a_look_says_so(demo: Project, lost: list[str]):
-    """Copied without .snakemake, they may be of any config: those of another one passed for up to date."""
+    """Results copied without .snakemake may be of any config: those of another one passed for up to date."""
     for notes in lost:
         shutil.rmtree(demo.directory / ".snakemake" / notes)
     demo.edit("build.opt_level", 1)

@@ -1,4 +1,4 @@
-"""`tvmake explain`, `status`, `logs` and `report`: what is told of results agrees with what `tvmake make` would do."""
+"""`tvmake explain`, `status`, `logs` and `report` agree with what `tvmake make` would do."""
 
 import json
 import re

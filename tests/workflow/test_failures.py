@@ -1,4 +1,4 @@
-"""A failure is a result: a row with its reason, beside the figures of all that was made."""
+"""A failure is a result: a row with its reason, beside the figures of the finished variants."""
 
 import csv
 import subprocess
@@ -17,7 +17,7 @@ VARIANT = "results/digits/float32/cpu"
 
 @pytest.fixture
 def broken(demo: Project) -> Project:
-    """A finished project that gets a model which cannot be read."""
+    """A finished project with an additional model that cannot be read."""
     demo.write_config({**demo.config, "precisions": ["float32"]})
     assert demo.make().returncode == 0
     (demo.directory / "broken.onnx").write_bytes(b"not a model")

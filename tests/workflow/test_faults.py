@@ -1,4 +1,4 @@
-"""Kills, interrupts and full disks: a rerun must end as an undisturbed run does."""
+"""Kills, interrupts and full disks: a rerun ends like an undisturbed run."""
 
 import os
 import shutil
@@ -33,10 +33,10 @@ OUTPUTS = {
     "benchmark": [f"{VARIANT}/latency.json"],
     "report": ["results/summary.json", "results/summary.csv", "results/index.html"],
 }
-"""Each stage's outputs in the order it writes them."""
+"""Each stage's outputs in the order of writing."""
 
 FIXED = (f"{MODEL}/*", f"{TRANSFORMED}/*", f"{VARIANT}/**/*")
-"""What a project of one variant makes."""
+"""The results of a project of one variant."""
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def small(fresh: Project) -> Project:
 
 @pytest.fixture
 def unreported(demo: Project) -> Project:
-    """A finished project that lacks its report only."""
+    """A finished project without its report."""
     (demo.directory / "results" / "summary.json").unlink()
     return demo
 
 
 def assert_as_undisturbed(project: Project, finished: Project) -> None:
-    """The results are those of a run that nothing happened to."""
+    """The results are those of an undisturbed run."""
     project.environment.clear()
     assert project.hermetic(*FIXED) == finished.hermetic(*FIXED)
     assert {row["verdict"] for row in project.result("results/summary.json")["rows"]} == {"pass"}
@@ -63,7 +63,7 @@ def assert_as_undisturbed(project: Project, finished: Project) -> None:
 
 
 def run_into_faults(project: Project, faults: Faults) -> int:
-    """Run until nothing fails any more; returns how many runs failed."""
+    """Run until nothing fails; returns the number of failed runs."""
     for failed in range(len(faults.pending) + 1):
         before = len(faults.pending)
         done = project.make("--quiet")

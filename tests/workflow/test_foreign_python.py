@@ -1,4 +1,4 @@
-"""Python files that only lie in the working directory are never run: not by a command, and not by anything that it starts."""
+"""Python files in the working directory are never run by a command or its children unless the config names them."""
 
 import subprocess
 import sys
@@ -12,10 +12,10 @@ import pytest
 from tests.workflow.project import Project, tuned_project
 
 PLUGINS = ("snakemake_executor_plugin_here", "snakemake_logger_plugin_here", "snakemake_report_plugin_here")
-"""Names that Snakemake looks for among all modules that Python finds."""
+"""Names that Snakemake looks for among all modules on Python's path."""
 
 START = ("sitecustomize", "usercustomize")
-"""What Python imports when it starts, if it is there."""
+"""Modules that Python imports at its start if they exist."""
 
 
 def installed_names() -> set[str]:
@@ -30,7 +30,7 @@ def installed_names() -> set[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project with a factory and a pass, among files that have the names of everything one can import."""
+    """A project with a factory and a pass, among files with the names of all importable modules."""
     project = tuned_project(tmp_path / "project")
     for name in {*installed_names(), *PLUGINS, *START}:
         (project.directory / f"{name}.py").write_text(
@@ -111,7 +111,9 @@ def test_snakemake_itself_runs_no_python_file_that_only_lies_there(project: Proj
     assert snakefile.returncode == 0
     from tvmake.storage.resources import snakefile as locate_snakefile
 
-    done = project.run_process("snakemake", "--snakefile", str(locate_snakefile()), "--configfile", "tvmake.yaml", "--cores", "2")
+    done = project.run_process(
+        "snakemake", "--snakefile", str(locate_snakefile()), "--configfile", "tvmake.yaml", "--cores", "2"
+    )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 

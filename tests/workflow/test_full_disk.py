@@ -1,4 +1,4 @@
-"""A disk that is full, whenever it comes to that, is called by its name; with space, the same command goes on."""
+"""A full disk is reported as such at any point; with free space the same command continues."""
 
 import subprocess
 from pathlib import Path
@@ -22,8 +22,10 @@ exec tvmake make >/dev/null
 
 
 def unless_mounting_is_refused(directory: Path) -> None:
-    """Skip a test where file systems cannot be mounted."""
-    if subprocess.run([*IN_NAMESPACE, f"mount -t tmpfs tmpfs {directory}"], capture_output=True, check=False).returncode:
+    """Skip a test if file systems cannot be mounted."""
+    if subprocess.run(
+        [*IN_NAMESPACE, f"mount -t tmpfs tmpfs {directory}"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("file systems cannot be mounted here")
 
 

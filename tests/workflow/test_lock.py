@@ -1,4 +1,4 @@
-"""A locked run, made again at another site: equal bytes, or the first difference and its cause."""
+"""A locked run, rebuilt at another site: equal bytes, or the first difference and its cause."""
 
 import shutil
 from pathlib import Path
@@ -20,11 +20,11 @@ HERMETIC = (
     "results/**/sources/*",
 )
 NOT_LOCKED = ("budget.json", "summary.json")
-"""What only measuring has."""
+"""Results that only measuring gives."""
 
 
 def locked(project: Project) -> Path:
-    """The project's lock, and beside it its bundle, models included."""
+    """The project's lock with its bundle, models included."""
     for command in (("lock",), ("bundle", "export", "out.tar", "--inputs")):
         done = project.run("tvmake", *command)
         assert done.returncode == 0, done.stderr
@@ -32,7 +32,7 @@ def locked(project: Project) -> Path:
 
 
 def add_a_faster_record(project: Project) -> None:
-    """As a later search would find it."""
+    """Simulate a later search with a faster record."""
     store = RecordStore(project.directory.parent / "home" / "records")
     (context,) = store.contexts()
     for workload in store.workloads(context):

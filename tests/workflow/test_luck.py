@@ -1,4 +1,4 @@
-"""Nothing depends on luck: clocks that differ, names that are seen late, runs beside each other, budgets that change."""
+"""Results do not depend on clocks, delayed visibility of files, concurrent runs or changing budgets."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ LATE = Path(__file__).with_name("late_names.c")
 
 
 def move_times(project: Project, minutes: float, *patterns: str) -> None:
-    """Give matching files other times than they have."""
+    """Set other times for matching files."""
     for pattern in patterns:
         for path in project.directory.glob(pattern):
             if path.is_file():
@@ -32,7 +32,7 @@ def move_times(project: Project, minutes: float, *patterns: str) -> None:
 
 
 def change_weights(project: Project) -> None:
-    """Another network of the same kernels; its file keeps its times, as with ``cp -p``."""
+    """Another network with the same kernels; its file keeps its times, as with ``cp -p``."""
     file = project.directory / "digits.onnx"
     known = file.stat()
     changed_weights(file, file)
@@ -197,7 +197,7 @@ def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_
 
 @pytest.fixture
 def late_names(tmp_path: Path) -> Iterator[Path]:
-    """The library that has processes see each other's files late."""
+    """The library that delays the visibility of other processes' files."""
     need("cc")
     library = tmp_path / "late_names.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, LATE, "-ldl"], check=True)
@@ -206,7 +206,7 @@ def late_names(tmp_path: Path) -> Iterator[Path]:
 
 
 def see_late(project: Project, library: Path, seconds: float) -> None:
-    """From here on, commands in the project see what other processes write only after a while."""
+    """Let later commands in the project see files of other processes only after a delay."""
     project.environment |= {
         "LD_PRELOAD": str(library),
         "LATE_S": str(seconds),

@@ -1,4 +1,4 @@
-"""A run asks nothing of the network, and writes nothing into the home directory but what the documentation names."""
+"""A run uses no network, and writes only the documented files into the home directory."""
 
 import subprocess
 from pathlib import Path
@@ -11,12 +11,12 @@ from tests.workflow.project import Project, tuned_project
 WATCH = Path(__file__).with_name("network_watch.c")
 
 ALLOWED = {".cache/tvmake", ".local/share/tvmake", ".cache/snakemake"}
-"""Directories of a user's home: tvmake's, and the empty one that Snakemake has for sources of workflows from elsewhere."""
+"""Directories in a user's home: tvmake's, and Snakemake's empty one for sources of remote workflows."""
 
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Project:
-    """A project whose programs note every look-up and connection, with a home that is empty."""
+    """A project whose programs record every look-up and connection, with an empty home."""
     need("cc")
     library = tmp_path / "watch.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(WATCH), "-ldl"], check=True)

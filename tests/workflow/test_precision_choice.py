@@ -1,4 +1,4 @@
-"""A variant whose precisions are chosen by measuring, beside one that is not: what it promises, and what reruns when."""
+"""A variant with measured precisions beside one without: its goals, and its reruns."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""benchmarks/random_faults.py: a few of its rounds, and whether its checks would see what must not be."""
+"""benchmarks/random_faults.py: some of its rounds, and whether its checks detect violations."""
 
 import os
 import subprocess

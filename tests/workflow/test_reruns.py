@@ -127,7 +127,7 @@ def test_a_changed_user_pass_reruns_the_stage_it_is_in(demo: Project):
 
 
 def with_a_copy_of_the_package(project: Project, copy_root: Path) -> Path:
-    """Have a project's commands use a copy of tvmake; returns the package's directory."""
+    """Let a project's commands use a copy of tvmake; returns the package's directory."""
     shutil.copytree(ROOT / "workflow", copy_root / "workflow")
     for name in ("rules", "profiles", "envs"):
         shutil.copytree(ROOT / name, copy_root / name)

@@ -1,4 +1,4 @@
-"""Whole runs on devices behind a tracker: tuned, validated and timed there, with devices that come and go."""
+"""Whole runs on devices behind a tracker: tuned, validated and timed there, while devices come and go."""
 
 import json
 import re
@@ -22,7 +22,7 @@ MORE = 10
 
 
 def remote_project(directory: Path, farm: Farm) -> Project:
-    """Digits for this machine's CPU: here, and on the farm as it is and tuned a little."""
+    """Digits for this machine's CPU, and on the farm untuned and slightly tuned."""
     project = new_project(directory)
     tuning = {"trials_per_kernel": TRIALS, "rounds": 1, "batch": 4, "population": 16, "cost_model": "random"}
     tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
@@ -92,7 +92,7 @@ def test_a_finished_project_has_nothing_to_do(project: Project):
 
 
 def receipt_of_one(project: Project, trials: int) -> str:
-    """Ask for more trials, each of a good second, of one kernel; returns its receipt."""
+    """Request more trials of one kernel, each of more than a second; returns its receipt."""
     project.edit("targets.tuned.tuning.trials_per_kernel", trials)
     project.edit("targets.tuned.tuning.measure", {"repeat": 3, "min_repeat_ms": 300})
     (receipt, *_) = project.files("results/tuning/tuned/round1/" + "?" * 64 + ".json")

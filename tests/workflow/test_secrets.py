@@ -1,4 +1,4 @@
-"""Values of ``devices.<name>.env`` reach the process that runs packages, and no file."""
+"""Values of ``devices.<name>.env`` reach the process that runs packages, but no file."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ OTHER = "correct-horse-of-the-device"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A device with a password, and with something in its processes that notes which password they have."""
+    """A device with a password, and processes that record which password they have."""
     (tmp_path / "noting").mkdir()
     (tmp_path / "noting" / "sitecustomize.py").write_text(
         dedent(f"""

@@ -1,4 +1,4 @@
-"""The workflow under snakemake itself, and as a module of another workflow."""
+"""The workflow with snakemake itself, and as a module of another workflow."""
 
 import base64
 import json
@@ -109,7 +109,7 @@ def test_another_workflow_uses_the_rules_as_the_guide_says(tmp_path: Path, resul
 
 
 def host(directory: Path, *rules: str) -> Project:
-    """A workflow that takes tvmake's rules as a module, as the guide says, with rules of its own besides."""
+    """A workflow with tvmake's rules as a module, as in the guide, and additional rules."""
     app = Project(directory)
     app.environment[DIRECTORY] = shared.directory()
     app.directory.mkdir()
@@ -132,7 +132,7 @@ rule copy:
 
 
 def ran(app: Project, *arguments: str) -> set[str]:
-    """The rules of which a run of snakemake had jobs, as its table of jobs lists them."""
+    """The rules with jobs in a run of snakemake, from its table of jobs."""
     done = app.run("snakemake", "--cores", "2", *arguments)
     assert done.returncode == 0, done.stderr
     jobs = re.findall(r"^(\w+) +\d+$", done.stderr + done.stdout, flags=re.MULTILINE)
@@ -140,7 +140,7 @@ def ran(app: Project, *arguments: str) -> set[str]:
 
 
 def with_its_time(file: Path, change: Callable[[], object]) -> None:
-    """Change a file, which keeps its time, as with ``cp -p``."""
+    """Change a file and keep its time, as with ``cp -p``."""
     before = file.stat()
     change()
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""Networks that are neither ONNX nor PyTorch go the whole way, and are imported again when what they are made of changes."""
+"""Networks that are neither ONNX nor PyTorch pass the whole workflow, and are imported again if their sources change."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A tuned target beside an untuned one: what is made, what reruns, and that nothing measured is measured again."""
+"""A tuned target beside an untuned one: results, reruns, and no repeated measurements."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ TUNED = "results/digits/float32/tuned"
 
 
 def receipts(project: Project, rounds: int = 1) -> list[dict]:
-    """What the tuning jobs of the last round left."""
+    """The receipts of the last round."""
     files = (project.directory / f"results/tuning/tuned/round{rounds}").glob("?" * 64 + ".json")
     return [json.loads(file.read_text()) for file in sorted(files)]
 
@@ -136,7 +136,7 @@ def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
 
 
 def add_fastest_record(project: Project, trace: object = None) -> tuple[str, str]:
-    """Another record of a tuned kernel, faster than all, as another project might have measured it; its workload and name."""
+    """Add a record of a tuned kernel that is faster than all, as from another project; returns its workload and name."""
     store = RecordStore(project.directory.parent / "home" / "records")
     (context,) = store.contexts()
     chosen = next(

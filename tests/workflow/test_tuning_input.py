@@ -1,4 +1,4 @@
-"""What can be wrong with records, stores and budgets, as a user of ``tvmake make`` and ``tvmake records`` meets it."""
+"""Invalid records, stores and budgets, as users of ``tvmake make`` and ``tvmake records`` see them."""
 
 import copy
 import shutil

@@ -1,4 +1,4 @@
-"""What is known to be up to date is not asked of Snakemake again, and the answer is the one that Snakemake would give."""
+"""Snakemake is not run for what is known to be up to date, and the answer is the one that Snakemake would give."""
 
 import os
 import shutil
@@ -20,17 +20,17 @@ CHANGES = [
     for key, value, expected in test_reruns.test_a_config_change_reruns_exactly_what_reads_it.pytestmark[0].args[1]
     if expected
 ]
-"""The config changes of the golden lists that have something run."""
+"""The config changes of the golden lists that rerun something."""
 
 
 @pytest.fixture(scope="module")
 def noted(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the finished project with a note; tests leave it as it is."""
+    """A copy of the finished project with a saved answer; tests do not change it."""
     return with_a_note(finished, tmp_path_factory.mktemp("noted"))
 
 
 def with_a_note(finished: Project, directory: Path) -> Project:
-    """A copy whose files have settled, and that Snakemake has looked at."""
+    """A copy whose files have settled and whose answer is saved."""
     shutil.copytree(finished.directory.parent, directory / "copy", symlinks=True)
     project = Project(directory / "copy" / finished.directory.name)
     time.sleep(1.1 * SETTLED_NS / 1e9)
@@ -41,7 +41,7 @@ def with_a_note(finished: Project, directory: Path) -> Project:
 
 
 def asks_snakemake(project: Project, *arguments: str) -> bool:
-    """Whether ``tvmake make`` loads Snakemake; it cannot, so nothing is made."""
+    """Whether ``tvmake make`` loads Snakemake; the import fails, so nothing is made."""
     directory = project.directory.parent / "without" / "snakemake"
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "__init__.py").write_text("raise ImportError('snakemake is asked')\n")
@@ -56,7 +56,7 @@ def asks_snakemake(project: Project, *arguments: str) -> bool:
 
 
 def asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> RunFingerprint | None:
-    """What a run goes by."""
+    """The fingerprint of a run."""
     monkeypatch.chdir(project.directory)
     files = [Path("tvmake.yaml")]
     return run_fingerprint(Plan(load_layers(files, {})), files, project.environ())

@@ -1,4 +1,4 @@
-"""The bar of a run is there whatever its lines say: in a narrow terminal, and in one without colours."""
+"""The progress bar is visible with any texts, in a narrow terminal and without colours."""
 
 import io
 import os
@@ -19,7 +19,7 @@ LONG = "  fused_conv2d_add_relu_multiply  best 0.8123 ms, 141 GFLOPS, now 0.9512
 
 @pytest.fixture(params=[{}, {"NO_COLOR": "1"}], ids=["coloured", "without colours"])
 def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
-    """What a terminal of 80 columns shows of a run with a search."""
+    """The output of a run with a search in a terminal of 80 columns."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in request.param.items():

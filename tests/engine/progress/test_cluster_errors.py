@@ -1,4 +1,4 @@
-"""How a cluster's job ended, from what clusters write. The words are Slurm's, of versions 20 to 24."""
+"""Outcomes of cluster jobs, from clusters' messages. The texts are from Slurm 20 to 24."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is shown of a failed job names the place of the key that it is about."""
+"""The output for a failed job has the position of the config key in the error."""
 
 from pathlib import Path
 

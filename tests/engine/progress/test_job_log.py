@@ -1,4 +1,4 @@
-"""How a job ended, by its log."""
+"""A job's outcome, from its log."""
 
 from pathlib import Path
 

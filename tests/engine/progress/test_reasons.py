@@ -1,4 +1,4 @@
-"""Reasons say what differs, and nothing that goes without saying."""
+"""Reasons name what changed, and omit what is implied."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Snakemake's refusals in tvmake's words."""
+"""Snakemake's errors, translated."""
 
 from pathlib import Path
 

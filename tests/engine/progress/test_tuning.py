@@ -1,4 +1,4 @@
-"""What is said of a search while it runs, from its event log."""
+"""The progress of a search, from its event log."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ START = {"at_s": 0.0, "event": "start", "name": "conv2d", "trials": 8, "flops": 
 
 
 def trial(number: int, at_s: float, best_ms: float, status: str = "ok", now_ms: float | None = None) -> dict:
-    """A line of the log."""
+    """One line of the log."""
     latency_ms = (now_ms or best_ms) if status == "ok" else None
     return {
         "at_s": at_s,
@@ -30,7 +30,7 @@ def stop(why: str, best_ms: float) -> dict:
 
 
 def write(log: Path, *events: dict, rest: str = "") -> None:
-    """Add lines to a log."""
+    """Append lines to a log."""
     with log.open("a") as file:
         file.write("".join(json.dumps(event) + "\n" for event in events) + rest)
 

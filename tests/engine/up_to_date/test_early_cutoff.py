@@ -1,4 +1,4 @@
-"""Which files are made before Snakemake is asked again what is left to do."""
+"""The files that are made before Snakemake plans again."""
 
 import os
 from argparse import Namespace

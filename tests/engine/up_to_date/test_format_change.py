@@ -1,4 +1,4 @@
-"""A reason takes a line of a terminal, however long the values are that differ."""
+"""A reason fits in one terminal line, however long the values are."""
 
 import json
 

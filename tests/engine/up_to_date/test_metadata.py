@@ -1,4 +1,4 @@
-"""Records of Snakemake's that it could not read are removed before it meets them; all others stay."""
+"""Snakemake's records that it cannot read are removed; all others are kept."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def state(directory: Path, *records: bytes, subdirectory: str = "metadata") -> l
 
 
 def snakemake_reads(content: bytes) -> bool:
-    """Whether Snakemake gets on with a record, as its persistence reads it."""
+    """Whether Snakemake's persistence accepts a record."""
     try:
         record = json.loads(content.decode())
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""What is known to be up to date without Snakemake: whom a change concerns, and when the answer is kept."""
+"""Variants that are known to be up to date without Snakemake: effects of changes, and when the answer is kept."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from tvmake.storage.notes.job_records import Invocation, record_file, record_job
 from tvmake.storage.notes.known_digests import DIGESTS
 
 LATER_NS = 10_000_000_000
-"""As if Snakemake had begun to plan ten seconds from now, when all that is there has settled."""
+"""A start of planning ten seconds from now, when all existing files have settled."""
 
 CONFIG = {
     "models": {"one": {"source": "one.onnx"}, "two": {"source": "two.onnx"}},
@@ -33,7 +33,7 @@ NOTHING: set[Variant] = set()
 
 
 def ask(environment: dict[str, str] | None = None) -> RunFingerprint:
-    """The fingerprint of a run here."""
+    """The fingerprint of a run in this directory."""
     files = [Path("tvmake.yaml")]
     found = run_fingerprint(Plan(load_layers(files, {})), files, environment or {})
     assert found is not None
@@ -46,7 +46,7 @@ def later_ns() -> int:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFingerprint:
-    """A project with all results and their records, and the answer that nothing is to do."""
+    """A project with all results and records, and the answer that nothing is left to do."""
     monkeypatch.chdir(tmp_path)
     Path("tvmake.yaml").write_text(yaml.safe_dump(CONFIG))
     for name in ("one", "two"):
@@ -70,7 +70,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFingerprint:
 
 
 def known() -> tuple[set[Variant], bool]:
-    """The variants that the next run leaves out, and whether it leaves out the report."""
+    """The variants that the next run skips, and whether it skips the report."""
     found = up_to_date(ask())
     return set(found.variants), found.report
 
@@ -192,7 +192,7 @@ def test_the_records_are_read_where_files_may_have_changed_while_the_answer_was_
 
 
 def test_an_intermediate_file_that_was_gone_already_is_noted_as_gone(made: RunFingerprint):
-    """Snakemake needs no file between two that are there."""
+    """Snakemake does not need an intermediate file if the files before and after it exist."""
     between = Path("results/one/float32/module.json")
     between.unlink()
     assert known()[0] == EVERYTHING - ONE

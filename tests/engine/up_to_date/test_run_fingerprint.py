@@ -1,4 +1,4 @@
-"""What the answer "nothing to do" depends on besides files."""
+"""The values that the answer "nothing to do" depends on, other than files."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ CONFIG = {"models": {"net": {"source": "net.onnx"}}, "targets": {"cpu": {"kind":
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project's directory, worked in."""
+    """A project's directory as the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("tvmake.yaml").write_text(yaml.safe_dump(CONFIG))
     Path("net.onnx").write_bytes(b"net")
@@ -26,7 +26,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(environment: dict[str, str] | None = None) -> RunFingerprint | None:
-    """What a run here goes by."""
+    """The fingerprint of a run here."""
     files = [Path("tvmake.yaml")]
     return run_fingerprint(Plan(load_layers(files, {})), files, environment or {})
 
