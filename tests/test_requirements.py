@@ -43,7 +43,7 @@ def run(directory: Path, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_on_a_users_machine_one_line_names_what_is_missing_and_the_command_that_installs_it(tmp_path: Path):
+def test_on_a_users_machine_one_line_names_missing_components_and_the_command(tmp_path: Path):
     done = run(tmp_path, CI="")
     assert done.returncode == 0, done.stdout
     line = "skipped for lack of tools: 4; `make test-tools` installs gadget, no_such_module; not for this machine: 1 (-rs says why)\n"
@@ -59,7 +59,7 @@ def test_in_ci_a_missing_component_fails_its_tests(tmp_path: Path):
 
 
 @pytest.mark.parametrize("has_programs", [True, False])
-def test_the_program_prints_the_packages_of_what_is_missing(has_programs: bool, tmp_path: Path):
+def test_the_program_prints_the_packages_of_missing_components(has_programs: bool, tmp_path: Path):
     path = os.environ["PATH"] if has_programs else str(tmp_path)
     command = [sys.executable, str(Path(__file__).with_name("requirements.py"))]
     done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)

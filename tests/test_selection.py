@@ -48,7 +48,7 @@ def test_a_test_file_may_say_which_modules_its_commands_run(monkeypatch: pytest.
     assert reach.distance("workflow/tvmake/doctor/report.py") is None
 
 
-def test_a_file_that_is_no_module_concerns_those_that_name_it():
+def test_a_file_that_is_not_a_module_concerns_tests_that_name_it():
     reach = Reach("tests/resources/test_digits.py")
     assert reach.distance("resources/digits.onnx") is not None
     assert reach.distance("benchmarks/scale.py") is None

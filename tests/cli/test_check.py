@@ -96,7 +96,7 @@ def test_a_lock_with_records_that_would_not_be_used_is_refused(tmp_path):
     assert check_of(tmp_path, {"tuning": {"frozen": "run.lock", "trials": 8}}).returncode == 0
 
 
-def test_a_list_that_is_no_utf8_is_named_with_the_key_that_names_it(tmp_path):
+def test_a_list_that_is_not_utf8_is_reported_with_its_key(tmp_path):
     (tmp_path / "list.csv").write_text("file,label\na.png,0\n", encoding="utf-16")
     done = check_of(tmp_path, {"models.digits.dataset.path": "list.csv"})
     assert done.returncode == 1
@@ -184,7 +184,7 @@ def test_a_name_that_yaml_makes_something_else_of_is_shown_as_written(tmp_path, 
     assert f"put it in quotation marks: '{name}'" in done.stderr
 
 
-def test_a_mistake_in_a_setting_is_said_to_be_there(tmp_path):
+def test_a_mistake_in_a_setting_is_reported_with_the_option(tmp_path):
     done = check_of(tmp_path, {}, "--set", "benchmark.repeet=3")
     assert done.stderr.startswith(
         "error: --set benchmark.repeet=3: benchmark.repeet: unknown key\n  did you mean 'repeat'?"
@@ -196,19 +196,19 @@ def test_a_right_config_passes(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_device_is_no_place_for_results_and_stays(tmp_path):
+def test_a_device_file_is_refused_as_results_directory_and_kept(tmp_path):
     done = check_of(tmp_path, {"results": "/dev/null"})
     assert done.returncode == 1
     assert "is a device, a pipe or a socket, but must be a directory\n  name another directory" in done.stderr
 
 
-def test_results_in_whose_directory_the_project_lies_are_refused(tmp_path):
+def test_a_results_directory_that_contains_the_project_is_refused(tmp_path):
     done = check_of(tmp_path, {"results": str(tmp_path.parent)})
     assert done.returncode == 1 and ": results: " in done.stderr and "it contains the project" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_a_name_that_looks_as_it_is_written_and_has_other_characters_is_told_from_it(tmp_path, form):
+def test_a_name_that_looks_equal_but_has_other_characters_is_distinguished(tmp_path, form):
     there, written = (
         unicodedata.normalize(form, "mod\u00e8le.onnx"),
         {"NFC": "mode\u0300le.onnx", "NFD": "mod\u00e8le.onnx"},

@@ -127,7 +127,7 @@ def zipped(*names: str) -> bytes:
     ],
     ids=["TorchScript", "weights", "pt2", "Keras", "any"],
 )
-def test_what_an_archive_holds_is_said(tmp_path, name, content, what, remedy):
+def test_the_contents_of_an_archive_are_reported(tmp_path, name, content, what, remedy):
     (tmp_path / name).write_bytes(content)
     done = checked(tmp_path, {"source": name})
     assert done.returncode == 1 and what in done.stderr and remedy in done.stderr
@@ -144,7 +144,7 @@ def test_what_an_archive_holds_is_said(tmp_path, name, content, what, remedy):
     ],
     ids=["empty", "Git LFS", "ONNX", "TorchScript"],
 )
-def test_what_a_file_is_whose_name_tells_no_format_is_said(tmp_path, name, content, what, remedy):
+def test_the_kind_of_a_file_without_a_known_suffix_is_reported(tmp_path, name, content, what, remedy):
     (tmp_path / name).write_bytes(content)
     done = checked(tmp_path, {"source": name})
     assert done.returncode == 1 and what in done.stderr and remedy in done.stderr
@@ -165,7 +165,7 @@ def test_what_a_file_is_whose_name_tells_no_format_is_said(tmp_path, name, conte
         ("bert", "AutoModel.from_pretrained('bert')"),
     ],
 )
-def test_what_to_do_about_a_source_that_is_not_read_is_said(tmp_path, source, remedy):
+def test_a_source_that_cannot_be_read_has_a_remedy(tmp_path, source, remedy):
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved/saved_model.pb").touch()
     (tmp_path / "bert").mkdir()
@@ -227,7 +227,7 @@ def test_a_function_that_its_file_does_not_define_is_refused_without_running_it(
     ("text", "problem"),
     [("def f1(:\n", "cannot be imported: SyntaxError: invalid syntax (nets.py, line 1)"), ("from os import *\n", "")],
 )
-def test_a_file_that_is_no_python_is_refused_and_one_that_may_have_any_name_is_not(tmp_path, text, problem):
+def test_a_file_that_is_not_python_is_refused_and_a_file_with_any_name_is_not(tmp_path, text, problem):
     (tmp_path / "nets.py").write_text(text)
     done = check_of(tmp_path, {"models.digits.goals.metrics.f1.use": "nets:f1"})
     assert done.returncode == bool(problem) and problem in done.stderr, done.stderr

@@ -31,7 +31,7 @@ def test_a_target_whose_generator_lacks_something_here_is_refused(tmp_path: Path
     assert "targets.target.kind: TVM" in done.stderr and why in done.stderr
 
 
-def test_what_is_proven_of_clml_is_said(tmp_path: Path):
+def test_a_note_says_how_clml_was_tested(tmp_path: Path):
     done = check_of(tmp_path, {"targets": {"phone": "adreno-730-clml"}})
     assert done.returncode == 0, done.stderr
     assert "note: targets.phone: layers run in Qualcomm's CLML if the device has it" in done.stdout

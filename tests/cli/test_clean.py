@@ -88,7 +88,7 @@ def test_a_removed_model_is_listed_with_sizes_and_stays_until_yes(project: Path)
     assert files() == before
 
 
-def test_yes_deletes_what_is_stale_with_the_directories_it_leaves_empty(project: Path):
+def test_yes_deletes_stale_files_and_the_directories_that_become_empty(project: Path):
     without("models", "old")
     before = files()
     assert run("--stale", "--yes").exit_code == 0
@@ -105,7 +105,7 @@ def test_a_removed_target_is_stale_for_every_model(project: Path):
     assert Path("results/old/float32/cpu/package.tar").is_file()
 
 
-def test_what_tvmake_does_not_make_is_counted_and_left_alone(project: Path):
+def test_files_that_tvmake_does_not_make_are_counted_and_kept(project: Path):
     put("results/old/notes.txt", "mine")
     put("results/old/float32/cpu/package.tar.bak", "mine")
     put("logs/mine.log", "mine")
@@ -115,7 +115,7 @@ def test_what_tvmake_does_not_make_is_counted_and_left_alone(project: Path):
     assert Path("results/old/notes.txt").is_file() and Path("results/old/float32/cpu/package.tar.bak").is_file()
 
 
-def test_records_and_sources_under_the_results_are_left_alone(project: Path):
+def test_records_and_sources_in_the_results_are_kept(project: Path):
     # Their paths have the shape of a variant's files.
     for path in ("results/store/cpu/x/best.json", "results/nets/model.json"):
         put(path, "precious")
@@ -199,7 +199,7 @@ def test_among_foreign_files_those_that_a_job_has_made_are_deleted_unless_they_w
     assert Path(foreign).is_dir() and all((Path(foreign) / name).is_file() for name in SHAPED)
 
 
-def test_a_directory_that_took_the_place_of_tvmakes_own_is_foreign(project: Path):
+def test_a_directory_that_replaced_tvmakes_own_is_foreign(project: Path):
     Path("results").rename("results-of-before")
     put("results/digits/model.json", "mine")
     run("--yes")

@@ -79,7 +79,7 @@ def save_zeros(file: Path, shape: tuple[int, ...]) -> str:
     return file.name
 
 
-def test_a_package_for_another_processor_is_not_said_to_run_here(project: Project):
+def test_a_package_for_another_processor_is_not_reported_to_run_here(project: Project):
     require(zig_command(), "zig: pip install ziglang")
     done = project.run(
         "tvmake", "compile", "digits.onnx", "-t", "llvm -mtriple=aarch64-linux-android", "-o", "phone.tar"
@@ -90,7 +90,7 @@ def test_a_package_for_another_processor_is_not_said_to_run_here(project: Projec
     )
 
 
-def test_a_package_for_a_runtime_that_is_not_here_is_not_said_to_run_here(project: Project):
+def test_a_package_for_a_missing_runtime_is_not_reported_to_run_here(project: Project):
     done = project.run("tvmake", "compile", "digits.onnx", "-t", "webgpu", "-o", "page.tar")
     assert done.returncode == 0, done.stderr
     assert "wrote page.tar; TVM here has no runtime for webgpu kernels; run it on a machine that has one" in done.stdout
@@ -154,7 +154,7 @@ def test_a_mistake_is_named_and_leaves_no_package(arguments: list[str], words: s
     assert visible(project) == {"digits.onnx"}
 
 
-def test_the_log_of_a_failure_is_there_where_it_is_said_to_be(project: Project):
+def test_the_reported_log_of_a_failure_exists(project: Project):
     whole = (project.directory / "digits.onnx").read_bytes()
     (project.directory / "cut.onnx").write_bytes(whole[: len(whole) // 2])
     done = project.run("tvmake", "compile", "cut.onnx")

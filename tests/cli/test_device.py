@@ -203,7 +203,7 @@ def test_phones_are_listed_whether_the_config_names_them_or_not(workspace: Works
     ]
 
 
-def test_a_phone_is_looked_at_and_examined(workspace: Workspace, adb: AdbServer):
+def test_a_phone_is_described_and_examined(workspace: Workspace, adb: AdbServer):
     phone = adb.add("ONE")
     workspace.devices(phone={"via": "adb", "programs": str(native.programs())})
     told = json.loads(workspace.run("info", "phone", "--json").stdout)

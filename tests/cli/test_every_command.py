@@ -42,7 +42,7 @@ COMMANDS = dict(commands(command()))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_says_more_or_less_when_asked(name: str):
+def test_every_command_prints_more_or_less_on_request(name: str):
     options = [option for parameter in COMMANDS[name].params for option in parameter.opts]
     assert options.count("--verbose") == options.count("-v") == 1
     assert options.count("--quiet") == options.count("-q") == 1
@@ -160,7 +160,7 @@ def test_what_other_programs_call_a_command_is_pointed_to(name: str, capsys: pyt
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
-def test_closed_standard_files_are_no_mistake(tmp_path: Path, closed: str):
+def test_closed_standard_streams_are_accepted(tmp_path: Path, closed: str):
     (tmp_path / "tvmake.yaml").write_text(CONFIG)
     line = f"exec {TVMAKE} status {closed}"
     done = subprocess.run(
@@ -197,7 +197,7 @@ def test_a_file_to_write_is_not_named_as_a_directory(
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
 
 
-def test_a_dash_is_no_file_to_write(
+def test_a_dash_is_refused_as_output_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -208,7 +208,7 @@ def test_a_dash_is_no_file_to_write(
 
 
 @pytest.mark.parametrize("command", ["make", "check"])
-def test_a_directory_to_work_in_that_is_none_is_told_from_a_file(
+def test_a_missing_working_directory_is_distinguished_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ):
     monkeypatch.chdir(tmp_path)

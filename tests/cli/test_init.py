@@ -152,7 +152,7 @@ def test_an_existing_file_is_kept_unless_forced():
         ("nowhere.to.be:found", "no Python module", "working directory"),
     ],
 )
-def test_what_is_no_model_is_refused_and_nothing_is_written(model, problem, remedy):
+def test_a_file_that_is_not_a_model_is_refused_and_nothing_is_written(model, problem, remedy):
     with pytest.raises(InputError) as caught:
         init(model, Path("tvmake.yaml"), force=False)
     assert problem in caught.value.problem

@@ -41,7 +41,7 @@ def test_results_that_may_not_be_read_are_not_missing(tmp_path: Path, command: s
     assert done.stderr.endswith(": chmod u+rwx results/digits\n")
 
 
-def test_results_that_may_be_read_alone_are_shown_and_not_made(tmp_path: Path):
+def test_read_only_results_are_shown_and_not_made(tmp_path: Path):
     (tmp_path / "tvmake.yaml").write_text(CONFIG)
     (tmp_path / "results" / "digits").mkdir(parents=True)
     (tmp_path / "results" / "digits").chmod(0o500)

@@ -17,7 +17,7 @@ def nothing_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path))
 
 
-def test_the_list_says_what_is_not_built_and_how_to_build_it():
+def test_the_list_shows_parts_that_are_not_built_and_how_to_build_them():
     said = CliRunner().invoke(app, ["runtime", "list"])
     assert said.exit_code == 0
     (line,) = [line for line in said.output.splitlines() if line.startswith("opencl")]
@@ -41,15 +41,13 @@ def test_an_unknown_part_is_refused_with_those_that_there_are(capsys):
     assert "opencl" in told and "all" in told
 
 
-def test_a_machine_without_cmake_is_told_what_installs_it(tmp_path: Path, monkeypatch, capsys):
+def test_a_missing_cmake_is_reported_with_the_command_that_installs_it(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["runtime", "build", "opencl"]) == 3
     assert "cmake, which compiles it, is not installed\n  apt-get install cmake g++" in capsys.readouterr().err
 
 
-def test_a_machine_without_a_jdk_is_told_what_installs_it_and_all_leaves_out_what_needs_it(
-    tmp_path: Path, monkeypatch, capsys
-):
+def test_a_missing_jdk_is_reported_and_all_skips_the_part_that_needs_it(tmp_path: Path, monkeypatch, capsys):
     for name in ("cmake", "g++"):
         (tmp_path / name).write_text("")
         (tmp_path / name).chmod(0o755)

@@ -36,7 +36,7 @@ def options(stage: str) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("stage", stages())
-def test_the_rules_give_every_option_that_must_be_given_and_no_unknown_one(stage: str):
+def test_the_rules_pass_every_required_option_and_no_unknown_one(stage: str):
     shell = re.search(rf"tvmake step {stage} (.*?)> \{{log", RULES, re.DOTALL)
     assert shell
     given = set(re.findall(r"(--[a-z_-]+)[ =]", shell[1]))
@@ -66,7 +66,7 @@ def test_an_unknown_stage_is_a_mistake_of_usage():
     assert done.exit_code == 2 and "No such command 'bild'" in done.output
 
 
-def test_options_that_are_no_request_are_named(tmp_path: Path):
+def test_options_that_are_not_a_request_are_refused(tmp_path: Path):
     command = [sys.executable, "-c", "from tvmake.cli import main; main()", "step", "deploy", "a.tar", "--receipt", "r"]
     for text, problem in (
         ("{", "Invalid JSON"),
@@ -115,7 +115,7 @@ def test_a_process_that_its_work_ends_is_named():
 
 
 @pytest.mark.parametrize("ending", ["SystemExit(0)", "SystemExit('bye')", "KeyboardInterrupt"])
-def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_path: Path):
+def test_a_models_code_that_exits_the_program_fails(ending: str, tmp_path: Path):
     (tmp_path / "theirs.py").write_text(f"def mine():\n    raise {ending}\n")
     code = "from theirs import mine; from tvmake.cli.step.process import run_guarded; exit(run_guarded('import net', mine))"
     done = subprocess.run(
@@ -126,7 +126,7 @@ def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_pat
     assert f"error: import net: the model's code raises {name} (theirs.py:2)\n  end it with `return`" in done.stderr
 
 
-def test_a_thread_that_the_system_does_not_start_is_no_defect():
+def test_a_thread_that_cannot_start_is_not_a_defect():
     code = (
         "import threading; from tvmake.cli.step.process import run_guarded; threading.stack_size(1 << 46);"
         "exit(run_guarded('tune a kernel', lambda: threading.Thread(target=print).start()))"
@@ -136,7 +136,7 @@ def test_a_thread_that_the_system_does_not_start_is_no_defect():
     assert "error: tune a kernel: too many processes\n  end some, or raise the limit" in done.stderr
 
 
-def test_a_file_that_is_deleted_while_a_stage_works_is_no_defect(tmp_path: Path):
+def test_a_file_deleted_during_a_stage_is_not_a_defect(tmp_path: Path):
     code = "from tvmake.cli.step.process import run_guarded; exit(run_guarded('export net', lambda: open('results/mod.so')))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S

@@ -61,7 +61,7 @@ def test_a_group_without_a_command_prints_its_help(typed: str, capfd):
     assert f"Usage: tvmake {typed}".strip() in capfd.readouterr().err
 
 
-def test_help_and_version_are_no_mistakes(capfd):
+def test_help_and_version_are_not_errors(capfd):
     assert [run([word]) for word in ("--help", "--version")] == [0, 0]
     assert "Usage: tvmake" in capfd.readouterr().out
 

@@ -70,7 +70,7 @@ def logged(before: str, interrupts: int, timeout_s: float) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=True).stdout
 
 
-def test_a_ctrl_c_while_something_is_logged_does_not_block_what_is_logged_next():
+def test_a_ctrl_c_during_logging_does_not_block_later_logging():
     assert logged(OURS, 1000, HANG_S) == "ended\n"
 
 
@@ -110,13 +110,13 @@ def test_no_other_attribute_of_snakemakes_is_replaced():
     assert replaced(OURS) == "['JobScheduler.exit_gracefully', 'snakemake.logging.Queue']"
 
 
-def test_a_release_that_is_not_affected_is_left_alone():
+def test_an_unaffected_release_is_not_patched():
     newer = "from tvmake.engine import patches; patches.metadata.version = lambda _: '10.0'"
     assert replaced(OURS, before=newer) == "[]"
 
 
 @pytest.mark.parametrize("patch", ["sigterm_lock", "log_queue"])
-def test_every_patch_says_what_it_stands_for_upstream(patch: str):
+def test_every_patch_has_its_upstream_proposal(patch: str):
     from tvmake.engine import patches
 
     upstream = Path(patches.__file__).with_name(f"{patch}.patch").read_text()

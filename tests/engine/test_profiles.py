@@ -81,7 +81,7 @@ def test_a_missing_plugin_is_named_with_how_to_install_it():
     assert other.remedy == "pip install snakemake-executor-plugin-lsf"
 
 
-def test_a_machine_without_slurm_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_slurm_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     error = check_slurm([], {})
     assert isinstance(error, MachineError)

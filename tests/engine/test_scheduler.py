@@ -57,7 +57,7 @@ def test_the_urgent_ones_start_first():
     assert jobs_that_fit([last, first], {"_cores": 1}) == [first]
 
 
-def test_groups_are_looked_at_one_by_one():
+def test_groups_are_considered_one_by_one():
     jobs = [Job("cheap", None, needs(cores=cores), grouped=True) for cores in (3, 1)]
     assert jobs_that_fit(jobs, {"_cores": 2}) == [jobs[1]]
 

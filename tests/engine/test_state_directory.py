@@ -63,7 +63,7 @@ def assert_refused_until_removed(path: Path, outside: Path) -> None:
 
 @pytest.mark.parametrize("other", [*OTHERS, directory])
 @pytest.mark.parametrize("entry", [LOCK, MARK, LOCKS / "0.input.lock"])
-def test_what_is_no_file_in_the_place_of_a_lock_is_refused(entry: Path, other: Callable, outside: Path):
+def test_an_entry_that_is_not_a_file_is_refused_as_lock(entry: Path, other: Callable, outside: Path):
     entry.parent.mkdir(parents=True)
     other(entry)
     assert not is_run_active()
@@ -72,7 +72,7 @@ def test_what_is_no_file_in_the_place_of_a_lock_is_refused(entry: Path, other: C
 
 @pytest.mark.parametrize("other", [*OTHERS, Path.touch])
 @pytest.mark.parametrize("name", ["metadata", "tvmake-jobs"])
-def test_what_is_no_directory_in_the_place_of_one_is_refused(name: str, other: Callable, outside: Path):
+def test_an_entry_that_is_not_a_directory_is_refused(name: str, other: Callable, outside: Path):
     assert name in DIRECTORIES
     STATE.mkdir()
     other(STATE / name)
@@ -86,7 +86,7 @@ def test_the_notes_of_a_project_may_lie_elsewhere_as_a_whole(outside: Path):
 
 
 @pytest.mark.parametrize("text", ["", "no number", "0", "-1", "9" * 50])
-def test_a_mark_that_names_no_process_stands_for_no_run(text: str):
+def test_a_mark_without_a_process_means_no_run(text: str):
     STATE.mkdir()
     MARK.write_text(text)
     assert not is_run_active()

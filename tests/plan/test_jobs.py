@@ -139,7 +139,7 @@ def test_they_read_the_same_results(rules):
         assert sorted(set(job.inputs).difference(job.sources)) == sorted(rules[job.outputs]["inputs"]), job.rule
 
 
-def test_they_are_given_the_same_options_and_fingerprints(rules):
+def test_they_have_the_same_options_and_fingerprints(rules):
     for job in of_plan(plan()):
         params = rules[job.outputs]["params"]
         assert (job.options, job.fingerprint) == (params.get("options", ""), params["code"]), job.rule

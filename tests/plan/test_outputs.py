@@ -83,7 +83,7 @@ def test_a_target_without_a_device_has_no_latency_and_one_without_tuning_no_kern
     assert has(plan(), "results/digits/float32/cpu/best.json")
 
 
-def test_a_chosen_layout_takes_the_place_of_the_network_of_the_precision():
+def test_a_chosen_layout_replaces_the_network_of_the_precision():
     auto = plan(transform={"layout": "auto"})
     variant = Variant("digits", "float32", "cpu")
     assert all(has(auto, auto.file(artifact, variant)) for artifact in CHOSEN)

@@ -129,7 +129,7 @@ def test_only_targets_with_a_device_run():
     assert {variant.target for variant in plan("targets: {phone: {device: local}}").runnable} == {"cpu", "phone"}
 
 
-def test_results_of_a_device_are_asked_for_only_where_there_is_one():
+def test_results_of_a_device_are_goals_only_with_a_device():
     made = plan()
     assert len(made.results_of("package.tar")) == 6
     assert len(made.results_of("numerics.json")) == len(made.results_of("latency.json")) == 3

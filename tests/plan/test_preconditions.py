@@ -94,14 +94,14 @@ def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monk
     assert keys == {f"models.d.{key}" for key in ("source", "files[0]", "dataset.path", "dataset.label_names")}
 
 
-def test_a_file_in_the_place_of_all_results_is_named_with_the_key(plan: Plan):
+def test_a_file_instead_of_the_results_directory_is_reported_with_the_key(plan: Plan):
     Path("results").touch()
     with pytest.raises(InputError, match=r"^results: results: is a file"):
         check_output_paths(plan, plan.variants)
 
 
 @pytest.mark.parametrize("name", ["results/digits", "logs"])
-def test_a_file_in_the_place_of_a_directory_is_named_once(plan: Plan, name: str):
+def test_a_file_instead_of_a_directory_is_reported_once(plan: Plan, name: str):
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).touch()
     with pytest.raises(InputError, match=f"^{name}: is not a directory"):

@@ -144,7 +144,7 @@ def test_a_devices_token_goes_with_every_job_on_it():
 @pytest.mark.parametrize(
     "stage", ["deploy", "validate", "benchmark", "tune", "pick_best", "choose_layout", "choose_precision"]
 )
-def test_a_devices_token_changes_nothing_that_a_stage_is_asked(stage: str):
+def test_a_devices_token_changes_no_request(stage: str):
     wildcards = job(target="board")
     assert plan().options(stage, wildcards) == plan('devices: {phone: {gres: "board:2"}}').options(stage, wildcards)
 

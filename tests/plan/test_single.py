@@ -49,7 +49,7 @@ def test_a_layer_goes_over_it_key_by_key():
     assert run.config()["tuning"] == {"trials": 8, "rounds": 1}
 
 
-def test_one_model_for_one_target_has_one_directory_and_the_config_lies_there():
+def test_one_model_for_one_target_has_one_directory_with_the_config():
     run = SingleRun(DIGITS, precision="float16")
     run.write_config()
     assert run.directory == SingleRun(DIGITS).directory == Path(".tvmake/digits-native").resolve()
@@ -78,7 +78,7 @@ def test_a_file_that_is_not_there_is_answered_with_the_one_that_is(tmp_path: Pat
         ({"precision": "fp16"}, "precision: expected one of float32, tf32, float16, float16_acc32, int8, int8_weights, int4_weights, auto (got 'fp16')\n  did you mean 'float16'?"),
     ],
 )  # fmt: skip
-def test_a_name_that_there_is_not_is_told_by_what_it_was_given_as(options: dict[str, str], line: str):
+def test_an_unknown_name_is_reported_with_its_option(options: dict[str, str], line: str):
     with pytest.raises(InputError) as caught:
         SingleRun(DIGITS, **options)
     assert str(caught.value) == line
@@ -106,7 +106,7 @@ def test_a_precision_of_the_users_own_is_one():
         ("loop.onnx", "loop.onnx: is a link to a missing file: "),
     ],
 )
-def test_what_is_no_model_is_named_as_it_was_given(tmp_path: Path, name: str, words: str):
+def test_a_source_that_is_not_a_model_is_reported_as_typed(tmp_path: Path, name: str, words: str):
     with tarfile.open(tmp_path / "net.tar", "w") as archive:
         archive.addfile(tarfile.TarInfo("mod.json"))
     for other in ("run.yaml", "net.bin", "nets.py"):

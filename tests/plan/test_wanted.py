@@ -24,7 +24,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return Plan(check(yaml.safe_load(TEXT), {}))
 
 
-def test_a_variant_stands_for_its_package_and_a_full_path_for_the_one_from_here(plan: Plan):
+def test_a_variant_means_its_package_and_a_full_path_becomes_relative(plan: Plan):
     package = f"{VARIANT}/package.tar"
     assert requested_files(plan, ["digits/float32/cpu", str(Path(package).absolute()), package]) == [package]
     assert requested_files(plan, ["other/file.txt", "all"]) == ["other/file.txt", "all"]
@@ -51,7 +51,7 @@ def test_a_part_of_a_variants_name_is_refused_with_the_variants_that_have_it(
     )
 
 
-def test_a_stage_stands_for_all_that_it_makes_by_its_name_and_by_that_of_its_rule(plan: Plan):
+def test_a_stage_means_its_outputs_by_its_name_and_by_its_rules_name(plan: Plan):
     imported = ["results/digits/model.json", "results/digits/model.params", "results/digits/signature.json"]
     assert set(imported) <= set(requested_files(plan, ["import"]))
     assert requested_files(plan, ["import_model"]) == requested_files(plan, ["import"])
@@ -73,7 +73,7 @@ def test_searches_that_no_budget_has_planned_yet_are_made_by_the_stage_that_wait
     assert requested_files(tuned, ["pick_best"])
 
 
-def test_a_word_that_is_no_stage_is_refused_with_the_nearest_one_or_all(plan: Plan):
+def test_a_word_that_is_not_a_stage_is_refused_with_the_nearest_or_all(plan: Plan):
     with pytest.raises(UsageError, match=r"buildd: no job makes this\n  did you mean .build.\?"):
         requested_files(plan, ["buildd"])
     with pytest.raises(UsageError, match="stages are import, reference, self_test, transform, "):
@@ -87,6 +87,6 @@ def test_options_of_snakemakes_take_the_names_of_stages():
     ]  # fmt: skip
 
 
-def test_a_config_among_the_words_is_told_from_files_that_nothing_makes(plan: Plan):
+def test_a_config_among_the_words_is_distinguished_from_unknown_files(plan: Plan):
     with pytest.raises(UsageError, match=r"tvmake.yaml: is a config, not a result\n  name it with -c"):
         requested_files(plan, ["tvmake.yaml"])

@@ -170,7 +170,7 @@ def test_steps_that_are_written_out_share_their_weights_and_one_grid(tmp_path):
     assert len(vectors) == 4  # scales and offsets, of either weight
 
 
-def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):
+def test_excluded_operators_stay_in_float_and_are_reported(files, tmp_path):
     found = calibrated(files, tmp_path, never=["matmul"])
     assert [(kept.operator, kept.reason) for kept in found.kept] == [("matmul", "it is named under never")]
     imported = classifier()
@@ -187,7 +187,7 @@ def test_the_log_says_how_many_products_are_integers_and_why_others_are_not(file
     assert line.endswith("because it is named under never")
 
 
-def test_what_8_bits_shift_a_channel_by_is_taken_off(files, tmp_path):
+def test_the_shift_of_a_channel_in_8_bits_is_corrected(files, tmp_path):
     images = np.random.default_rng(0).normal(1, 1, size=(8, 3, 8, 8)).astype(np.float32)
     data = dataset(tmp_path, images)
     imported = classifier()
@@ -274,7 +274,7 @@ def test_ranges_of_another_network_are_refused(files, tmp_path):
         transform(imported.module, imported.params, request, other)
 
 
-def test_calibration_is_for_int8_alone():
+def test_only_int8_is_calibrated():
     with pytest.raises(ValidationError, match="calibration is for base int8"):
         PrecisionConfig(base="float16", calibration={"method": "entropy"})
     with pytest.raises(ValidationError, match="name operators that stay in float32 under never"):

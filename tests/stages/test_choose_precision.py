@@ -125,7 +125,7 @@ def test_every_candidate_has_figures_and_a_reason_and_uniform_ones_are_among_the
     assert len({one.assignment.model_dump_json() for one in choice.candidates}) == len(choice.candidates)
 
 
-def test_each_layer_is_measured_alone_and_the_noise_of_both_is_about_the_sum(made):
+def test_each_layer_is_measured_separately_and_the_noise_of_both_is_about_the_sum(made):
     _, choice = made
     effects = {one.part: one for one in choice.effects}
     assert set(effects) == {0, 1}
@@ -217,7 +217,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[list[str]], 
     monkeypatch.setattr(trials, "build", build)
 
 
-def test_a_layer_that_tvm_cannot_build_in_a_precision_costs_that_choice_alone(tmp_path, monkeypatch):
+def test_a_layer_that_tvm_cannot_build_in_a_precision_excludes_only_that_choice(tmp_path, monkeypatch):
     refusing(monkeypatch, lambda kinds: kinds[0] == "int8")
     choice = Choosing(tmp_path).run(sqnr_db=10.0)
     problem = "cannot be built: no schedule for this kernel"
@@ -281,7 +281,7 @@ def when_run():
         pytest.param("when_run", {}, "does not run: .* ended with SIGABRT", marks=pytest.mark.long),
     ],
 )
-def test_a_layer_that_ends_the_process_in_a_precision_costs_that_choice_alone(
+def test_a_layer_that_ends_the_process_in_a_precision_excludes_only_that_choice(
     function, arguments, problem, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

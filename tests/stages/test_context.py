@@ -38,13 +38,13 @@ def test_a_models_options_are_over_those_of_its_target_and_the_general_ones(run:
     assert [run.at({"model": model}).benchmark.repeat for model in ("plain", "own")] == [5, 7]
 
 
-def test_what_is_worked_out_is_shared_by_all_jobs_of_a_plan(run: JobContext):
+def test_computed_values_are_shared_by_all_jobs_of_a_plan(run: JobContext):
     first, second = (run.at({"model": "own", "precision": precision}) for precision in ("float32", "int8"))
     assert first.transform is second.transform and first.budgets is second.budgets
     assert run.at(first) is first
 
 
-def test_wildcards_are_added_and_taken_away(run: JobContext):
+def test_wildcards_are_added_and_removed(run: JobContext):
     variant = run.variants[0]
     kernel = variant.with_wildcards(number="2", workload=ONE)
     assert kernel.wildcards == {**variant.wildcards, "number": "2", "workload": ONE}

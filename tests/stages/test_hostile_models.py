@@ -177,6 +177,6 @@ def test_a_compressed_archive_is_refused_unread(tmp_path: Path):
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "pt2", "tflite"])
-def test_a_pipe_in_a_models_place_is_refused(tmp_path: Path, suffix: str):
+def test_a_pipe_instead_of_a_model_is_refused(tmp_path: Path, suffix: str):
     os.mkfifo(tmp_path / f"model.{suffix}")
     assert "it is a pipe" in refused(tmp_path / f"model.{suffix}")

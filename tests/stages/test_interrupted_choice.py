@@ -137,7 +137,7 @@ def interrupted(start, tmp_path: Path) -> tuple[Choosing, PrecisionChoice]:
 @pytest.mark.parametrize(
     "after", [pytest.param(1, marks=pytest.mark.long), pytest.param(5, marks=pytest.mark.long), 12]
 )
-def test_a_choice_that_is_killed_measures_only_what_is_missing(start, seen, tmp_path, after):
+def test_a_killed_choice_measures_only_missing_results(start, seen, tmp_path, after):
     process = start(RUN)
     wait_until(lambda: len(lines()) >= after or process.poll() is not None)
     assert process.poll() is None

@@ -66,7 +66,7 @@ def test_a_function_takes_exactly_what_its_descriptor_names(described: Stage):
 
 
 @pytest.mark.parametrize("described", stages().values(), ids=lambda described: described.name)
-def test_what_is_loaded_beforehand_is_there(described: Stage):
+def test_preloaded_modules_exist(described: Stage):
     assert [name for name in described.preload if importlib.util.find_spec(name) is None] == []
 
 

@@ -44,7 +44,7 @@ def finished_stages(stderr: str) -> set[str]:
 
 
 @pytest.mark.parametrize("figures", ["latency.json", "numerics.json"])
-def test_a_report_that_is_asked_for_shows_no_altered_figure(demo: Project, figures: str):
+def test_a_requested_report_shows_no_altered_figure(demo: Project, figures: str):
     other_digit(demo.directory / VARIANT / figures)
     done = demo.run("tvmake", "report")
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def test_the_best_package_comes_back_and_nothing_else_is_made_for_it(demo: Proje
     assert finished_stages(done.stderr) == {"export", "select"}
 
 
-def test_what_a_job_left_whose_record_is_gone_is_made_again(demo: Project, finished: Project):
+def test_results_of_a_job_without_a_record_are_rebuilt(demo: Project, finished: Project):
     package = demo.directory / VARIANT / "package.tar"
     package.write_bytes(b"half")
     for record in (demo.directory / ".snakemake/tvmake-jobs").iterdir():
@@ -152,7 +152,7 @@ def circle(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "damage"), [(f"{VARIANT}/package.tar", pipe), ("results/summary.json", endless)])
-def test_what_is_no_file_is_made_again(demo: Project, finished: Project, file: str, damage):
+def test_results_that_are_not_files_are_rebuilt(demo: Project, finished: Project, file: str, damage):
     damage(demo.directory / file)
     done = demo.make()
     assert done.returncode == 0, done.stderr
@@ -178,7 +178,7 @@ def test_a_link_that_leads_to_itself_is_refused_with_the_command_that_removes_it
 
 
 @pytest.mark.parametrize("command", ["check", "make"])
-def test_a_directory_in_the_place_of_a_result_is_named_and_stays(demo: Project, command: str):
+def test_a_directory_instead_of_a_result_is_reported_and_kept(demo: Project, command: str):
     entry = demo.directory / VARIANT / "mod.so"
     entry.unlink()
     entry.mkdir()
@@ -196,7 +196,7 @@ def test_a_directory_in_the_place_of_a_result_is_named_and_stays(demo: Project, 
 
 
 @pytest.mark.parametrize("command", ["check", "make"])
-def test_a_file_in_the_place_of_a_directory_is_named(demo: Project, command: str):
+def test_a_file_instead_of_a_directory_is_reported(demo: Project, command: str):
     entry = demo.directory / "results" / "digits"
     entry.rename(demo.directory / "elsewhere")
     entry.touch()
@@ -219,7 +219,7 @@ def test_a_file_in_the_place_of_a_directory_is_named(demo: Project, command: str
         ("results/index.html", "report", flip),
     ],
 )
-def test_a_damaged_result_is_made_again_and_nothing_is_built_on_it(
+def test_a_damaged_result_is_rebuilt_and_nothing_is_built_on_it(
     demo: Project, finished: Project, file: str, stage: str, damage
 ):
     damage(demo.directory / file)
@@ -267,7 +267,7 @@ def test_a_damaged_budget_is_planned_again(tuned: Project, made: Project, damage
     assert tuned.planned_rules() == {}
 
 
-def test_where_one_result_cannot_be_made_again_the_others_are(demo: Project):
+def test_if_one_result_cannot_be_rebuilt_the_others_are(demo: Project):
     demo.write_config({**demo.config, "precisions": ["float32"]})
     demo.edit("models.second", {**demo.config["models"]["digits"], "source": "second.onnx"})
     (demo.directory / "second.onnx").write_bytes((demo.directory / "digits.onnx").read_bytes())

@@ -355,7 +355,7 @@ def test_a_damaged_package_is_not_deployed(project: Project, spoil: Callable[[by
     assert not list(store.glob(".tvmake-*"))
 
 
-def test_failures_of_the_machine_alone_exit_with_3_and_mixed_ones_with_1(project: Project):
+def test_failures_of_only_the_machine_exit_with_3_and_mixed_ones_with_1(project: Project):
     project.edit("targets.other", {"kind": "llvm", "cc": "no-such-compiler-g++"})
     make_is_refused(project, 3, "no-such-compiler-g++")
     (project.directory / "broken.onnx").write_bytes(b"not a model")

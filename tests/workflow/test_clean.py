@@ -8,7 +8,7 @@ from tests.workflow.project import Project
 from tvmake.storage.notes.job_records import record_job
 
 
-def test_all_that_a_finished_run_has_made_is_known_and_asked_for(tuned: Project):
+def test_all_results_of_a_finished_run_are_recognised_and_planned(tuned: Project):
     done = tuned.run("tvmake", "clean", "--stale")
     assert done.returncode == 0, done.stderr
     assert "nothing is stale" in done.stdout and "left alone" not in done.stdout

@@ -28,7 +28,7 @@ def test_damaged_records_of_snakemake_are_removed_and_a_change_is_seen(demo: Pro
     assert demo.make("--dry-run").stderr.count("nothing to do") == 1
 
 
-def test_without_the_records_of_jobs_everything_is_made_again(demo: Project):
+def test_without_the_records_of_jobs_everything_is_rebuilt(demo: Project):
     shutil.rmtree(demo.directory / ".snakemake" / "tvmake-jobs")
     planned = demo.planned_rules()
     assert {"import_model", "build", "report"} <= planned.keys() or {"import", "build", "report"} <= planned.keys()
@@ -42,7 +42,7 @@ def test_without_the_records_of_jobs_everything_is_made_again(demo: Project):
     "note", [record_file(LATENCY), SNAKEMAKE_STATE / "metadata" / base64.urlsafe_b64encode(LATENCY.encode()).decode()]
 )
 @pytest.mark.parametrize("kind", ["directory", "link"])
-def test_a_directory_or_link_in_the_place_of_a_record_is_refused_and_stays(
+def test_a_directory_or_link_instead_of_a_record_is_refused_and_kept(
     demo: Project, tmp_path: Path, note: Path, kind: str
 ):
     mine = tmp_path / "mine"
@@ -70,7 +70,7 @@ def test_a_directory_or_link_in_the_place_of_a_record_is_refused_and_stays(
 
 
 @pytest.mark.parametrize("lost", [["metadata", "tvmake-jobs"], ["."]], ids=["records", "everything"])
-def test_results_that_came_without_any_record_are_made_again_and_a_look_says_so(demo: Project, lost: list[str]):
+def test_results_without_any_record_are_rebuilt_and_a_dry_run_shows_it(demo: Project, lost: list[str]):
     """Results copied without .snakemake may be of any config: those of another one passed for up to date."""
     for notes in lost:
         shutil.rmtree(demo.directory / ".snakemake" / notes)

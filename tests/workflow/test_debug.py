@@ -52,7 +52,7 @@ def test_a_goal_that_needs_labels_is_none_of_the_one_sample(demo: Project):
     assert done.returncode == 0 and "every stage meets the goals" in done.stdout, done.stdout
 
 
-def test_a_goal_that_the_original_model_misses_too_is_no_stages_fault(demo: Project):
+def test_a_goal_that_the_original_model_misses_too_blames_no_stage(demo: Project):
     demo.edit("models.digits.dataset.preprocess", {"scale": 1.0, "mean": [300.0]})
     demo.edit("models.digits.goals", {"top1": 0.97})
     demo.edit("precisions", ["float32"])
@@ -77,7 +77,7 @@ def make():
 """
 
 
-def test_a_model_that_gives_no_numbers_itself_is_no_importers_fault(fresh: Project):
+def test_a_model_that_gives_nan_itself_does_not_blame_the_importer(fresh: Project):
     (fresh.directory / "roots.py").write_text(ROOTS)
     models = {"roots": {"source": "roots:make", "trusted": True}}
     fresh.write_config({"models": models, "validation": {"samples": 2}, "benchmark": {"baseline": False}})
@@ -221,7 +221,7 @@ def shift():
 
 
 @pytest.mark.long
-def test_a_pass_that_is_wrong_in_one_precision_alone_is_told_from_the_precision(demo: Project):
+def test_a_pass_that_is_wrong_in_only_one_precision_is_distinguished_from_the_precision(demo: Project):
     (demo.directory / "broken.py").write_text(SHIFT)
     demo.edit("transform.passes", [{"use": "broken:shift", "at": "after_precision"}])
     demo.edit("precisions", ["int8"])
@@ -252,7 +252,7 @@ def test_of_a_network_in_8_bits_the_layers_that_cost_most_are_named_with_what_me
     assert "remedy:      `precisions: {w4: {base: int8_weights}}` meets the goals" in done.stdout, done.stdout
 
 
-def test_goals_beyond_what_float32_gives_are_no_operators_fault(demo: Project):
+def test_goals_beyond_float32_blame_no_operator(demo: Project):
     demo.edit("precisions", ["float32"])
     demo.edit("models.digits.goals", {"sqnr_db": 190.0})
     assert demo.make().returncode == 4
@@ -318,7 +318,7 @@ def test_a_wrong_import_is_named_by_the_source_models_node(demo: Project):
         ("digits", "has 2 variants"),
     ],
 )
-def test_a_name_that_is_no_single_variant_is_refused(demo: Project, named: str, said: str):
+def test_a_name_of_several_variants_is_refused(demo: Project, named: str, said: str):
     done = demo.run("tvmake", "debug", named)
     assert done.returncode == 1
     assert said in done.stderr

@@ -114,7 +114,7 @@ def test_another_version_of_a_library_is_named(demo: Project, tmp_path: Path):
     assert any(reason.startswith("reference numpy: ") and reason.endswith(" → 9.9") for reason in reasons), reasons
 
 
-def test_an_altered_result_and_a_removed_one_are_told_apart(demo: Project):
+def test_an_altered_result_and_a_removed_one_are_distinguished(demo: Project):
     library = demo.directory / "results/digits/float32/cpu/mod.so"
     library.write_bytes(library.read_bytes() + b"\0")
     assert explained(demo, str(library))["because"][0]["changes"][0]["kind"] == "altered"
@@ -165,7 +165,7 @@ def test_what_has_not_run_is_missing(fresh: Project):
         (("report",), "there are no results yet"),
     ],
 )
-def test_what_cannot_be_told_is_refused_in_one_line(arguments: tuple[str, ...], words: str, fresh: Project):
+def test_unknown_files_are_refused_in_one_line(arguments: tuple[str, ...], words: str, fresh: Project):
     done = fresh.run("tvmake", *arguments)
     assert done.returncode == 1
     assert words in done.stderr

@@ -44,7 +44,7 @@ def test_a_variant_that_fails_is_a_row_in_table_summary_csv_and_page(broken: Pro
     assert failed["cause"] in (broken.directory / "results/index.html").read_text()
 
 
-def test_the_report_is_made_anew_once_nothing_fails_any_more(broken: Project):
+def test_the_report_is_rebuilt_once_nothing_fails(broken: Project):
     broken.make()
     broken.edit("models.broken", None)
     done = broken.make()
@@ -54,7 +54,7 @@ def test_the_report_is_made_anew_once_nothing_fails_any_more(broken: Project):
     assert broken.planned_rules() == {}
 
 
-def test_the_summary_of_a_run_that_failed_is_refused_once_it_was_edited_and_made_anew(broken: Project):
+def test_an_edited_summary_of_a_failed_run_is_refused_and_rebuilt(broken: Project):
     broken.make()
     summary = broken.directory / "results/summary.json"
     made = summary.read_bytes()
@@ -90,7 +90,7 @@ def show(project: Project) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_figures_of_a_run_that_a_later_one_did_not_confirm_are_said_to_be_so(demo: Project):
+def test_figures_that_a_later_run_did_not_confirm_are_marked(demo: Project):
     assert "earlier run" not in show(demo).stderr
     (demo.directory / VARIANT / "numerics.json").unlink()
     assert f"these figures belong to an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
@@ -101,7 +101,7 @@ def test_figures_of_a_run_that_a_later_one_did_not_confirm_are_said_to_be_so(dem
     assert "earlier run" not in show(demo).stderr
 
 
-def test_after_the_first_failure_nothing_starts_where_that_is_asked_for(fresh: Project):
+def test_with_stop_early_nothing_starts_after_the_first_failure(fresh: Project):
     digits = fresh.config["models"]["digits"]
     fresh.write_config({**fresh.config, "precisions": ["float32"]})
     fresh.edit("models.second", {**digits, "source": "second.onnx"})

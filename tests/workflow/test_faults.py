@@ -174,7 +174,7 @@ def test_the_jobs_of_a_killed_run_end_with_the_warm_processes_they_run_in(unrepo
     assert unreported.planned_rules() == {}
 
 
-def test_a_killed_runs_job_that_goes_on_writing_harms_nothing(unreported: Project, tmp_path: Path):
+def test_a_killed_runs_job_that_keeps_writing_harms_nothing(unreported: Project, tmp_path: Path):
     faults = Faults(unreported, tmp_path / "faults")
     faults.before("results/summary.csv", "pause")
     with started(unreported, "tvmake", "make", "--no-warm") as run:
@@ -193,7 +193,7 @@ def test_a_killed_runs_job_that_goes_on_writing_harms_nothing(unreported: Projec
     assert unreported.planned_rules() == {}
 
 
-def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Project, tmp_path: Path):
+def test_ctrl_c_ends_with_one_line_and_the_same_command_resumes(unreported: Project, tmp_path: Path):
     faults = Faults(unreported, tmp_path / "faults")
     faults.before("results/summary.csv", "pause")
     with started(unreported, "tvmake", "make") as run:
@@ -252,7 +252,7 @@ def test_a_run_that_is_stopped_before_its_jobs_says_so_and_leaves_nothing(
     assert "failed" not in status
 
 
-def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_goes_on(demo: Project, tmp_path: Path):
+def test_sigterm_lets_running_jobs_finish_and_the_same_command_resumes(demo: Project, tmp_path: Path):
     (demo.directory / VARIANT / "package.tar").unlink()
     (demo.directory / "results" / "summary.json").unlink()
     faults = Faults(demo, tmp_path / "faults")
@@ -274,7 +274,7 @@ def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_go
     assert demo.planned_rules() == {}
 
 
-def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unreported: Project, tmp_path: Path):
+def test_a_second_run_in_the_same_directory_is_refused_and_the_first_continues(unreported: Project, tmp_path: Path):
     faults = Faults(unreported, tmp_path / "faults")
     faults.before("results/summary.csv", "pause")
     with started(unreported, "tvmake", "make") as first:
@@ -295,7 +295,7 @@ def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unr
     assert unreported.planned_rules() == {}
 
 
-def test_plain_snakemake_at_work_is_left_alone(unreported: Project, tmp_path: Path):
+def test_a_running_plain_snakemake_is_not_disturbed(unreported: Project, tmp_path: Path):
     faults = Faults(unreported, tmp_path / "faults")
     faults.before("results/summary.csv", "pause")
     with started(unreported, *snakemake()) as first:
@@ -344,7 +344,7 @@ def small_disk(directory: Path, kilobytes: int, options: str = "exec") -> Iterat
         subprocess.run(["umount", directory], check=True)
 
 
-def test_a_full_disk_stops_each_stage_with_one_line_and_room_lets_it_go_on(small: Project, finished: Project):
+def test_a_full_disk_stops_each_stage_with_one_line_and_free_space_resumes_it(small: Project, finished: Project):
     results = small.directory / "results"
     refused = []
     with small_disk(results, 8):

@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_no_command_runs_a_python_file_that_only_lies_there(project: Project, tmp_path: Path):
+def test_no_command_runs_an_unrelated_python_file(project: Project, tmp_path: Path):
     ran = tmp_path / "ran"
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -104,7 +104,7 @@ def test_no_command_runs_a_python_file_that_only_lies_there(project: Project, tm
         run(*arguments)
 
 
-def test_snakemake_itself_runs_no_python_file_that_only_lies_there(project: Project, tmp_path: Path):
+def test_snakemake_itself_runs_no_unrelated_python_file(project: Project, tmp_path: Path):
     project.edit("targets.tuned", None)
     project.edit("models.digits", None)
     snakefile = project.run_process("tvmake", "runtime", "--help")

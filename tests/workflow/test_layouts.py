@@ -44,7 +44,7 @@ def records(project: Project) -> dict[str, int]:
     return {path: len(data) for path, data in project.files("../home/records/**/records.jsonl").items()}
 
 
-def test_every_layout_is_estimated_and_the_fastest_is_taken_as_it_is(made: Project):
+def test_every_layout_is_estimated_and_the_fastest_is_taken_unchanged(made: Project):
     choice = made.result(f"{TUNED}/layout.json")
     figures = {one["layout"]: one["estimate_ms"] for one in choice["estimates"]}
     assert set(figures) == set(LAYOUTS)
@@ -125,7 +125,7 @@ def test_a_fixed_layout_needs_no_choice_and_reuses_its_records(auto: Project):
     assert records(auto) == measured
 
 
-def test_a_user_pass_of_the_build_is_part_of_what_is_compared(auto: Project):
+def test_the_comparison_includes_a_user_pass_of_the_build(auto: Project):
     (auto.directory / "mypass.py").write_text("def nothing():\n    return lambda module: module\n")
     auto.edit("transform.passes", [{"use": "mypass:nothing", "at": "before_legalize"}])
     assert "choose_layout" in auto.planned_rules()

@@ -41,7 +41,7 @@ def add_a_faster_record(project: Project) -> None:
         store.append(context, workload, [faster])
 
 
-def test_a_run_is_made_again_at_another_site_byte_for_byte_and_differences_are_named(tuned: Project, tmp_path: Path):
+def test_a_run_is_rebuilt_at_another_site_byte_for_byte_and_differences_are_named(tuned: Project, tmp_path: Path):
     lock = locked(tuned)
     other = Project(tmp_path / "other" / "site")
     other.directory.mkdir(parents=True)
@@ -87,9 +87,7 @@ def test_a_run_that_is_not_up_to_date_is_not_locked(tuned: Project):
     assert not (tuned.directory / "run.lock").exists()
 
 
-def test_the_locks_own_config_serves_where_there_is_no_other_and_missing_records_are_named(
-    tuned: Project, tmp_path: Path
-):
+def test_the_locks_own_config_is_the_default_and_missing_records_are_named(tuned: Project, tmp_path: Path):
     lock = locked(tuned)
     bare = Project(tmp_path / "bare" / "checkout")
     bare.directory.mkdir(parents=True)

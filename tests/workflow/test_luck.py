@@ -100,7 +100,7 @@ def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(demo: Pro
     assert demo.planned_rules(imported) == {"import": 1}
 
 
-def test_no_source_is_given_another_time(demo: Project):
+def test_the_times_of_sources_are_not_changed(demo: Project):
     move_times(demo, 60, "digits*")
     before = {path: path.stat().st_mtime_ns for path in demo.directory.glob("digits*")}
     demo.edit("models.digits.dataset.limit", 8)
@@ -141,7 +141,7 @@ def test_a_budget_that_shrinks_and_grows_again_measures_nothing_twice_and_ends_w
     assert tuned.hermetic("results/digits/float32/tuned/**/*") == before
 
 
-def test_kernels_that_a_pass_no_longer_has_are_not_looked_at(tuned: Project):
+def test_kernels_that_a_pass_no_longer_has_are_ignored(tuned: Project):
     # A second model of the same kernels comes and goes; a receipt that no pass names stays behind, and is wrong.
     config = tuned.config
     config["models"]["again"] = config["models"]["digits"]
@@ -287,9 +287,7 @@ def test_a_config_that_is_edited_during_a_run_of_several_rounds_counts_from_the_
     assert len(demo.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 5
 
 
-def test_a_model_that_changes_between_its_import_and_its_reference_is_not_taken_for_the_imported_one(
-    demo: Project, tmp_path: Path
-):
+def test_a_model_that_changes_between_import_and_reference_is_refused(demo: Project, tmp_path: Path):
     shutil.rmtree(demo.directory / "results")
     faults = Faults(demo, tmp_path / "faults")
     faults.before("results/digits/source.json", "pause")

@@ -84,7 +84,7 @@ def test_a_config_change_reruns_what_reads_it(auto: Project, key: str, value: ob
     assert rules.get("transform", 0) == 0  # float32's network stays
 
 
-def test_another_dataset_is_measured_anew_and_other_precisions_are_not_built_again(auto: Project):
+def test_another_dataset_is_measured_again_and_other_precisions_are_not_rebuilt(auto: Project):
     write_data(auto.directory, 2)
     rules = auto.planned_rules()
     assert {"reference", "calibrate", "choose_precision"} <= set(rules)

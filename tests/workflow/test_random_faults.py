@@ -35,9 +35,7 @@ def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path
     assert f"{rounds} rounds from seed 3, 0 with something wrong" in done.stdout
 
 
-def test_the_checks_see_a_lost_record_a_wrong_file_a_missing_one_and_what_is_left(
-    tuned: Project, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_checks_see_lost_records_and_wrong_missing_and_left_files(tuned: Project, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     from faults.checks import look
     from faults.project import TUNED, FaultyProject

@@ -78,7 +78,7 @@ def test_every_kernel_is_measured_and_checked_on_the_device(made: Project):
     assert coverage["tuned"] == coverage["tunable"] == len(receipts)
 
 
-def test_latency_is_measured_there_and_says_what_is_missing(made: Project):
+def test_latency_is_measured_on_the_device_and_names_missing_figures(made: Project):
     latency = made.result("results/digits/float32/tuned/latency.json")
     assert len(latency["report"]["samples_ms"]) == 3 and latency["report"]["ops"] == []
     assert latency["report"]["conditions"] == {
@@ -103,7 +103,7 @@ def is_serving(log: str) -> bool:
     return log.count("start serving") > log.count("finish serving")
 
 
-def test_a_server_killed_in_the_middle_of_a_search_costs_no_trial_and_the_others_go_on(farm: Farm, project: Project):
+def test_a_server_killed_during_a_search_costs_no_trial_and_the_others_continue(farm: Farm, project: Project):
     receipt = receipt_of_one(project, trials=MORE)
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)

@@ -27,7 +27,7 @@ def test_a_file_target_makes_that_file_and_what_it_needs(fresh: Project):
     assert not (fresh.directory / "results/digits/reference.npz").exists()
 
 
-def test_snakemake_alone_makes_the_same_bytes_as_tvmake_make_with_its_warm_processes(fresh: Project, finished: Project):
+def test_plain_snakemake_makes_the_same_bytes_as_tvmake_make_with_warm_processes(fresh: Project, finished: Project):
     fresh.write_config({**fresh.config, "precisions": ["float32"]})
     done = fresh.run(*snakemake("--cores", "2"))
     assert done.returncode == 0, done.stderr

@@ -29,7 +29,7 @@ def alone(project: Project, model: dict[str, object]) -> None:
     project.edit("precisions", ["float32"])
 
 
-def test_a_relax_module_is_made_and_made_again_when_its_file_changes(tmp_path: Path):
+def test_a_relax_module_is_built_and_rebuilt_when_its_file_changes(tmp_path: Path):
     project = new_project(tmp_path / "project")
     (project.directory / "networks.py").write_text(RELAX)
     alone(project, {"source": "networks:network", "format": "relax", "trusted": True})

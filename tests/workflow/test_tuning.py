@@ -45,7 +45,7 @@ def test_a_finished_project_has_nothing_to_do(tuned: Project):
     assert tuned.planned_rules() == {}
 
 
-def test_more_trials_measure_only_what_is_missing(tuned: Project):
+def test_more_trials_measure_only_missing_candidates(tuned: Project):
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
     assert set(tuned.planned_rules()) >= {"budget", "pick_best", "build", "report"}
     done = tuned.make()
@@ -78,7 +78,7 @@ def test_without_results_the_records_are_still_there(tuned: Project):
     }
 
 
-def test_a_tuned_run_of_an_earlier_version_stands_and_goes_on_from_its_records(tuned: Project):
+def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records(tuned: Project):
     # Rounds were called passes, in the config and in the files' names.
     for root in ("results", "logs"):
         (tuned.directory / root / "tuning/tuned/round1").rename(tuned.directory / root / "tuning/tuned/pass1")
@@ -176,7 +176,7 @@ def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Pr
 
 
 @pytest.mark.long
-def test_the_choice_is_the_same_again_where_a_check_found_a_record_wrong(tuned: Project):
+def test_the_choice_is_repeatable_after_a_check_found_a_wrong_record(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
     workload, added = add_fastest_record(tuned, trace=[[["NoSuchStep", [], [], []]], []])
     done = tuned.make("--forcerun", "tune", "--", f"{TUNED}/best.json")

@@ -38,7 +38,7 @@ def searched_again(project: Project, trials: int = TRIALS + 2) -> subprocess.Com
     return project.make(kernel(project)[2])
 
 
-def test_a_store_that_is_no_directory_is_refused_before_anything_runs(tuned: Project):
+def test_a_store_that_is_not_a_directory_is_refused_before_anything_runs(tuned: Project):
     (tuned.directory / "file").write_text("")
     for store in ("file", "file/below"):
         tuned.edit("tuning.store", store)
@@ -99,7 +99,7 @@ def test_imported_records_of_another_target_or_tvm_are_kept_apart_and_change_not
     assert tuned.result(f"{TUNED}/best.json") == before
 
 
-def test_a_full_disk_ends_a_search_with_one_line_and_room_lets_it_go_on(tuned: Project):
+def test_a_full_disk_ends_a_search_with_one_line_and_free_space_resumes_it(tuned: Project):
     context, key, receipt = kernel(tuned)
     shutil.rmtree(tuned.directory / "results/tuning")
     disk = tuned.directory / "disk"
@@ -116,7 +116,7 @@ def test_a_full_disk_ends_a_search_with_one_line_and_room_lets_it_go_on(tuned: P
         assert tuned.result(receipt)["measured_now"] == 2 * TRIALS - kept
 
 
-def test_a_shared_store_that_cannot_be_reached_is_said_once_and_nothing_is_lost(tuned: Project):
+def test_an_unreachable_shared_store_is_reported_once_and_nothing_is_lost(tuned: Project):
     unreachable = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
     unreachable["AWS_MAX_ATTEMPTS"] = "1"  # of botocore; s3fs tries five times besides
     tuned.environment = unreachable
@@ -145,7 +145,7 @@ def test_a_push_that_fails_after_the_search_loses_nothing(tuned: Project):
     [({"early_stopping": 2}, "early stopping"), ({"deadline_s": 1e-3}, "deadline")],
     ids=["early-stopping", "deadline"],
 )
-def test_why_a_search_stopped_before_its_budget_is_said(tuned: Project, options: dict, said: str):
+def test_the_reason_for_a_search_that_stopped_early_is_reported(tuned: Project, options: dict, said: str):
     tuned.edit("targets.tuned.tuning", {**tuned.config["targets"]["tuned"]["tuning"], **options})
     done = searched_again(tuned, 1000)
     assert done.returncode == 0, done.stderr

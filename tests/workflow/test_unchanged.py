@@ -74,7 +74,7 @@ def test_the_quick_answer_is_snakemakes(noted: Project):
     assert (noted.directory / noop.ANSWER).read_text() == text
 
 
-def test_of_a_file_that_is_up_to_date_it_is_said(noted: Project):
+def test_an_up_to_date_file_is_reported_as_such(noted: Project):
     file = "results/digits/float32/module.json"
     assert noted.make(file).stderr == "nothing to do: everything is up to date\n"
     assert noted.make("-q", file).stderr == ""
@@ -101,7 +101,7 @@ def test_any_other_option_is_snakemakes(noted: Project, options: list[str]):
 
 
 @pytest.mark.parametrize(("key", "value"), CHANGES, ids=lambda value: str(value)[:40])
-def test_a_config_change_is_no_longer_answered_by_the_notes(
+def test_a_config_change_is_not_answered_from_saved_state(
     noted: Project, monkeypatch: pytest.MonkeyPatch, key: str, value: object
 ):
     before, kept = asked(noted, monkeypatch), noted.config
@@ -116,7 +116,7 @@ def test_a_config_change_is_no_longer_answered_by_the_notes(
     assert again is not None and again.digest == before.digest
 
 
-def test_what_is_removed_or_changed_is_made_again(finished: Project, tmp_path: Path):
+def test_removed_or_changed_results_are_rebuilt(finished: Project, tmp_path: Path):
     project = with_a_note(finished, tmp_path)
     page = project.directory / "results/index.html"
     page.unlink()

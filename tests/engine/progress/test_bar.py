@@ -45,7 +45,7 @@ def test_every_line_fits_and_has_its_bar_and_its_count(shown: list[str]):
     assert waiting.startswith("  tune fused_conv2d for cpu")
 
 
-def test_what_is_done_differs_from_what_is_left_without_colours_too(shown: list[str]):
+def test_finished_and_open_parts_differ_without_colours_too(shown: list[str]):
     run, search, _ = shown
     assert (run.count("━"), run.count("─")) == (5, 15)
     assert (search.count("━"), search.count("─")) == (10, 10)

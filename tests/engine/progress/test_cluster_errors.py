@@ -55,7 +55,7 @@ def test_what_slurm_says_of_a_job_becomes_one_cause_and_one_remedy(said: str, pr
         ("slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "cancelled"),
     ],
 )
-def test_what_stands_in_the_jobs_log_counts_where_the_executor_says_nothing(tmp_path: Path, text: str, problem: str):
+def test_the_jobs_log_gives_the_cause_if_the_executor_does_not(tmp_path: Path, text: str, problem: str):
     log = tmp_path / "7.log"
     log.write_text("Building DAG of jobs...\n" * 2000 + text)
     error = cluster_error(JOB, "build", "", [log])
@@ -70,7 +70,7 @@ def test_a_job_without_a_log_points_to_the_directory(tmp_path: Path, monkeypatch
     assert "cannot see this directory" in error.problem
 
 
-def test_a_failure_of_the_job_itself_is_told_in_its_own_words(tmp_path: Path):
+def test_a_failure_of_the_job_itself_is_shown_unchanged(tmp_path: Path):
     own, cluster = tmp_path / "build.log", tmp_path / "7.log"
     own.write_text("noise\nerror: module.json: damaged\n  run again\n")
     cluster.write_text("Building DAG of jobs...\n")

@@ -20,6 +20,6 @@ def test_an_error_about_what_an_option_gave_is_shown_with_the_option():
     assert placed == "  error: target: LLVM knows no CPU 'foo'\n    known: skylake"
 
 
-def test_other_errors_stay_as_they_are(tmp_path: Path):
+def test_other_errors_are_unchanged(tmp_path: Path):
     for text in ("  error: mod.so: linking with g++ failed", "  error: it ended without a message", "  done"):
         assert with_positions(text, naming([tmp_path / "none.yaml"], {"targets.mod": "target"})) == text

@@ -29,7 +29,7 @@ def test_how_a_job_ended(tmp_path: Path, text: str, how: str):
     assert ending(log) == how
 
 
-def test_no_log_is_no_ending(tmp_path: Path):
+def test_a_missing_log_has_no_ending(tmp_path: Path):
     assert ending(tmp_path / "build.log") == "none"
 
 
@@ -47,7 +47,7 @@ def test_jobs_that_went_down_with_a_stopped_run_have_not_failed(tmp_path: Path):
     assert (tmp_path / "events.jsonl").read_text() == ""
 
 
-def test_where_llvm_ends_a_step_it_is_said_why_and_figures_of_the_step_are_left_out(tmp_path):
+def test_the_reason_is_shown_if_llvm_ends_a_step(tmp_path):
     log = tmp_path / "build.log"
     log.write_text(
         'LLVM ERROR: IO failure on output stream: No space left on device\n{"stage": "build", "exit": 1, "wall_s": 1}\n'

@@ -44,7 +44,7 @@ def test_only_what_runs_for_no_reason_of_its_own_is_uncertain():
     assert why(kinds_of("Forced execution"), []) == "forced"
 
 
-def test_what_was_altered_is_not_called_forced_besides():
+def test_an_altered_result_is_not_also_called_forced():
     altered = Change("altered", "results/a/mod.so", "12ab", "34cd")
     assert why(kinds_of("Forced execution"), [altered]) == "results/a/mod.so was altered: 12ab → 34cd"
     assert why(kinds_of("Forced execution"), [Change("option", "tuning.trials", "1", "2")]).endswith("1 → 2, forced")

@@ -26,16 +26,16 @@ def test_a_first_run_takes_no_rounds():
     assert first_round(CHAIN, was_made=lambda file: False) is None
 
 
-def test_what_is_made_again_is_made_before_what_depends_on_it():
+def test_rebuilt_files_come_before_files_that_depend_on_them():
     assert first_round(CHAIN, was_made=lambda file: True) == ["model.json", "model.params"]
     assert first_round(CHAIN[1:], was_made=lambda file: True) == ["module.json"]
 
 
-def test_the_last_files_made_again_need_no_round_of_their_own():
+def test_the_last_rebuilt_files_need_no_separate_round():
     assert first_round(CHAIN[2:], was_made=lambda file: True) is None
 
 
-def test_what_is_new_goes_through_all_its_stages_meanwhile():
+def test_new_results_pass_all_their_stages_meanwhile():
     fresh = [job("import", "new.onnx", "new.json"), job("transform", "new.json", "new-module.json")]
     old = {"model.json", "model.params", "module.json", "mod.so"}
     assert first_round([*CHAIN, *fresh], was_made=old.__contains__) == [
@@ -48,7 +48,7 @@ def test_files_behind_a_job_that_lost_one_of_its_own_do_not_wait_for_it():
     assert first_round(CHAIN, was_made=left.__contains__) is None
 
 
-def test_a_file_waits_for_all_that_is_made_again_before_it():
+def test_a_file_waits_for_all_rebuilt_files_before_it():
     jobs = [job("budget", "a", "b"), job("tune", "b", "c"), job("pick_best", "c", "d"), job("build", "d e", "f")]
     assert first_round([*jobs, job("transform", "x", "e")], was_made={"b", "e", "f"}.__contains__) == ["b", "e"]
 
@@ -83,17 +83,17 @@ def test_jobs_that_are_forced_run_once(tmp_path: Path):
     assert asked == [args]
 
 
-def test_where_nothing_is_to_be_made_snakemake_is_not_asked_again():
+def test_snakemake_does_not_plan_again_if_nothing_is_left_to_do():
     args = Namespace(targets=["all"], keep_going=True)
     assert make_in_rounds(args, True, lambda _: [], make=lambda _: False, was_made=os.path.exists)
 
 
-def test_where_snakemake_refuses_to_plan_it_is_asked_again_so_that_it_says_why():
+def test_if_snakemake_refuses_to_plan_it_runs_again_to_report_the_reason():
     args = Namespace(targets=["all"], keep_going=True)
     assert not make_in_rounds(args, True, lambda _: None, make=lambda _: False, was_made=os.path.exists)
 
 
-def test_nothing_starts_where_the_signal_came_while_snakemake_was_asked_what_to_run():
+def test_nothing_starts_after_a_signal_during_planning():
     told, made = [], []
 
     def interrupted_plan(_: Namespace) -> None:
@@ -104,7 +104,7 @@ def test_nothing_starts_where_the_signal_came_while_snakemake_was_asked_what_to_
     assert told and not made
 
 
-def test_nothing_more_starts_once_the_run_is_told_to_end():
+def test_nothing_more_starts_once_the_run_is_stopping():
     asked: list[Namespace] = []
     make = lambda part: not asked.append(part)  # noqa: E731
     args = Namespace(targets=["all"], keep_going=True)
@@ -113,7 +113,7 @@ def test_nothing_more_starts_once_the_run_is_told_to_end():
     assert len(asked) == 1
 
 
-def test_what_is_not_as_it_was_made_is_made_again_before_anything_else():
+def test_altered_results_are_rebuilt_first():
     asked: list[Namespace] = []
     damaged = iter([["module.json"], []])
     args = Namespace(targets=["all"], keep_going=True)
@@ -124,7 +124,7 @@ def test_what_is_not_as_it_was_made_is_made_again_before_anything_else():
     ]  # fmt: skip
 
 
-def test_a_result_that_stays_altered_is_made_again_once():
+def test_a_result_that_stays_altered_is_rebuilt_once():
     asked: list[Namespace] = []
     args = Namespace(targets=["all"], keep_going=True)
     make = lambda part: not asked.append(part)  # noqa: E731

@@ -49,6 +49,6 @@ def test_of_other_long_values_the_part_that_differs_is_shown():
     assert format_change("title", None, "b" * 300) == f"title: not there → {'b' * 36}…"
 
 
-def test_an_input_that_is_no_longer_one_is_not_said_to_be_gone():
+def test_a_former_input_is_not_reported_as_missing():
     assert str(Change("input", "results/a/mod.json", "there", None)) == "no longer reads results/a/mod.json"
     assert str(Change("input", "results/a/mod.json", None, "there")) == "reads results/a/mod.json"

@@ -80,7 +80,7 @@ def test_a_record_without_one_of_its_values_is_removed(tmp_path: Path, missing: 
 
 
 @pytest.mark.parametrize("name", ["results/summary.json", "results/" + "long/" * 80 + "ä.json"])
-def test_a_records_place_names_its_result(tmp_path: Path, name: str):
+def test_a_records_path_names_its_result(tmp_path: Path, name: str):
     persistence = FilePersistence(nolock=True, path=tmp_path / ".snakemake")
     persistence._write_record(name, MetadataRecord())
     assert recorded_outputs(tmp_path / ".snakemake") == {name}
@@ -89,7 +89,7 @@ def test_a_records_place_names_its_result(tmp_path: Path, name: str):
 @given(st.integers(0, len(json.dumps(RECORD)) * 8 - 1) | st.binary(max_size=40) | st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda below: st.lists(below) | st.dictionaries(st.sampled_from(sorted(RECORD)), below)
 ))  # fmt: skip
-def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
+def test_snakemake_can_read_the_remaining_records(tmp_path: Path, damage: object):
     content = bytearray(json.dumps(RECORD).encode())
     if isinstance(damage, int) and not isinstance(damage, bool) and 0 <= damage < len(content) * 8:
         content[damage // 8] ^= 1 << damage % 8
@@ -102,7 +102,7 @@ def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
 
 @pytest.mark.parametrize("subdirectory", ["metadata", "incomplete"])
 @pytest.mark.parametrize("other", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_a_record_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, subdirectory: str, other: Callable):
+def test_a_record_that_is_not_a_file_is_refused_without_waiting(tmp_path: Path, subdirectory: str, other: Callable):
     (file,) = state(tmp_path, b"{}", subdirectory=subdirectory)
     file.unlink()
     other(file)

@@ -147,7 +147,7 @@ CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_snakemake_is_asked_about_the_variants_that_a_change_concerns_and_no_others(made: RunFingerprint, change: str):
+def test_snakemake_plans_only_the_variants_that_a_change_concerns(made: RunFingerprint, change: str):
     make_change, concerned = CHANGES[change]
     make_change()
     variants, _ = known()
