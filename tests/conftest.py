@@ -23,8 +23,8 @@ for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
 
-# Importing what all tests import makes millions of objects that stay, and the collector would look through them all again
-# and again: an eighth of the processor time of tests that compile.
+# The modules that all tests import hold millions of objects, and the garbage collector would traverse them again and
+# again: an eighth of the processor time of tests that compile.
 gc.disable()
 
 

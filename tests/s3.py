@@ -75,7 +75,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
             return str(tmp_path / "nfs" / name)
         case "memory":
             return f"memory://{name}/store"
-        case "fsspec":  # a file system that is no object store
+        case "fsspec":  # a file system, not an object store
             return f"local://{tmp_path}/{name}/store"
         case _:
             return f"{request.getfixturevalue('s3')}/{name}/store"

@@ -160,7 +160,7 @@ def concerned(files: Iterable[str], changed: Sequence[str]) -> dict[Part, int]:
         reach = Reach(file)
         distances = [distance for name in changed if (distance := reach.distance(name)) is not None]
         for part in parts(file) if distances else ():
-            # Whoever edits the tests wants them to run.
+            # Edited tests always run.
             penalty = LONG_PENALTY if part.is_long and min(distances) else 0
             found[part] = min(distances) + penalty
     return found
@@ -298,7 +298,7 @@ class CostWriter:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: the last ones are short, so that no process runs long after the others."""
-    if hasattr(config, "workerinput"):  # pytest-xdist; use --no-loadscope-reorder, or it puts files with few tests last
+    if hasattr(config, "workerinput"):  # pytest-xdist; without --no-loadscope-reorder it puts files with few tests last
         known = costs()
         items.sort(key=lambda item: -sum(known.get(_below_root(item.path), UNKNOWN_COSTS_S)))
 
@@ -310,7 +310,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if "chosen" in config.workerinput:
             config.pluginmanager.register(Selection(Part(*part) for part in config.workerinput["chosen"]))
         return
-    if config.args_source is pytest.Config.ArgsSource.ARGS:  # whoever names tests wants them to run
+    if config.args_source is pytest.Config.ArgsSource.ARGS:  # named tests always run
         config.option.quick = False
     if config.option.write_costs:
         config.pluginmanager.register(CostWriter())
@@ -327,13 +327,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _processor_s() -> float:
     """Processor time of this process and its children, ended and running ones."""
-    processes: dict[int, tuple[int, int]] = {}  # the parent, and ticks with those of children that have ended
+    processes: dict[int, tuple[int, int]] = {}  # the parent, and ticks including those of ended children
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it ends meanwhile
             fields = file.read_text().rpartition(")")[2].split()
             processes[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
     family = {os.getpid()}
-    for process in sorted(processes):  # parents first; where numbers have begun again a process may be missed
+    for process in sorted(processes):  # parents first; a process may be missed after process numbers wrapped around
         if processes[process][0] in family:
             family.add(process)
     ticks = sum(processes[process][1] for process in family if process in processes)
@@ -384,7 +384,7 @@ def _with_packages(modules: Iterable[str]) -> frozenset[str]:
 
 def _module(name: str) -> str | None:
     """The package's module at the beginning of a dotted name."""
-    while name.startswith(f"{code_fingerprint.PACKAGE}."):  # `tvmake.yaml` is none
+    while name.startswith(f"{code_fingerprint.PACKAGE}."):  # `tvmake.yaml` is not a module
         base = ROOT / "workflow" / name.replace(".", "/")
         if base.with_suffix(".py").is_file() or (base / "__init__.py").is_file():
             return name

@@ -247,7 +247,7 @@ def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):
     for directory in ("results", ".snakemake"):
         (tmp_path / directory).mkdir(exist_ok=True)
     (tmp_path / name).chmod(0)
-    # Root, too, goes by owner and mode without this.
+    # Without this capability, owner and mode apply to root too.
     command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
     command = [*(command if os.geteuid() == 0 else ()), str(SCRIPTS / "tvmake"), "check"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)

@@ -116,7 +116,7 @@ def test_files_that_tvmake_does_not_make_are_counted_and_kept(project: Path):
 
 
 def test_records_and_sources_in_the_results_are_kept(project: Path):
-    # Their paths have the shape of a variant's files.
+    # Their paths look like those of a variant's files.
     for path in ("results/store/cpu/x/best.json", "results/nets/model.json"):
         put(path, "precious")
     models = {"digits": {"source": "digits.onnx"}, "kept": {"source": "results/nets/model.json", "format": "onnx"}}
@@ -158,7 +158,7 @@ def test_nothing_is_deleted_while_a_run_is_at_work(project: Path):
     assert files() == before
 
 
-# --- directories that tvmake has not made -----------------------------------------------------------------------------
+# --- directories that tvmake did not create ---------------------------------------------------------------------------
 
 SHAPED = ("digits/model.json", "digits/float32/cpu/mod.so", "old/model.json", "summary.json")
 """Somebody else's files in tvmake's directories."""

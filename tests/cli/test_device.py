@@ -27,7 +27,7 @@ from tvmake.device.rpc.tracker import Tracker
 
 COMMAND = """
 import signal, sys
-# Ctrl-C counts, though what a shell starts in the background ignores it.
+# Enable Ctrl-C, which processes that a shell starts in the background ignore.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from tvmake.cli import run
 sys.exit(run(sys.argv[1:]))
@@ -101,7 +101,7 @@ def adb(tmp_path: Path, workspace: Workspace) -> Iterator[AdbServer]:
 @pytest.mark.long
 def test_a_tracker_a_server_and_their_table(workspace: Workspace, tracker: Tracker, monkeypatch: pytest.MonkeyPatch):
     native.programs()
-    workspace.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # where they are
+    workspace.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # the programs' directory
     port = free_port()
     server = workspace.start("serve", "--key", "board", "--port", str(port))
     try:

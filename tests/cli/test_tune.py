@@ -25,7 +25,7 @@ def test_a_later_compile_takes_what_was_found(project: Project):
     assert found["best_ms"] > 0
     assert found["tuned"] == sum(kernel["best_ms"] is not None for kernel in found["kernels"]) > 0
     assert Path(found["store"]) == project.directory.parent / "home/records"
-    compiled = project.run("tvmake", "compile", "digits.onnx")  # which takes the search's settings over
+    compiled = project.run("tvmake", "compile", "digits.onnx")  # uses the search's settings
     assert compiled.returncode == 0, compiled.stderr
     assert "note: using the kernels that `tvmake tune` found in 6 trials" in compiled.stderr
     assert "✓ tune" not in compiled.stderr

@@ -117,7 +117,7 @@ def of_plan(made: Plan) -> list[Job]:
 @pytest.fixture(scope="module")
 def rules(project: Path) -> dict[tuple[str, ...], dict]:
     """The jobs of the workflow, by their outputs."""
-    # Once budgets have been read, nothing else asks for them.
+    # Nothing else reads budgets a second time.
     budgets = [plan().file("budget.json", target="cpu", number=number) for number in (1, 2)]
     command = [sys.executable, "-c", DAG, str(snakefile()), "all", *budgets]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -90,7 +90,7 @@ def test_a_chosen_layout_replaces_the_network_of_the_precision():
     assert not any(has(plan(), auto.file(artifact, variant)) for artifact in CHOSEN)
     candidate = "results/digits/float32/layouts/NHWC/module.json"
     assert has(auto, candidate) and not has(plan(), candidate)
-    # The phone is not tuned, so it is made of the network as it is.
+    # The phone is not tuned, so its variant is built from the unchanged network.
     assert has(auto, "results/digits/float32/module.json")
 
 
@@ -105,7 +105,7 @@ def test_kernels_are_made_as_their_budget_says_and_all_of_them_while_there_is_no
     }
     stage_json.save(Budget(target_name="cpu", number=1, kernels=kernels, trials_shared=0), budget)
     assert has(plan(), used) and not has(plan(), old)
-    # The budget is older than the config: the only model that has this kernel is gone.
+    # The budget is older than the config: the only model with this kernel was removed.
     assert not has(plan(), f"results/tuning/cpu/round1/{'2' * 64}.json")
     assert not has(plan(tuning={"rounds": 1}), "results/tuning/cpu/round2/budget.json")
     assert not has(plan(), "results/tuning/phone/round1/budget.json")

@@ -71,7 +71,7 @@ def plan(overlay: str = "", base: str = TEXT) -> Plan:
 
 
 def options(made: Plan, stage: str, variant: Variant) -> str:
-    # Of all wildcards those that the rule has; transform's candidates are tested apart.
+    # Only the rule's wildcards; transform's candidates are tested separately.
     wildcards = {**vars(variant), **KERNEL}
     wildcards.pop("layout")
     return made.options(stage, SimpleNamespace(**wildcards))
@@ -168,14 +168,14 @@ def test_side_files_of_a_model_are_inputs(tmp_path, monkeypatch):
 
 def test_a_dataset_and_its_class_names_are_inputs_of_the_reference(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for file in ("pictures/cat/1.png", "pictures/dog/2.png", "names.txt", "list.csv"):
+    for file in ("images/cat/1.png", "images/dog/2.png", "names.txt", "list.csv"):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).touch()
-    folder = plan("models: {digits: {dataset: {path: pictures, label_names: names.txt}}}")
-    assert inputs(folder, "reference") == ["digits.onnx", "pictures/cat/1.png", "pictures/dog/2.png", "names.txt"]
-    Path("list.csv").write_text("file,label\npictures/cat/1.png,0\nmissing.png,1\n")
+    folder = plan("models: {digits: {dataset: {path: images, label_names: names.txt}}}")
+    assert inputs(folder, "reference") == ["digits.onnx", "images/cat/1.png", "images/dog/2.png", "names.txt"]
+    Path("list.csv").write_text("file,label\nimages/cat/1.png,0\nmissing.png,1\n")
     listed = plan("models: {digits: {dataset: {path: list.csv}}}")
-    assert inputs(listed, "reference") == ["digits.onnx", "list.csv", "pictures/cat/1.png"]
+    assert inputs(listed, "reference") == ["digits.onnx", "list.csv", "images/cat/1.png"]
 
 
 # --- layout ---------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_a_candidate_is_transformed_to_its_layout_and_otherwise_as_ever(layout):
     )
 
 
-# --- what a stage is asked ------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 def asked(made: Plan, stage: str, variant: Variant = DIGITS) -> dict:

@@ -285,7 +285,7 @@ def test_a_layer_that_ends_the_process_in_a_precision_excludes_only_that_choice(
     function, arguments, problem, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    name = f"crashes_{function}_{'_'.join(arguments.values())}"  # one of each: Python keeps modules
+    name = f"crashes_{function}_{'_'.join(arguments.values())}"  # unique: Python caches modules
     write_text(tmp_path / f"{name}.py", CRASHES)
     crash = UserPass(use=f"{name}:{function}", at="after_precision", arguments=arguments)
     choice = Choosing(tmp_path).run(passes=[crash], sqnr_db=10.0)

@@ -39,7 +39,7 @@ def test_hostile_files_are_refused_in_one_line_or_accepted_and_right(
         "--seed",
         "20",
         "--jobs",
-        "1",  # each job loads the libraries, and makes what is damaged, by itself
+        "1",  # each job loads the libraries and creates the damaged files itself
     ]
     done = subprocess.run(
         [*command, "--kinds", *kinds], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False

@@ -89,7 +89,7 @@ ONNX: dict[str, tuple[Callable[[], onnx.ModelProto | bytes], str]] = {
     "a function that calls itself": (endless, "call each other more than"),
     "300 axes": (many_axes, "300 axes"),
     "a name of 100 kB": (lambda: network(helper.make_node("Neg", ["x"], ["y" * 100_000]), name="y" * 100_000), "a name of 100000 letters"),
-    "names that are no text": (not_text, "not UTF-8"),
+    "names that are not text": (not_text, "not UTF-8"),
     "data before the file's beginning": (data_before_the_file, "the offset of 'w' in its data file is '-8'"),
 }  # fmt: skip
 

@@ -51,7 +51,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def run(function: str, files: list[Path]) -> Path:
-    module = f"weights_{function}"  # a name of its own, so that no other test has imported it
+    module = f"weights_{function}"  # a unique name, so that no other test has imported it
     files[0].with_name(f"{module}.py").write_text(textwrap.dedent(SOURCE))
     options = ImportOptions(source=f"{module}:{function}", trusted=True, inputs={"x": {"shape": [2, 3]}})
     import_model(options, *files)

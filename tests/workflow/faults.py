@@ -38,7 +38,7 @@ def listen(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "kill parent":
         os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(3600)  # dies with its parent long before
+        time.sleep(3600)  # ends with its parent long before
     elif action == "pause":
         while os.path.exists(point + ".reached"):
             time.sleep(0.05)
@@ -96,7 +96,7 @@ def is_running(pid: int) -> bool:
     """Whether a process exists and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it may end between the two: open, and read
+    except (FileNotFoundError, ProcessLookupError):  # it may end between open and read
         return False
 
 

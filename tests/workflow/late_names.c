@@ -1,7 +1,7 @@
 /* A shared file system on which names are seen late: LD_PRELOAD of this library hides what another session of processes has
  * created or renamed less than LATE_S seconds ago, below the directories of LATE_ROOTS (separated by colons).
  *
- * A session stands for a machine: its own files it sees at once. Who made a file is noted by inode in LATE_NOTES. As on NFS,
+ * A session represents a machine: it sees its own files at once. LATE_NOTES records the creator of a file by inode. As on NFS,
  * opening with O_CREAT asks the server and finds the file. Listing a directory shows all names, opening them does not
  * work yet.
  */

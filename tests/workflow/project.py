@@ -102,7 +102,9 @@ class Project:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command here: one of tvmake's in a fork of a process that has loaded it."""
-        if command[0] == "tvmake" and "PYTHONPATH" not in self.environment:  # else another tvmake, or other libraries
+        if (
+            command[0] == "tvmake" and "PYTHONPATH" not in self.environment
+        ):  # otherwise another tvmake or other libraries
             is_read_late = all(name.startswith(READ_LATE) for name in self.environment)
             return preloaded.run([*command[1:]], self.directory, self.environ(), warm=is_read_late)
         return self.run_process(*command)
@@ -148,7 +150,7 @@ class Project:
         jobs: dict[tuple[str, str], int] = {}
         for name, variant in json.loads(done.stdout)["variants"].items():
             for stage, states in variant["stages"].items():
-                # Variants of a model, or of a model and a precision, have these in common.
+                # Variants of a model, or of a model and a precision, share these.
                 shared = SHARED_BY.get(stage, 3)
                 owner = "/".join(name.split("/")[:shared])
                 jobs[stage, owner] = sum(count for state, count in states.items() if state != "made")

@@ -31,7 +31,7 @@ def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> s
     lines = [line.strip() for line in shown.splitlines() if line.strip().startswith("error: ")]
     assert len(lines) == 1, shown
     assert "Traceback" not in shown
-    assert "Error in " not in shown  # Snakemake's own words
+    assert "Error in " not in shown  # Snakemake's own message
     assert "defect" not in shown, shown
     assert done.returncode == code, shown
     for word in words:
@@ -284,7 +284,7 @@ def test_missed_goals_exit_with_4_and_the_summary(project: Project):
     assert done.returncode == 4, done.stderr
     assert done.stdout.startswith("model ")
     assert "missed" in done.stdout
-    assert project.make().returncode == 4  # and says so again
+    assert project.make().returncode == 4  # with the same report
 
 
 # --- commands -------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class Net(torch.nn.Module):
 
 class Edited(Net):
     def forward(self, image):
-        # the same, said in another way
+        # the same in another form
         planes = self.conv(image)
         return torch.relu(planes) * self.scale
 
@@ -105,7 +105,7 @@ edited.load_state_dict(net.state_dict())
 for name, module in (("first", net), ("second", edited)):
     torch.export.save(torch.export.export(module, images), name + ".pt2")
     torch.onnx.export(module, images, name + ".onnx", dynamo=False)
-    # torch's newer exporter, which needs a library more, writes stack traces here.
+    # torch's newer exporter, which needs an additional library, writes stack traces here.
     model = onnx.load(name + ".onnx")
     for node in model.graph.node:
         node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=f"net.py, in {name}")

@@ -190,7 +190,7 @@ def test_a_pass_of_the_build_is_named_with_the_kernel_that_it_changes(demo: Proj
     assert demo.make().returncode == 4
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
-    assert "first wrong: fused_" in done.stdout  # not the input in another layout, which leads to nothing that is right
+    assert "first wrong: fused_" in done.stdout  # not the input in another layout
     assert "cause:       lowering: without the pass broken:leak all is well" in done.stdout
 
 
@@ -301,7 +301,7 @@ def test_a_wrong_import_is_named_by_the_source_models_node(demo: Project):
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     changed["main"] = Taller().visit_expr(module["main"])
     save_module(changed, imported)
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")  # the package was made before
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")  # the package exists already
     assert done.returncode == 0 and "the package meets the goals; what import misses" in done.stdout, done.stdout
     unmet = ("-s", "models.digits.goals.sqnr_db=190")
     done = demo.run("tvmake", "debug", "digits/float32/cpu", "--json", *unmet)

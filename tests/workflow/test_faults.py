@@ -80,7 +80,7 @@ def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
 ):
     faults = Faults(small, tmp_path / "faults")
     for number, files in enumerate(OUTPUTS.values()):
-        # Between two outputs where there are several.
+        # Between two outputs, if there are several.
         faults.before(files[len(files) // 2], "kill parent" if number % 2 else "kill worker")
     assert run_into_faults(small, faults) >= 1
     assert faults.pending == set()
@@ -100,7 +100,7 @@ def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
 def test_nothing_is_built_of_an_old_network_once_the_stage_that_reads_the_new_one_has_failed(
     demo: Project, tmp_path: Path, gone: str | None, command: tuple[str, ...]
 ):
-    # The build of the old network is still there, and what it was made of is not.
+    # The build of the old network still exists, but its inputs do not.
     demo.write_config({**demo.config, "precisions": ["float32"]})
     assert demo.make("--quiet").returncode == 0
     changed_weights(demo.directory / "digits.onnx", demo.directory / "digits.onnx")

@@ -142,7 +142,7 @@ def test_a_budget_that_shrinks_and_grows_again_measures_nothing_twice_and_ends_w
 
 
 def test_kernels_that_a_pass_no_longer_has_are_ignored(tuned: Project):
-    # A second model of the same kernels comes and goes; a receipt that no pass names stays behind, and is wrong.
+    # A second model with the same kernels is added and removed; an invalid receipt that no round names is left.
     config = tuned.config
     config["models"]["again"] = config["models"]["digits"]
     tuned.write_config(config)
@@ -179,12 +179,12 @@ def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_
         lines = [piece.content for piece in store.journal(context, workload).scan()]
         digests = [line.digest for line in lines]  # type: ignore[union-attr]  # of a bad line there is none
         assert len(digests) == len(set(digests))
-        # Either waits for its turn at a kernel or measures what the other one has not: nobody measures less.
+        # Each run waits for a kernel or measures what the other has not: neither measures less.
         assert len(store.load(context, workload)) >= TRIALS + 2
     for command in (("records", "verify"), ("cache", "verify")):
         succeeded(tuned.run("tvmake", *command))
     for project in (tuned, other):
-        # Whoever was first may have ended before the other's last record, and a receipt says how many there were.
+        # The first run may have ended before the other's last record, and a receipt counts the records at its end.
         succeeded(project.make("--forcerun", "tune"))
         assert {workload: latency for workload, latency in used(project).items() if latency} == fastest(tuned)
         assert project.leftovers() == []
@@ -267,7 +267,7 @@ def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(dem
 
 @pytest.mark.soak
 def test_a_config_that_is_edited_during_a_run_of_several_rounds_counts_from_the_next_run(demo: Project, tmp_path: Path):
-    change_weights(demo)  # results exist, so what follows is made in rounds, each a run of Snakemake
+    change_weights(demo)  # results exist, so the rest is made in rounds, each a run of Snakemake
     file = "results/digits/float32/module.json"
     faults = Faults(demo, tmp_path / "faults")
     faults.before(file, "pause")

@@ -81,7 +81,7 @@ def test_a_config_change_reruns_what_reads_it(auto: Project, key: str, value: ob
         assert "choose_precision" in rules
     else:
         assert set(rules) - {"self_test"} == expected
-    assert rules.get("transform", 0) == 0  # float32's network stays
+    assert rules.get("transform", 0) == 0  # float32's network is unchanged
 
 
 def test_another_dataset_is_measured_again_and_other_precisions_are_not_rebuilt(auto: Project):

@@ -14,7 +14,7 @@ from tests.workflow.faults import started
 from tests.workflow.project import Project, new_project
 
 pytest_plugins = "tests.tune.measure.farm_fixtures"
-pytestmark = pytest.mark.long  # two minutes; the transport by itself: tests/device/rpc, tests/tune/measure
+pytestmark = pytest.mark.long  # two minutes; the transport only: tests/device/rpc, tests/tune/measure
 
 SERVERS = 2
 TRIALS = 4
@@ -118,7 +118,7 @@ def test_a_server_killed_during_a_search_costs_no_trial_and_the_others_continue(
 
 def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continues(farm: Farm, project: Project):
     receipt = receipt_of_one(project, trials=MORE)
-    project.edit("devices.phone.wait_s", 20)  # what the run waits for the tracker to come back
+    project.edit("devices.phone.wait_s", 20)  # time that the run waits for the tracker
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
         farm.lose_tracker()

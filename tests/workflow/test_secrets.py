@@ -58,7 +58,7 @@ def test_a_value_reaches_the_device_and_no_file(project: Project, tmp_path: Path
     assert SECRET not in said
     assert "TOKEN: null" in (project.directory / "results" / "config.resolved.yaml").read_text()
 
-    # Another value reruns nothing by itself; what runs next gets it.
+    # Another value reruns nothing by itself; the next job gets it.
     project.edit("devices.local.env.TOKEN", OTHER)
     assert "nothing to do" in project.run("tvmake", "make", "--dry-run").stderr
     seen.unlink()
@@ -66,7 +66,7 @@ def test_a_value_reaches_the_device_and_no_file(project: Project, tmp_path: Path
     assert again.returncode == 0, again.stderr
     assert set(seen.read_text().split()) == {OTHER}
 
-    # The config of results has the name alone; the value comes from the environment then.
+    # The resolved config has only the name; the value comes from the environment.
     (project.directory / "tvmake.yaml").write_text((project.directory / "results/config.resolved.yaml").read_text())
     refused = project.run("tvmake", "make", "--forcerun", "benchmark")
     assert refused.returncode == 3

@@ -79,7 +79,7 @@ def test_without_results_the_records_are_still_there(tuned: Project):
 
 
 def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records(tuned: Project):
-    # Rounds were called passes, in the config and in the files' names.
+    # Earlier versions called rounds passes, in the config and in file names.
     for root in ("results", "logs"):
         (tuned.directory / root / "tuning/tuned/round1").rename(tuned.directory / root / "tuning/tuned/pass1")
     tuning = dict(tuned.config["targets"]["tuned"]["tuning"])
@@ -92,7 +92,7 @@ def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
     assert tuned.make().returncode == 0
     assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
-    # The directories of this copy of the project are noted as tvmake's, as those of the first one are.
+    # The directories of this copy of the project are recorded as tvmake's, like those of the original.
     known = {name: (tuned.directory / name).stat() for name in ("results", "logs")}
     identities = {name: [state.st_dev, state.st_ino] for name, state in known.items()}
     write_state(tuned.directory / own_directories.NOTE, own_directories.FORM, identities)
@@ -104,14 +104,14 @@ def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records
 
 
 def test_another_precision_of_the_same_kernels_measures_nothing_new(tuned: Project):
-    # The same network under another name consists of the same kernels.
+    # The same network under another name has the same kernels.
     tuned.edit("models.again", tuned.config["models"]["digits"])
     done = tuned.make("results/again/float32/tuned/best.json")
     assert done.returncode == 0, done.stderr
     budget = tuned.result("results/tuning/tuned/round1/budget.json")
     assert all(kernel["users"] == ["again/float32", "digits/float32"] for kernel in budget["kernels"].values())
     assert budget["trials_shared"] == TRIALS * len(budget["kernels"])
-    assert {receipt["measured_now"] for receipt in receipts(tuned)} == {TRIALS}  # from the run before: nothing reran
+    assert {receipt["measured_now"] for receipt in receipts(tuned)} == {TRIALS}  # from the previous run: nothing reran
 
 
 def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
@@ -158,7 +158,7 @@ def chosen_record(project: Project, workload: str) -> str:
 @pytest.mark.long
 def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
-    # Timed again, the record that is added could turn out slower than it says.
+    # When timed again, the added record could be slower than recorded.
     tuned.edit("tuning.finalists", 0)
     done = tuned.make()
     assert done.returncode == 0, done.stderr

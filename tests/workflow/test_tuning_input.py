@@ -118,7 +118,7 @@ def test_a_full_disk_ends_a_search_with_one_line_and_free_space_resumes_it(tuned
 
 def test_an_unreachable_shared_store_is_reported_once_and_nothing_is_lost(tuned: Project):
     unreachable = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
-    unreachable["AWS_MAX_ATTEMPTS"] = "1"  # of botocore; s3fs tries five times besides
+    unreachable["AWS_MAX_ATTEMPTS"] = "1"  # for botocore; s3fs itself tries five times
     tuned.environment = unreachable
     tuned.edit("tuning.shared", "s3://bucket/records")
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 1)

@@ -123,7 +123,7 @@ def test_removed_or_changed_results_are_rebuilt(finished: Project, tmp_path: Pat
     assert asks_snakemake(project)
     assert project.make().returncode == 0
     assert page.is_file()
-    assert not asks_snakemake(project)  # the page is new, and its record says what it was made of
+    assert not asks_snakemake(project)  # the page is new, and has a record
     dataset = project.directory / "digits-test.npz"
     known = dataset.stat()
     with dataset.open("r+b") as file:

@@ -89,5 +89,5 @@ def test_a_terminal_obeys_the_bar_and_nothing_that_is_printed_beside_it():
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 4096)
-    except OSError:  # Linux' way to say that nobody has the other end
+    except OSError:  # on Linux: the other end is closed
         return b""

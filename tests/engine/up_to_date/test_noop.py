@@ -77,11 +77,11 @@ def known() -> tuple[set[Variant], bool]:
 
 def edited(key: str, value: object) -> None:
     config = yaml.safe_load(Path("tvmake.yaml").read_text())
-    place = config
+    section = config
     *parents, last = key.split(".")
     for parent in parents:
-        place = place.setdefault(parent, {})
-    place[last] = value
+        section = section.setdefault(parent, {})
+    section[last] = value
     Path("tvmake.yaml").write_text(yaml.safe_dump(config))
 
 
@@ -202,10 +202,10 @@ def test_an_intermediate_file_that_was_gone_already_is_noted_as_gone(made: RunFi
     assert known()[0] == EVERYTHING - ONE
 
 
-@pytest.mark.parametrize("place", [".snakemake/incomplete/of-model", ".snakemake/locks/0.output.lock"])
-def test_no_answer_is_kept_beside_a_plain_snakemake(made: RunFingerprint, place: str):
+@pytest.mark.parametrize("path", [".snakemake/incomplete/of-model", ".snakemake/locks/0.output.lock"])
+def test_no_answer_is_kept_beside_a_plain_snakemake(made: RunFingerprint, path: str):
     noop.ANSWER.unlink()
-    Path(place).parent.mkdir(exist_ok=True)
-    Path(place).touch()
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).touch()
     keep_answer(ask(), later_ns())
     assert not noop.ANSWER.exists()

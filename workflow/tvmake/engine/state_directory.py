@@ -29,7 +29,7 @@ def check_state_dir() -> None:
     """Refuse entries that are not directories or files as expected.
 
     Raises:
-        MachineError: an entry is of the wrong kind.
+        MachineError: an entry has the wrong type.
     """
 
     def check(path: Path, is_right: Callable[[Path], bool], may_be_link: bool = False) -> None:

@@ -40,8 +40,8 @@ def list_command(store: Store = None, as_json: AsJson = False) -> None:
     opened = _store(store)
     rows = []
     for context in opened.contexts():
-        found = [summarise(opened, context, workload) for workload in opened.workloads(context)]
-        rows.append(context_row(context, found))
+        summaries = [summarise(opened, context, workload) for workload in opened.workloads(context)]
+        rows.append(context_row(context, summaries))
     _print(record_tables.print_places, rows, as_json, f"no records in {opened.root}")
 
 
@@ -65,9 +65,9 @@ def show_command(
 
     opened = _store(store)
     if workload is None:
-        found = [summarise(opened, *key) for key in select_workloads(opened, (), context, generation)]
-        found.sort(key=lambda summary: -(summary.latency_ms or 0))
-        rows = [workload_row(summary) for summary in found]
+        summaries = [summarise(opened, *key) for key in select_workloads(opened, (), context, generation)]
+        summaries.sort(key=lambda summary: -(summary.latency_ms or 0))
+        rows = [workload_row(summary) for summary in summaries]
         _print(record_tables.print_workloads, rows, as_json, f"no records in {opened.root}")
         return
     details = [

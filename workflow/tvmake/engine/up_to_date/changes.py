@@ -146,7 +146,7 @@ def _of_options(job: Job, record: JobRecord) -> Iterator[Change]:
     stage = stage_named(job.stage)
 
     def full(text: str) -> dict[str, Any]:
-        """A request with its defaults, which are omitted in transit; unchanged if it is of another version."""
+        """A request with its defaults, which are omitted in transit; unchanged if another version wrote it."""
         try:
             assert stage.request_model is not None
             values = stage.request_model.model_validate_json(text).model_dump(mode="json")

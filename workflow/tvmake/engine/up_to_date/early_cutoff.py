@@ -99,7 +99,7 @@ def first_round(jobs: Sequence[PlannedJob], was_made: Callable[[str], bool]) -> 
 
     def waits(job: PlannedJob) -> bool:
         if job not in waiting:
-            waiting[job] = False  # there are no circles
+            waiting[job] = False  # jobs have no cycles
             waiting[job] = any(_is_rebuilt(before, was_made) or waits(before) for before in _makers(job.inputs, maker))
         return waiting[job]
 
