@@ -12,10 +12,10 @@ PAGE = Path(__file__).resolve().parents[1] / "reference" / "commands.md"
 
 INTRODUCTION = """# Commands
 
-Every command with its arguments and options, as `--help` shows them. Errors go to standard error, with exit code 1 for something
-wrong with what you gave, 2 for a command line that makes no sense, 3 for a device or machine that lacks something, 4 for goals that
-are not met. Every command besides `tvmake step` has `-v`, which says which config is read and where an error comes from, and `-q`, which leaves
-notes and progress out. This page is generated from the commands: `python docs/scripts/commands.py`.
+Every command with its arguments and options, as `--help` shows them. Errors go to standard error. The exit code is 1 for an error in
+your input, 2 for an invalid command line, 3 for a device or machine that lacks something, and 4 for missed goals. Every command except
+`tvmake step` has `-v` (print the config files that are read, and the traceback of errors) and `-q` (no notes and no progress).
+This page is generated from the commands: `python docs/scripts/commands.py`.
 """
 
 STEP = "The commands are the [stages](stages.md)."

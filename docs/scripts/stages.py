@@ -10,16 +10,16 @@ PAGE = Path(__file__).resolve().parents[1] / "reference" / "stages.md"
 
 INTRODUCTION = """# Stages
 
-Every stage, in the order that data flows. `tvmake step NAME --help` shows the command of one, [results](results.md) explains
-the files, [architecture](../concepts/architecture.md) how stages fit together. This page is generated from the stages' descriptors:
-`python docs/scripts/stages.py`.
+Every stage, in the order of the data flow. `tvmake step NAME --help` shows a stage's command, [results](results.md) explains
+the files, and [architecture](../concepts/architecture.md) how stages fit together. This page is generated from the stages'
+descriptors: `python docs/scripts/stages.py`.
 
-- **One for each**: the combinations that have a job of their own; `number` is a round of tuning.
-- **Same bytes**: the stage is hermetic, the same inputs give the same bytes; choose_layout, choose_precision and pick_best are so
-  where a [lock](../guides/rebuild.md) gives what they find. The other stages measure.
-- **Cached**: the [cache](../guides/cache.md) may have its results.
-- **Device**: it runs on the target's device; *alone*: it has the machine to itself where that is the device.
-- **MB, minutes**: what a job asks of a cluster. *+*: more with the size of the model's weights.
+- **One for each**: the combinations with a job of their own; `number` is a tuning round.
+- **Same bytes**: the stage is hermetic: the same inputs give the same bytes. choose_layout, choose_precision and pick_best are
+  hermetic if a [lock](../guides/rebuild.md) gives their results. The other stages measure.
+- **Cached**: the [cache](../guides/cache.md) can store the results.
+- **Device**: it runs on the target's device; *alone*: it needs this machine exclusively if the device is this machine.
+- **MB, minutes**: resources of a job on a cluster. *+*: more with the size of the model's weights.
 """
 
 

@@ -192,7 +192,7 @@ class _Maker:
         """Start of the last planning (ns since 1970) if it found no jobs and nothing was made since; else 0."""
 
     def make(self, local: bool) -> bool:
-        """Make everything that is requested, or show what Snakemake was asked for; returns whether it succeeded."""
+        """Make everything that is requested, or the information requested from Snakemake; returns whether it succeeded."""
         plan, left_out = self._request.plan, self._request.left_out
         if not Run.made:
             return self._show(plan, left_out)

@@ -207,7 +207,7 @@ class JobContext:
 
     @property
     def target_fields(self) -> dict[str, Any]:
-        """``target_name``, ``target`` and ``cpu``: what code for the target depends on, unlike its device and tuning."""
+        """``target_name``, ``target`` and ``cpu``: the inputs of code generation, without the device and tuning."""
         return self._once(
             ("target fields", self.target),
             lambda: {

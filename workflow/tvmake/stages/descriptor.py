@@ -167,7 +167,7 @@ class Stage:
     memory_mb: int = 1000
     """Memory in MB, without the model's weights; 300 MB of it for Snakemake, which runs with the job on a cluster."""
     minutes: int = 20
-    """Time limit, without what depends on the model, the trials and the device's limits."""
+    """Basic time limit; the model, the trials and the device's limits add to it."""
     more_seconds: Callable[[JobContext], float] = lambda _: 0
     """Additional seconds of the time limit for a job's options."""
     holds_weights: bool = True

@@ -108,7 +108,7 @@ def push_command(
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a package to a device, or to all equal devices. Files that are there already are not sent again."""
+    """Copy a package to a device, or to all equal devices. Files that the device already has are not sent again."""
     from tvmake.cli.device import tables as device_tables
     from tvmake.device.pushing import push_everywhere
     from tvmake.errors import ErrorList

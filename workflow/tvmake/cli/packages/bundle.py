@@ -18,7 +18,7 @@ def export_command(
     file: Annotated[Path, typer.Argument(parser=output_file, help="Bundle to write (.tar).")],
     lock: Annotated[Path, typer.Option(help="Lock of the run, from `tvmake lock`.", dir_okay=False)] = Path("run.lock"),
     inputs: Annotated[
-        bool, typer.Option("--inputs", help="Put the model files and the modules with passes in, too.")
+        bool, typer.Option("--inputs", help="Include the model files and the modules of passes.")
     ] = False,
     config: ConfigFiles = None,
     settings: Settings = None,

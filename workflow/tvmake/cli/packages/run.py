@@ -41,7 +41,7 @@ def run(
     top: Annotated[int, typer.Option("--print-top", min=0, metavar="N", help="Print the N classes with the highest scores.")] = 0,
     labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one per line.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=0, max=MOST_REPETITIONS, metavar="N", help="Time N more runs.")] = 0,
-    number: Annotated[int, typer.Option("--number", min=1, max=MOST_REPETITIONS, metavar="N", help="Average N runs for each time.")] = 1,
+    number: Annotated[int, typer.Option("--number", min=1, max=MOST_REPETITIONS, metavar="N", help="Average N runs for each timed sample.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Time each kernel.")] = False,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Run the package's own samples and compare with the original framework's outputs.")

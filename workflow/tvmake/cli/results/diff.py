@@ -10,7 +10,7 @@ from tvmake.cli.configs import AsJson
 from tvmake.cli.output_file import output_file
 from tvmake.cli.terminal import print_json
 
-Run = Annotated[Path, typer.Argument(help="A summary.json, or the results directory that holds one.")]
+Run = Annotated[Path, typer.Argument(help="A summary.json, or a results directory with one.")]
 
 
 def _finite(percent: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What the answer "nothing to do" depends on, except the jobs' files: config, code, rules, profiles, environment."""
+"""Fingerprint of a run: everything but its jobs' files that decides whether it is up to date (config, code, rules, environment)."""
 
 import os
 import sys
@@ -30,13 +30,13 @@ CHANGING = ("$", "__use_yte__")
 
 @dataclass(frozen=True)
 class RunFingerprint:
-    """What a run of a whole plan depends on, except the files of its jobs."""
+    """Fingerprint of a run of a whole plan, without the files of its jobs."""
 
     plan: Plan
     digest: str
     """Digest of everything."""
     workflow: str
-    """Digest of what no job's record contains: rules, profiles, environment, the versions of Python and Snakemake."""
+    """Digest of inputs that no job's record contains: rules, profiles, environment, the versions of Python and Snakemake."""
     newest_ns: int
     """Newest change time of the files that it was read from."""
 
