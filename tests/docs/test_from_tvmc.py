@@ -56,7 +56,7 @@ def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         assert [variant.model for variant in plan.variants] == ["model"], artifact
         raise typer.Exit(0)
 
-    monkeypatch.setattr(single, "made", planned)
+    monkeypatch.setattr(single, "build_artifact", planned)
     monkeypatch.setenv("TVMAKE_HOME", str(project.directory.parent / "home"))
     monkeypatch.chdir(project.directory)
     yield project.directory

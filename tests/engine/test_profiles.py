@@ -6,7 +6,7 @@ import pytest
 
 from tests.workflow.project import ROOT, Project, new_project
 from tvmake.engine.cluster_check import check_slurm
-from tvmake.engine.profiles import packaged, resolve_profiles
+from tvmake.engine.profiles import packaged_profiles, resolve_profiles
 from tvmake.engine.progress.snakemake_errors import usage_error
 from tvmake.errors import MachineError, UsageError
 
@@ -53,7 +53,7 @@ def test_a_profile_that_does_not_exist_names_those_that_do(here: Path):
 def test_the_variable_that_names_a_profile_means_what_the_option_does(here: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
     assert resolve_profiles(["--cores=2"], here) == ["--cores=2", *resolve_profiles(["--profile=slurm"], here)]
-    assert resolve_profiles(["--profile=generic"], here) == [f"--profile={packaged()['generic']}"]
+    assert resolve_profiles(["--profile=generic"], here) == [f"--profile={packaged_profiles()['generic']}"]
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "nonesuch")
     with pytest.raises(UsageError, match="the environment variable SNAKEMAKE_PROFILE: nonesuch: no such profile"):
         resolve_profiles([], here)
@@ -63,12 +63,12 @@ def test_the_variable_that_names_a_profile_means_what_the_option_does(here: Path
 
 def test_every_packaged_profile_is_documented():
     pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
-    for name in packaged():
+    for name in packaged_profiles():
         assert f"profiles/{name}" in pages, name
 
 
 def test_retries_are_in_profiles_only():
-    assert "retries" in (packaged()["slurm"] / "config.yaml").read_text()
+    assert "retries" in (packaged_profiles()["slurm"] / "config.yaml").read_text()
     for rules in (ROOT / "rules").glob("*.smk"):
         assert "retries" not in rules.read_text()
 

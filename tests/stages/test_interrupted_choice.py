@@ -83,7 +83,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     def execute(*_: Any) -> None:
         counts.executions += 1
 
-    counting(Workbench, "_made", build)
+    counting(Workbench, "_build_isolated", build)
     counting(LocalDevice, "execute", execute)
     counting(Kept, "add", lambda _, found, *subject: counts.added.append(json.dumps(subject, sort_keys=True)))
     return counts

@@ -83,7 +83,7 @@ def test_an_unknown_stage_is_named_with_those_there_are():
 
 
 def test_stages_that_make_no_sense_together_are_refused():
-    ordered = registry._ordered
+    ordered = registry._sort_by_inputs
     assert [found.name for found in ordered([stage("b", ("x",)), stage("a", (), ("x",))])] == ["a", "b"]
     with pytest.raises(ValueError, match="stages a and b both make 'x'"):
         list(ordered([stage("a", (), ("x",)), stage("b", (), ("x",))]))
@@ -98,7 +98,7 @@ def test_stages_that_make_no_sense_together_are_refused():
 def test_what_an_earlier_round_left_does_not_order_stages():
     first = stage("first", ("late",), ("early",))
     first = replace(first, inputs=tuple(replace(entry, is_of_earlier_round=True) for entry in first.inputs))
-    found = [entry.name for entry in registry._ordered([stage("second", ("early",), ("late",)), first])]
+    found = [entry.name for entry in registry._sort_by_inputs([stage("second", ("early",), ("late",)), first])]
     assert found == ["first", "second"]
 
 

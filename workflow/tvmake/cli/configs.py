@@ -124,7 +124,7 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
 Directory = Annotated[Path, typer.Option("--directory", "-d", help="Run in this directory.")]
 
 
-def no_directory(named: Path) -> InputError:
+def missing_directory(named: Path) -> InputError:
     """The error for a working directory that does not exist."""
     if named.exists():
         return InputError(str(named), "is not a directory", f"name the directory that contains it: {named.parent}")
@@ -141,7 +141,7 @@ def files_in(directory: Path, config: list[Path] | None) -> list[Path]:
         InputError: the directory does not exist or has no config.
     """
     if not directory.is_dir():
-        raise no_directory(directory)
+        raise missing_directory(directory)
     paths = [path.resolve() for path in config] if config else None
     os.chdir(directory)
     return [Path(os.path.relpath(path)) for path in config_files(paths)]

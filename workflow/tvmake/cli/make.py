@@ -89,7 +89,7 @@ def make(
     Options that are not listed here are passed to snakemake (see `snakemake --help`), for example --forcerun build or
     --profile slurm, which submits jobs to a cluster.
     """
-    from tvmake.cli.configs import config_files, no_directory, overlay, print_note
+    from tvmake.cli.configs import config_files, missing_directory, overlay, print_note
     from tvmake.engine.profiles import resolve_profiles
     from tvmake.plan.wanted import requested_files, with_rules
 
@@ -110,7 +110,7 @@ def make(
 
         raise UsageError(f"--cores {cores}", "expected a number of cores (at least 1), or all")
     if not directory.is_dir():
-        raise no_directory(directory)
+        raise missing_directory(directory)
     paths = [path.resolve() for path in config] if config else None
     here = Path.cwd()
     os.chdir(directory)

@@ -26,11 +26,15 @@ def usage_error(refusal: Any, root: Any, arguments: Sequence[str]) -> TvmakeErro
     kind, text = type(refusal).__name__, refusal.message.rstrip(".")
     plain = text[:1].lower() + text[1:]
     if kind == "NoSuchOption":
-        completed = _completed(refusal.option_name, command)
+        completed = _suggest_completion(refusal.option_name, command)
         name = path.removeprefix("tvmake ")
-        moved = _moved(refusal.option_name, root, arguments) if command is root else None
+        moved = _suggest_order(refusal.option_name, root, arguments) if command is root else None
         remedy = (
-            moved or completed or equivalent(refusal.option_name, name) or _near(refusal.option_name, command) or see
+            moved
+            or completed
+            or equivalent(refusal.option_name, name)
+            or _suggest_similar(refusal.option_name, command)
+            or see
         )
         return UsageError(refusal.option_name, f"`{path}` has no such option", remedy)
     if kind == "BadOptionUsage":
@@ -69,14 +73,14 @@ def _long_names(command: Any) -> list[str]:
     return [name[2:] for option in command.params for name in option.opts if name.startswith("--")]
 
 
-def _completed(typed: str, command: Any) -> str | None:
+def _suggest_completion(typed: str, command: Any) -> str | None:
     """A hint with the options that start with the typed text."""
     word = typed.removeprefix("--")
     matches = [f"--{name}" for name in _long_names(command) if typed.startswith("--") and name.startswith(word)]
     return f"did you mean {' or '.join(matches)}?" if matches else None
 
 
-def _moved(typed: str, root: Any, arguments: Sequence[str]) -> str | None:
+def _suggest_order(typed: str, root: Any, arguments: Sequence[str]) -> str | None:
     """A hint for an option that is typed before its command."""
     words = list(arguments)
     name = next((word for word in words if word in root.commands), None)
@@ -88,7 +92,7 @@ def _moved(typed: str, root: Any, arguments: Sequence[str]) -> str | None:
     return f"options come after the command: `tvmake {shlex.join([*after, *before])}`"
 
 
-def _near(typed: str, command: Any) -> str | None:
+def _suggest_similar(typed: str, command: Any) -> str | None:
     """A hint with an option of a similar name."""
     return _did_you_mean(typed.removeprefix("--"), _long_names(command), "--")
 

@@ -69,30 +69,32 @@ def _is_variant_made(plan: Plan, variant: Variant) -> bool:
     read = plan.outputs_of(variant).keys() & {path for job in plan.run_jobs() for path in job.inputs}
     jobs = plan.jobs(variant)
     return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(
-        record_of(job.outputs) and not _altered(job) and not _remade(job) for job in jobs
+        record_of(job.outputs) and not _altered_outputs(job) and not _rebuilt_inputs(job) for job in jobs
     )
 
 
 def _is_made(job: Job) -> bool:
     is_there = record_of(job.outputs) is not None and all(map(os.path.exists, job.outputs))
-    return is_there and not _altered(job) and not _remade(job)
+    return is_there and not _altered_outputs(job) and not _rebuilt_inputs(job)
 
 
-def _altered(job: Job) -> list[str]:
+def _altered_outputs(job: Job) -> list[str]:
     """Results of a job that exist and were altered since."""
     record = record_of(job.outputs)
-    return _other_than(record.outputs) if record else []
+    return _changed_files(record.outputs) if record else []
 
 
-def _remade(job: Job) -> list[str]:
+def _rebuilt_inputs(job: Job) -> list[str]:
     """Inputs of a job that were rebuilt since it ran, for example by an interrupted run."""
     record = record_of(job.outputs)
     return (
-        _other_than({name: record.inputs[name] for name in record.inputs if name not in job.sources}) if record else []
+        _changed_files({name: record.inputs[name] for name in record.inputs if name not in job.sources})
+        if record
+        else []
     )
 
 
-def _other_than(recorded: Mapping[str, str]) -> list[str]:
+def _changed_files(recorded: Mapping[str, str]) -> list[str]:
     digests = known_digests()
     return [name for name, digest in recorded.items() if Path(name).exists() and not digests.has(name, digest)]
 
@@ -110,9 +112,9 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
     )
     named = variant.model_dump(include={"model", "precision", "target", "device"})
     if failed is None:
-        altered = next(iter(_altered(missing[0])), None)
+        altered = next(iter(_altered_outputs(missing[0])), None)
         cause = altered and f"{altered} was altered"
-        if not altered and (remade := next(iter(_remade(missing[0])), None)):
+        if not altered and (remade := next(iter(_rebuilt_inputs(missing[0])), None)):
             cause = f"{remade} was rebuilt since"
         return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=cause and AGAIN)
     cause, *remedy = failure_lines(Path(failed.log))

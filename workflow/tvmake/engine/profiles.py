@@ -16,7 +16,7 @@ NONE = "none"
 """Snakemake's name for no profile."""
 
 
-def packaged() -> dict[str, Path]:
+def packaged_profiles() -> dict[str, Path]:
     """The profiles that tvmake provides, by name. ``default`` is always loaded."""
     from tvmake.storage.resources import snakefile
 
@@ -58,7 +58,7 @@ def find(name: str, directory: Path, where: str = OPTION) -> str:
         candidate = parent / name
         if candidate.is_file() or _is_profile(candidate):
             return os.path.abspath(candidate)  # noqa: PTH100  # the user may name a link
-    known = packaged()
+    known = packaged_profiles()
     if name in known:
         return str(known[name])
     raise UsageError(

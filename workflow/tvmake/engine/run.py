@@ -29,7 +29,7 @@ from tvmake.engine.up_to_date.noop import keep_answer, up_to_date_by_records
 from tvmake.engine.up_to_date.outdated import outdated, was_made
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob, planned_jobs
 from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
-from tvmake.engine.up_to_date.scope import UpToDate, jobs_of, leaving_out, needed_for
+from tvmake.engine.up_to_date.scope import UpToDate, jobs_of, needed_for, skip_variants
 from tvmake.engine.up_to_date.source_changes import SourceChangeMonitor
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.errors import DeviceError, TvmakeError
@@ -113,7 +113,7 @@ def run(request: Request) -> int:
         request.named,
         request.user_directory,
     )
-    parsed = _parsed(request.arguments)
+    parsed = _parse_arguments(request.arguments)
     if parsed is None:
         return 0
     args, parser = parsed
@@ -154,7 +154,7 @@ def run(request: Request) -> int:
     return Run.codes.pop() if len(Run.codes) == 1 and Run.codes <= {1, 2, DeviceError.exit_code} else 1
 
 
-def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, argparse.ArgumentParser] | None:
+def _parse_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, argparse.ArgumentParser] | None:
     """Snakemake's parsed arguments, with tvmake's plugins; None if it only printed something."""
     LoggerPluginRegistry().register_plugin(handler.PLUGIN, handler)
     # Snakemake prints the profile before any log handler exists.
@@ -206,7 +206,7 @@ class _Maker:
     def _make_scopes(self, plan: Plan, left_out: UpToDate, local: bool) -> bool:
         fingerprint = self._request.fingerprint
         for _ in range(MOST_SCOPES):
-            with leaving_out(left_out):
+            with skip_variants(left_out):
                 if not self._make_scope(plan, left_out):
                     return False
                 if fingerprint is None or not local or self._is_stopping():
@@ -246,7 +246,7 @@ class _Maker:
             args = copy(args)
             variants = [variant for variant in plan.variants if variant not in left_out.variants]
             args.forcerun = outdated(needed_for(args.targets, jobs_of(plan, variants))) or args.forcerun
-        with leaving_out(left_out):
+        with skip_variants(left_out):
             return bool(args_to_api(args, self._parser))
 
     def _look(self, args: argparse.Namespace) -> Sequence[PlannedJob] | None:

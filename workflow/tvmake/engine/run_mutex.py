@@ -42,7 +42,7 @@ def only_run() -> Iterator[None]:
             ) from None
     try:
         with writing(MARK):
-            if MARK.exists() and _forget_locks():
+            if MARK.exists() and _remove_locks():
                 print("note: the last run here was killed; its lock was removed", file=sys.stderr)
             write_text(MARK, f"{os.getpid()}\n")
         yield
@@ -71,7 +71,7 @@ def _process() -> str:
     return "" if process is None else f" (process {process})"
 
 
-def _forget_locks() -> bool:
+def _remove_locks() -> bool:
     if not any(LOCKS.glob("*.lock")):
         return False
     shutil.rmtree(LOCKS)

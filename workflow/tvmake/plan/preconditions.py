@@ -132,14 +132,14 @@ def check_stores(plan: Plan) -> None:
     """
     for target in dict.fromkeys(variant.target for variant in plan.variants if plan.context(variant).is_tuned):
         tuning = plan.context({"target": target}).tuning
-        with _under(_tuning_key(plan, target, "store")):
+        with _prefix_errors(_tuning_key(plan, target, "store")):
             _check_can_create(open_store(tuning.store).root)
         if tuning.shared is not None:
-            with _under(_tuning_key(plan, target, "shared")):
+            with _prefix_errors(_tuning_key(plan, target, "shared")):
                 open_directory(tuning.shared)
     for lock in dict.fromkeys(filter(None, (plan.context(variant).tuning.frozen for variant in plan.variants))):
         users = [variant for variant in plan.variants if plan.context(variant).tuning.frozen == lock]
-        with _under(_tuning_key(plan, users[0].target, "frozen")):
+        with _prefix_errors(_tuning_key(plan, users[0].target, "frozen")):
             records = read_frozen(Path(lock)).records
             names = [
                 f"{variant.model}/{variant.precision}/{variant.target}"
@@ -183,7 +183,7 @@ def check_device_files(plan: Plan) -> None:
 
 
 @contextmanager
-def _under(key: str) -> Iterator[None]:
+def _prefix_errors(key: str) -> Iterator[None]:
     """Prefix errors of the block with a config key."""
     try:
         yield
@@ -262,7 +262,7 @@ def check_results_directory(plan: Plan) -> None:
     Raises:
         InputError: it cannot be created.
     """
-    with _under("results"):
+    with _prefix_errors("results"):
         _check_can_create(Path(plan.config.results))
 
 

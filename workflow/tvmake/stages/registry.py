@@ -29,7 +29,7 @@ def stages() -> Mapping[str, Stage]:
             each other.
     """
     modules = [stage for module in _modules().values() if (stage := _stage_in(module))]
-    return {stage.name: stage for stage in _ordered(modules)}
+    return {stage.name: stage for stage in _sort_by_inputs(modules)}
 
 
 def stage_named(name: str) -> Stage:
@@ -131,7 +131,7 @@ def _stage_in(module: str) -> Stage | None:
     return getattr(importlib.import_module(module), "STAGE", None)
 
 
-def _ordered(unordered: list[Stage]) -> Iterator[Stage]:
+def _sort_by_inputs(unordered: list[Stage]) -> Iterator[Stage]:
     """Yield each stage after those whose artifacts it reads; otherwise by name."""
     makers: dict[str, str] = {}
     for stage in unordered:

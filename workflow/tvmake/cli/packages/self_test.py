@@ -48,12 +48,10 @@ def _line(entry: "Checked", described: "SelfTest", width: int) -> str:
     elif figures.nonfinite_mismatches:  # the other figures exclude these
         text = f"elements that are NaN or infinite on one side only: {figures.nonfinite_mismatches}"
     elif entry.is_discrete:
-        text = f"equal {figures.equal:.2%}{_bound(described, 'equal', '{:.2%}')}"
+        text = f"equal {figures.equal:.2%}{_goal_text(described, 'equal', '{:.2%}')}"
     else:
-        text = (
-            f"SQNR {figures.sqnr_db:.1f} dB{_bound(described, 'sqnr_db', '{:g}')}, largest error {figures.max_abs:.3g}"
-        )
-        text += f", {figures.max_abs_rms:.2g} of the RMS{_bound(described, 'max_abs_rms', '{:g}')}"
+        text = f"SQNR {figures.sqnr_db:.1f} dB{_goal_text(described, 'sqnr_db', '{:g}')}, largest error {figures.max_abs:.3g}"
+        text += f", {figures.max_abs_rms:.2g} of the RMS{_goal_text(described, 'max_abs_rms', '{:g}')}"
     return f"sample {entry.sample}  {entry.output:<{width}}  {text}  {_verdict(entry, described)}"
 
 
@@ -66,7 +64,7 @@ def _verdict(entry: "Checked", described: "SelfTest") -> str:
     return f"WRONG: misses {', '.join(missed.goal for missed in entry.missed)}"
 
 
-def _bound(described: "SelfTest", goal: str, form: str) -> str:
+def _goal_text(described: "SelfTest", goal: str, form: str) -> str:
     return f" (goal {form.format(described.goals[goal])})" if goal in described.goals else ""
 
 

@@ -64,7 +64,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     facts.append(("stage", " ".join((job.stage, *(f"{name}={value}" for name, value in job.wildcards.items())))))
     if record is not None:
         origin = ", from the cache" if explanation.is_from_cache else ""
-        facts.append(("made", f"{_moment(record.began)}, in {record.ended - record.began:.1f} s{origin}"))
+        facts.append(("made", f"{_format_time(record.began)}, in {record.ended - record.began:.1f} s{origin}"))
         facts.append(("command", record.command))
     if Path(job.log).is_file():
         facts.append(("log", job.log))
@@ -87,7 +87,7 @@ def _name(state: JobState) -> str:
     return " ".join((state.job.stage, *state.job.wildcards.values()))
 
 
-def _moment(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 

@@ -129,11 +129,11 @@ def _print(rows: Mapping[str, Sequence[JobState]]) -> None:
     for name, jobs in rows.items():
         state = _state(jobs)
         made = sum(job.state == "made" for job in jobs)
-        table.add_row(name, Text(state, style=STYLES[state]), f"{made}/{len(jobs)}", "; ".join(_unfinished(jobs)))
+        table.add_row(name, Text(state, style=STYLES[state]), f"{made}/{len(jobs)}", "; ".join(_list_unfinished(jobs)))
     open_console().print(table)
 
 
-def _unfinished(jobs: Sequence[JobState]) -> Iterator[str]:
+def _list_unfinished(jobs: Sequence[JobState]) -> Iterator[str]:
     for state in WORST_FIRST[:-1]:
         names = [
             f"{stage} ({counts[state]})" if counts[state] > 1 else stage

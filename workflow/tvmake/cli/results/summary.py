@@ -36,7 +36,7 @@ def print_run(results: Path, variant: str, as_json: bool) -> None:
         results, variant = RESULTS, str(results)
     summary = load_summary(results)
     if variant:
-        summary = _only(summary, variant, results)
+        summary = _select_rows(summary, variant, results)
     sources = load_sources(results, summary)
     if as_json:
         values = {name: source.model_dump(mode="json") for name, source in sources.items()}
@@ -49,7 +49,7 @@ def print_run(results: Path, variant: str, as_json: bool) -> None:
         print_note(note)
 
 
-def _only(summary: Summary, variant: str, results: Path) -> Summary:
+def _select_rows(summary: Summary, variant: str, results: Path) -> Summary:
     """Return the rows of a variant or model.
 
     Raises:

@@ -43,22 +43,22 @@ def failures(
     """
     cause = cluster_error(label, rule, message, [Path(log) for log in clusters]) if message or clusters else None
     if cause is not None:
-        return [Failure(_indented(f"error: {cause}".splitlines()), tuple(clusters), cause.exit_code)]
+        return [Failure(_indent(f"error: {cause}".splitlines()), tuple(clusters), cause.exit_code)]
     if was_sent and not clusters and not any(log_lines(Path(log)) for log in logs):
         problem = f"error: {label}: the cluster did not accept it, or stopped it before it wrote a log"
         return [
             Failure(
-                _indented([problem, "  its commands may have printed the reason above; see docs/guides/slurm.md"]),
+                _indent([problem, "  its commands may have printed the reason above; see docs/guides/slurm.md"]),
                 (),
                 3,
             )
         ]
     if not clusters:
-        return [Failure(_indented(failure_lines(Path(log))), (log,)) for log in logs]
+        return [Failure(_indent(failure_lines(Path(log))), (log,)) for log in logs]
     # A job that ended before its rule leaves logs of earlier runs: only logs with an error count.
     causes = [(log, lines) for log in logs if (lines := error_lines(Path(log)))]
     causes = causes or [(log, _of_snakemake(Path(log))) for log in clusters]
-    return [Failure(_indented(lines), (log,)) for log, lines in causes]
+    return [Failure(_indent(lines), (log,)) for log, lines in causes]
 
 
 def with_positions(text: str, named: Callable[[TvmakeError], TvmakeError]) -> str:
@@ -80,5 +80,5 @@ def _of_snakemake(log: Path) -> list[str]:
     return f"error: {error}".splitlines() if error else failure_lines(log)
 
 
-def _indented(lines: Sequence[str]) -> str:
+def _indent(lines: Sequence[str]) -> str:
     return "\n".join(f"  {line}" for line in lines)

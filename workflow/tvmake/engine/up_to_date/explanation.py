@@ -66,7 +66,7 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     variant = next((variant for variant in plan.variants if str(variant) == typed), None)
     if variant is not None:
         path = plan.file(PACKAGE, variant)
-    found = _recognised(path, plan.config.results)
+    found = _recognise_path(path, plan.config.results)
     if Path(path).parent == Path(plan.config.results) / HISTORY:
         raise InputError(typed, "no job makes it: every report keeps its summary there for comparisons")
     if found is None:
@@ -77,7 +77,7 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
         )
     if found.artifact == RESOLVED_CONFIG.artifact:
         raise InputError(typed, "no job makes it: every run writes the resolved config there")
-    variants = _concerned(plan, found)
+    variants = _related_variants(plan, found)
     jobs = jobs_of(plan, variants)
     artifact = _path_of(plan, found)
     job = next((job for job in jobs if artifact in job.outputs), None)
@@ -100,7 +100,7 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     )
 
 
-def _recognised(path: str, results: str) -> Recognised | None:
+def _recognise_path(path: str, results: str) -> Recognised | None:
     """Recognise a path, or a directory above it that is an artifact as a whole."""
     for candidate in (Path(path), *Path(path).parents):
         if found := recognise(str(candidate), results) or recognise(str(candidate.absolute()), results):
@@ -112,7 +112,7 @@ def _path_of(plan: Plan, found: Recognised) -> str:
     return artifact_path(found.artifact, plan.config.results, **found.wildcards)
 
 
-def _concerned(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
+def _related_variants(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
     """The variants whose jobs the file's job may depend on: those of its target or model."""
     target, model = found.wildcards.get("target"), found.wildcards.get("model")
     return tuple(

@@ -18,7 +18,7 @@ def file_stamps(files: Iterable[str], trees: Iterable[str] = ()) -> tuple[str, i
     Raises:
         OSError: a directory cannot be read, or a missing file's directory is missing too.
     """
-    names = [*files, *(name for tree in trees for name in (tree, *_inside(tree)))]
+    names = [*files, *(name for tree in trees for name in (tree, *_walk(tree)))]
     stamps = [_stamp(name) for name in names]
     text = "".join([text for text, _ in stamps])
     newest_ns = max([changed_ns for _, changed_ns in stamps], default=0)
@@ -41,7 +41,7 @@ def _values(found: os.stat_result) -> str:
     return f"{found.st_mode} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
-def _inside(directory: str) -> Iterator[str]:
+def _walk(directory: str) -> Iterator[str]:
     if not os.path.isdir(directory):  # noqa: PTH112
         return
     with os.scandir(directory) as found:
@@ -49,4 +49,4 @@ def _inside(directory: str) -> Iterator[str]:
     for entry in entries:
         yield entry.path
         if entry.is_dir(follow_symlinks=False):
-            yield from _inside(entry.path)
+            yield from _walk(entry.path)

@@ -51,7 +51,7 @@ def _of_items(old: Sequence[Any], new: Sequence[Any]) -> str:
         f"{name} ({_keys(before[name], after[name])})" for name in after if before.get(name, after[name]) != after[name]
     ]
     differences = [
-        f"{word} {_listed(names)}"
+        f"{word} {_join_names(names)}"
         for word, names in (("without", removed), ("with", added), ("other", changed))
         if names
     ]
@@ -71,11 +71,11 @@ def _name(item: Any) -> str:
 def _keys(old: Any, new: Any) -> str:
     """The keys in which two items of the same name differ."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return _listed([key for key in {**old, **new} if old.get(key) != new.get(key)])
+        return _join_names([key for key in {**old, **new} if old.get(key) != new.get(key)])
     return "its value"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = [f"{len(names) - ITEMS} more"] if len(names) > ITEMS else []
     return ", ".join([*names[:ITEMS], *more])
 

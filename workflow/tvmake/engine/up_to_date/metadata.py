@@ -58,10 +58,10 @@ def recorded_outputs(state: Path = SNAKEMAKE_STATE) -> set[str]:
     """
     root = f"{state / FINISHED}/"
     coded = ["".join(part.removeprefix("@") for part in path[len(root) :].split("/")) for path in _files(root)]
-    return {name for text in coded if (name := _decoded(text)) is not None}
+    return {name for text in coded if (name := _decode(text)) is not None}
 
 
-def _decoded(text: str) -> str | None:
+def _decode(text: str) -> str | None:
     try:
         return base64.urlsafe_b64decode(text).decode()
     except ValueError:

@@ -65,7 +65,7 @@ class Scope:
 
 
 @contextmanager
-def leaving_out(left_out: UpToDate) -> Iterator[None]:
+def skip_variants(left_out: UpToDate) -> Iterator[None]:
     """Leave variants out in Snakefiles that are loaded inside this block."""
     token = _LEFT_OUT.set(left_out)
     try:

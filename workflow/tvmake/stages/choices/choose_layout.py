@@ -73,7 +73,7 @@ def choose_layout(
     elif len({(digest_file(file), digest_file(file.with_name(PARAMS))) for file in candidates}) == 1:
         choice = LayoutChoice(layout=request.layouts[0], trials=request.trials, estimates=[])
     else:
-        estimates = _estimates(files, request, events)
+        estimates = _estimate_layouts(files, request, events)
         choice = LayoutChoice(layout=fastest(estimates), trials=request.trials, estimates=estimates)
     chosen = files[choice.layout]
     for source, destination in (
@@ -88,7 +88,7 @@ def choose_layout(
     return choice
 
 
-def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, events: Path) -> list[LayoutEstimate]:
+def _estimate_layouts(files: Mapping[Layout, Path], request: ChooseLayoutRequest, events: Path) -> list[LayoutEstimate]:
     from tvmake.tune.layouts import LayoutEstimate, estimate, representative_kernels
     from tvmake.tune.search.search import NothingWorksError
 
@@ -100,7 +100,7 @@ def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, event
     chosen = representative_kernels(tasks)
     known: dict[str, MeasuredKernel] = {}
     failed: dict[Layout, NothingWorksError] = {}
-    for layout, task in _alternating(chosen):
+    for layout, task in _interleave(chosen):
         if layout in failed or task.workload in known:
             continue
         try:
@@ -118,7 +118,7 @@ def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, event
     ]
 
 
-def _alternating(chosen: Mapping[Layout, Sequence[Task]]) -> Iterator[tuple[Layout, Task]]:
+def _interleave(chosen: Mapping[Layout, Sequence[Task]]) -> Iterator[tuple[Layout, Task]]:
     """Alternate between the layouts, so that a machine that slows down affects all of them."""
     for rank in range(max(map(len, chosen.values()))):
         for layout, tasks in chosen.items():

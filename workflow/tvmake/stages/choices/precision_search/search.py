@@ -54,7 +54,7 @@ def chosen_by_lock(bench: Workbench, request: ChoosePrecisionRequest, assignment
         chosen="",
         because="as the lock says",
         among=request.among,
-        layers=_described(layers, parts),
+        layers=_chosen_layers(layers, parts),
     )
 
 
@@ -118,7 +118,7 @@ def _layers(bench: Workbench, request: ChoosePrecisionRequest) -> list[NetworkLa
     return network_layers(network, request.among, request.precision.never)
 
 
-def _described(layers: Sequence[NetworkLayer], parts: Parts) -> list[ChosenLayer]:
+def _chosen_layers(layers: Sequence[NetworkLayer], parts: Parts) -> list[ChosenLayer]:
     part_of = {layer: number for number, part in enumerate(parts) for layer in part}
     return [
         ChosenLayer(
@@ -162,7 +162,7 @@ class _Search:
             options, edges = effects_as_options(
                 [self.base, *self._others], effects, len(self.parts), edges_of(self.layers, self.parts), uniform_ms
             )
-            promising = thinned(pareto_front(options, edges, base_ms), MOST_PROMISING)
+            promising = thin_out(pareto_front(options, edges, base_ms), MOST_PROMISING)
             self.bench.time([trial for predicted in promising if (trial := self._mixed(predicted)) is not None])
             self._improve(options, edges, base_ms)
         return self._decide(effects)
@@ -313,7 +313,7 @@ class _Search:
             chosen=chosen.name,
             because=because,
             among=self.request.among,
-            layers=_described(self.layers, self.parts),
+            layers=_chosen_layers(self.layers, self.parts),
             effects=effects,
             candidates=explain_choices(figures, index, because),
             data=known.info.data if known else "",
@@ -343,7 +343,7 @@ class _Search:
             yield f"layers with only one possible precision: {', '.join(kept)}"
 
 
-def thinned(front: Sequence[Predicted], most: int) -> list[Predicted]:
+def thin_out(front: Sequence[Predicted], most: int) -> list[Predicted]:
     """At most ``most`` entries of a front, spread evenly, with both ends."""
     if len(front) <= most:
         return list(front)
