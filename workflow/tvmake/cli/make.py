@@ -127,15 +127,15 @@ def make(
     # Snakemake's options arrive among the targets. They keep their order, so that `--forcerun build` stays together, and come
     # first, because Snakemake's `--configfile` takes every word after it.
     words = [word for word in [*(targets or []), *context.args] if word != "--"]
-    wanted = resolve_profiles(words, here)
+    requested = resolve_profiles(words, here)
     if rebuild:
-        wanted = [*rebuild.packages(plan), *wanted]
-    files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), wanted))
-    wanted = [*requested_files(plan, files_first), *with_rules(wanted[len(files_first) :])]
-    arguments = [*wanted, "--snakefile", str(_snakefile())]
+        requested = [*rebuild.packages(plan), *requested]
+    files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), requested))
+    requested = [*requested_files(plan, files_first), *with_rules(requested[len(files_first) :])]
+    arguments = [*requested, "--snakefile", str(_snakefile())]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
-    partly = bool(wanted) and not wanted[0].startswith("-")
+    partly = bool(requested) and not requested[0].startswith("-")
 
     def read_fingerprint(plan: Plan | None) -> RunFingerprint | None:
         from tvmake.engine.up_to_date.run_fingerprint import run_fingerprint
@@ -143,7 +143,7 @@ def make(
         return run_fingerprint(plan or _plan(_layers(files, layer)), files, started_with)
 
     # The records of earlier runs are valid only for a run of everything without special options.
-    is_whole = not wanted
+    is_whole = not requested
     options = _Options(
         arguments,
         # A dry run writes as little as possible.
@@ -237,9 +237,9 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
         if current.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
         with naming_lines(options.files):
-            wanted = [variant for variant in plan.variants if variant not in current.variants]
-            check_access(plan, wanted, READING if options.dry_run else WRITING)
-            check_output_paths(plan, wanted)
+            variants = [variant for variant in plan.variants if variant not in current.variants]
+            check_access(plan, variants, READING if options.dry_run else WRITING)
+            check_output_paths(plan, variants)
         from tvmake.engine.release import check_release
 
         check_release()

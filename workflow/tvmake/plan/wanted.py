@@ -117,23 +117,23 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
             "names no file",
             f"name a variant, such as {plan.variants[0]}, or a file that `tvmake check --files` lists",
         )
-    found = recognise(os.path.normpath(file), plan.config.results)
-    if found is None and (near := _nearest_variant(plan, file)):
+    recognised = recognise(os.path.normpath(file), plan.config.results)
+    if recognised is None and (near := _nearest_variant(plan, file)):
         raise InputError(file, "is neither a variant nor a file of the config", f"did you mean '{near}'?")
-    if found is None and file.endswith((".yaml", ".yml")):
+    if recognised is None and file.endswith((".yaml", ".yml")):
         raise UsageError(file, "is a config, not a result", f"name it with -c: -c {file}")
-    if found is None and (axis := next((axis for axis in known if file in known[axis]), None)):
+    if recognised is None and (axis := next((axis for axis in known if file in known[axis]), None)):
         raise InputError(file, f"is a {axis}, not a file", _list_variants(plan, {axis: file}))
-    if found is None and Path(file).is_dir():
+    if recognised is None and Path(file).is_dir():
         remedy = f"name a variant, such as {plan.variants[0]}, or a file that `tvmake check --files` lists"
         raise InputError(file, "is a directory, not a file", remedy)
-    if found is None and file.count("/") == 1 and not Path(file).exists():
+    if recognised is None and file.count("/") == 1 and not Path(file).exists():
         _refuse_part(plan, file, known)
-    if found is None and "/" not in file and file != EVERYTHING:
+    if recognised is None and "/" not in file and file != EVERYTHING:
         close = difflib.get_close_matches(file, named, n=1)
         remedy = f"did you mean '{close[0]}'?" if close else f"{LISTED}; stages are {', '.join(_stages_of(plan))}"
         raise UsageError(file, "no job makes this", remedy)
-    for axis, name in found.wildcards.items() if found else ():
+    for axis, name in recognised.wildcards.items() if recognised else ():
         if axis in known and name not in known[axis]:
             close = difflib.get_close_matches(name, known[axis], n=1)
             raise InputError(

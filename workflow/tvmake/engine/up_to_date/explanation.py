@@ -66,23 +66,23 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     variant = next((variant for variant in plan.variants if str(variant) == typed), None)
     if variant is not None:
         path = plan.file(PACKAGE, variant)
-    found = _recognise_path(path, plan.config.results)
+    recognised = _recognise_path(path, plan.config.results)
     if Path(path).parent == Path(plan.config.results) / HISTORY:
         raise InputError(typed, "no job makes it: every report keeps its summary there for comparisons")
-    if found is None:
+    if recognised is None:
         raise InputError(
             typed,
             "no job makes such a file",
             f"name a file in {plan.config.results}/ or logs/, or a variant, for example {plan.variants[0]}",
         )
-    if found.artifact == RESOLVED_CONFIG.artifact:
+    if recognised.artifact == RESOLVED_CONFIG.artifact:
         raise InputError(typed, "no job makes it: every run writes the resolved config there")
-    variants = _related_variants(plan, found)
+    variants = _related_variants(plan, recognised)
     jobs = jobs_of(plan, variants)
-    artifact = _path_of(plan, found)
+    artifact = _path_of(plan, recognised)
     job = next((job for job in jobs if artifact in job.outputs), None)
     if job is None:
-        raise InputError(typed, _why_unknown(plan, found), "`tvmake check --files` lists all files of the config")
+        raise InputError(typed, _why_unknown(plan, recognised), "`tvmake check --files` lists all files of the config")
     state = next(state for state in job_states(jobs) if state.job is job)
     file = Path(path)
     record = record_of(job.outputs)
@@ -103,18 +103,18 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
 def _recognise_path(path: str, results: str) -> Recognised | None:
     """Recognise a path, or a directory above it that is an artifact as a whole."""
     for candidate in (Path(path), *Path(path).parents):
-        if found := recognise(str(candidate), results) or recognise(str(candidate.absolute()), results):
-            return found
+        if recognised := recognise(str(candidate), results) or recognise(str(candidate.absolute()), results):
+            return recognised
     return None
 
 
-def _path_of(plan: Plan, found: Recognised) -> str:
-    return artifact_path(found.artifact, plan.config.results, **found.wildcards)
+def _path_of(plan: Plan, recognised: Recognised) -> str:
+    return artifact_path(recognised.artifact, plan.config.results, **recognised.wildcards)
 
 
-def _related_variants(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
+def _related_variants(plan: Plan, recognised: Recognised) -> tuple[Variant, ...]:
     """The variants whose jobs the file's job may depend on: those of its target or model."""
-    target, model = found.wildcards.get("target"), found.wildcards.get("model")
+    target, model = recognised.wildcards.get("target"), recognised.wildcards.get("model")
     return tuple(
         variant
         for variant in plan.variants
@@ -122,8 +122,8 @@ def _related_variants(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
     )
 
 
-def _why_unknown(plan: Plan, found: Recognised) -> str:
-    if found.is_former:
+def _why_unknown(plan: Plan, recognised: Recognised) -> str:
+    if recognised.is_former:
         return "it comes from an earlier version of tvmake"
     known = {
         "model": plan.config.models,
@@ -131,7 +131,7 @@ def _why_unknown(plan: Plan, found: Recognised) -> str:
         "target": plan.config.targets,
     }
     for kind, names in known.items():
-        name = found.wildcards.get(kind)
+        name = recognised.wildcards.get(kind)
         if name is not None and name not in names:
             return f"the config has no {kind} '{name}'"
     return "the config does not need it"

@@ -92,7 +92,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     constants = [names[number] for number in constant_tensors(observers)]
     if constants:
         warnings.append(f"the same value for every sample: {', '.join(constants)}")
-    found = Calibration(
+    result = Calibration(
         data="dataset" if request.dataset else "random",
         samples=count,
         method=options.method,
@@ -103,8 +103,8 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
         kept=kept,
         warnings=warnings,
     )
-    stage_json.save(found, calibration)
-    return found
+    stage_json.save(result, calibration)
+    return result
 
 
 def _is_finite(values: np.ndarray) -> bool:
@@ -189,13 +189,15 @@ STAGE = Stage(
     request_model=CalibrateRequest,
     request=calibrate_request,
     exists=lambda job: job.precision_config.is_calibrated,
-    subject=lambda given: f"{given['request'].model} int8",
-    report=lambda found: (
-        *(f"warning: int8: {warning}" for warning in found.warnings),
-        found.coverage(),
-        f"{len(found.ranges)} ranges from {found.samples} {'samples' if found.data == 'dataset' else 'random inputs'}",
+    subject=lambda arguments: f"{arguments['request'].model} int8",
+    report=lambda result: (
+        *(f"warning: int8: {warning}" for warning in result.warnings),
+        result.coverage(),
+        f"{len(result.ranges)} ranges from {result.samples} {'samples' if result.data == 'dataset' else 'random inputs'}",
     ),
-    reads=lambda given: user_files(dataset=given["request"].dataset, passes=given["request"].transform.passes),
+    reads=lambda arguments: user_files(
+        dataset=arguments["request"].dataset, passes=arguments["request"].transform.passes
+    ),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.transform.passes,

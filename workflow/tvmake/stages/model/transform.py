@@ -102,7 +102,7 @@ STAGE = Stage(
         if coverage
         else ()
     ),
-    reads=lambda given: user_files(passes=given["request"].transform.passes),
+    reads=lambda arguments: user_files(passes=arguments["request"].transform.passes),
     is_hermetic=True,
     recipe=Recipe(user_passes=lambda request: request.transform.passes),
     memory_mb=1500,

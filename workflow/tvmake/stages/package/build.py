@@ -159,9 +159,9 @@ STAGE = Stage(
     logs=(Log("logs/{model}/{precision}/{target}/build.log"),),
     request_model=BuildRequest,
     request=build_request,
-    subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"]),
+    subject=lambda arguments: "{0.model}/{0.precision}/{0.target_name}".format(arguments["request"]),
     report=lambda lines: lines,
-    reads=lambda given: user_files(passes=given["request"].passes),
+    reads=lambda arguments: user_files(passes=arguments["request"].passes),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.passes,

@@ -74,7 +74,7 @@ STAGE = Stage(
     logs=(Log("logs/{model}/{precision}/{target}/export.log"),),
     request_model=ExportRequest,
     request=export_request,
-    subject=lambda given: given["package"],
+    subject=lambda arguments: arguments["package"],
     is_goal=True,
     is_hermetic=True,
     recipe=Recipe(is_machine_independent=True),

@@ -152,7 +152,10 @@ STAGE = Stage(
     request=validate_request,
     exists=lambda job: job.device_name is not None,
     report=_lines,
-    reads=lambda given: [given["package"].with_name("receipt.json"), *user_files(goals=given["request"].goals)],
+    reads=lambda arguments: [
+        arguments["package"].with_name("receipt.json"),
+        *user_files(goals=arguments["request"].goals),
+    ],
     is_goal=True,
     memory_mb=1200,
     minutes=30,

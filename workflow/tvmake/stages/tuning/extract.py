@@ -95,7 +95,7 @@ STAGE = Stage(
     request_model=ExtractRequest,
     request=extract_request,
     exists=lambda job: job.is_tuned,
-    reads=lambda given: user_files(passes=given["request"].passes),
+    reads=lambda arguments: user_files(passes=arguments["request"].passes),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.passes, target=lambda request: (request.target_name, request.target)

@@ -171,7 +171,7 @@ STAGE = Stage(
             "trials", int, "Number of candidates in the store at the end.", lambda job: job.kernel.trials, minimum=1
         ),
     ),
-    subject=lambda given: given["name"],
+    subject=lambda arguments: arguments["name"],
     report=_line,
     memory_mb=2000,
     minutes=30,
