@@ -9,7 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
-from tests.frontend.tflite.test_dequantized_operators import apart
+from tests.frontend.tflite.test_dequantized_operators import steps_between
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.tflite.importer import inspect, read
@@ -123,7 +123,7 @@ def integers(projection: int = 0, norms: bool = False) -> bytes:
 @pytest.mark.parametrize("case", [{}, {"projection": 3}, {"norms": True}], ids=["plain", "a projection", "norms"])
 def test_an_integer_layer_differs_from_litert_by_one_step_at_most(case: dict[str, Any], tmp_path: Path):
     x = np.random.default_rng(1).integers(-128, 128, (BATCH, STEPS, VALUES)).astype("int8")
-    assert apart(integers(**case), x, tmp_path).max() <= 1
+    assert steps_between(integers(**case), x, tmp_path).max() <= 1
 
 
 def filters() -> bytes:

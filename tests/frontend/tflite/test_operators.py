@@ -61,7 +61,7 @@ def transposed(padding: int, stride: int, taps: int, extra: int = 0) -> Case:
     return Case("TRANSPOSE_CONV", [out, (drawn(5, taps, taps, 4),), drawn(1, 6, 8, 4)], "TransposeConvOptions", options)
 
 
-ROWS, PICTURE, PLACES = drawn(2, 6), drawn(1, 6, 8, 4), np.array([[1, 0], [5, 2]], "int32")
+ROWS, IMAGE, INDICES = drawn(2, 6), drawn(1, 6, 8, 4), np.array([[1, 0], [5, 2]], "int32")
 
 CASES = {
     "places of maxima": Case("ARG_MAX", [ROWS, [1]], "ArgMaxOptions", {"outputType": 2}, "int32"),
@@ -71,13 +71,13 @@ CASES = {
     "transposed convolution of larger steps": transposed(SAME, 3, 2),
     "transposed convolution without padding": transposed(VALID, 2, 3, extra=1),
     "nearest pixels with corners aligned": Case(
-        "RESIZE_NEAREST_NEIGHBOR", [PICTURE, [9, 11]], "ResizeNearestNeighborOptions", {"alignCorners": True}
+        "RESIZE_NEAREST_NEIGHBOR", [IMAGE, [9, 11]], "ResizeNearestNeighborOptions", {"alignCorners": True}
     ),
     "one nearest pixel with corners aligned": Case(
-        "RESIZE_NEAREST_NEIGHBOR", [PICTURE, [1, 1]], "ResizeNearestNeighborOptions", {"alignCorners": True}
+        "RESIZE_NEAREST_NEIGHBOR", [IMAGE, [1, 1]], "ResizeNearestNeighborOptions", {"alignCorners": True}
     ),
     "one row with corners aligned": Case(
-        "RESIZE_BILINEAR", [PICTURE, [1, 9]], "ResizeBilinearOptions", {"alignCorners": True}
+        "RESIZE_BILINEAR", [IMAGE, [1, 9]], "ResizeBilinearOptions", {"alignCorners": True}
     ),
     "dense of three axes": Case(
         "FULLY_CONNECTED", [drawn(2, 3, 6), (drawn(4, 6),), (drawn(4),)], "FullyConnectedOptions"
@@ -96,13 +96,13 @@ CASES = {
     "a table": Case("EMBEDDING_LOOKUP", [np.array([0, 2], "int32"), (drawn(5, 3),)]),
     "places that are summed up": Case("SCATTER_ND", [[[1], [3], [1]], drawn(3, 4), [5, 4]], "ScatterNdOptions"),
     "blocks to the batch": Case(
-        "SPACE_TO_BATCH_ND", [PICTURE, [2, 3], [[1, 1], [0, 1]]], "SpaceToBatchNDOptions"
+        "SPACE_TO_BATCH_ND", [IMAGE, [2, 3], [[1, 1], [0, 1]]], "SpaceToBatchNDOptions"
     ),
     "the batch to blocks": Case(
         "BATCH_TO_SPACE_ND", [drawn(12, 3, 4, 2), [2, 3], [[1, 0], [0, 2]]], "BatchToSpaceNDOptions"
     ),
-    "places of each row": Case("GATHER", [ROWS, PLACES], "GatherOptions", {"axis": 1, "batchDims": 1}),
-    "places": Case("GATHER", [ROWS, PLACES], "GatherOptions", {"axis": 1}),
+    "indices of each row": Case("GATHER", [ROWS, INDICES], "GatherOptions", {"axis": 1, "batchDims": 1}),
+    "places": Case("GATHER", [ROWS, INDICES], "GatherOptions", {"axis": 1}),
     "batches that are spread": Case(
         "BATCH_MATMUL", [drawn(2, 1, 4, 3), drawn(3, 5, 4)], "BatchMatMulOptions", {"adjX": True, "adjY": True}
     ),
