@@ -37,7 +37,7 @@ class TargetConfig(TargetOptions):
         for key in ("kind", "tag"):
             written = value.get(key)
             if isinstance(written, str) and re.search(r"[\s,]", written.strip()):
-                value = _refined(written_target(value.pop(key)), value)
+                value = _override(written_target(value.pop(key)), value)
         return value
 
     @field_validator("host", mode="before")
@@ -87,7 +87,7 @@ def obstacle(target: TargetConfig, arithmetic: str) -> str | None:
     return None
 
 
-def _refined(parsed: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+def _override(parsed: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
     """Override the keys of a parsed text with explicit ones."""
     attributes = {**parsed.get("attributes", {}), **written.get("attributes", {})}
     return {**parsed, **written, **({"attributes": attributes} if attributes else {})}

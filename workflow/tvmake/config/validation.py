@@ -88,7 +88,7 @@ class Metric(Strict):
         return {key: value for key in ("at_least", "at_most", "within") if (value := getattr(self, key)) is not None}
 
     @model_validator(mode="after")
-    def _bounded(self) -> "Metric":
+    def _check_bounds(self) -> "Metric":
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             raise ValueError(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
         return self

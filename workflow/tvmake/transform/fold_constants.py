@@ -21,7 +21,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 Evaluate = Callable[[list[np.ndarray], Any], np.ndarray]
 
 
-def _of_extent_one(shape: tuple[int, ...], axes: Any) -> tuple[int, ...]:
+def _unit_axes(shape: tuple[int, ...], axes: Any) -> tuple[int, ...]:
     """Return the axes that a squeeze removes; TVM ignores named axes of other extents."""
     named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
     return tuple(axis for axis in named if shape[axis] == 1)
@@ -38,7 +38,7 @@ OPERATORS: dict[str, Evaluate] = {
     "astype": lambda x, attrs: x[0].astype(str(attrs.dtype)),
     "reshape": lambda x, _: x[0].reshape(x[1]),
     "expand_dims": lambda x, attrs: np.expand_dims(x[0], tuple(int(axis) for axis in attrs.axis)),
-    "squeeze": lambda x, attrs: np.squeeze(x[0], _of_extent_one(x[0].shape, attrs.axis)),
+    "squeeze": lambda x, attrs: np.squeeze(x[0], _unit_axes(x[0].shape, attrs.axis)),
     "permute_dims": lambda x, attrs: np.transpose(x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))),
 }
 """NumPy functions of Relax operators (a shape argument is a list of ints)."""

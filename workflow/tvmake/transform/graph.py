@@ -68,10 +68,10 @@ def transform(
     """
     options = request.transform
     passes = tvm.relax.transform
-    module = _bound(module, params, request)
+    module = _bind(module, params, request)
     bounds = bounds_of(module)
     known = source_weights(_quantized_convolutions(module, request) if has_quantized(module) else module)
-    module = _folded(module, request)
+    module = _fold(module, request)
     if request.precision.is_calibrated and COVERAGE in (module.attrs or {}):
         module = module.without_attr(COVERAGE)  # calibration reports the operators that the source left in float
     if request.precision.base == "int8":
@@ -111,10 +111,10 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     Raises:
         InputError: an unknown dimension, or a failing user pass.
     """
-    return _folded(_bound(module, params, request), request)
+    return _fold(_bind(module, params, request), request)
 
 
-def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
+def _bind(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
     """Bind parameters and dimensions, without folding."""
     options = request.transform
     passes = tvm.relax.transform
@@ -126,7 +126,7 @@ def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: Transform
     return multiply_once(drop_equal_broadcasts(module))
 
 
-def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
+def _fold(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
     options = request.transform
     passes = tvm.relax.transform
     if has_quantized(module):  # before folding, which would turn quantised weights into floats

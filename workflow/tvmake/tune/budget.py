@@ -52,7 +52,7 @@ def spread(
     for variant, tasks in variants.items():
         kernels = {
             task.workload: _Kernel(task.names[0], task.calls, task.flops, (variant,))
-            for task in _to_tune(variant, tasks, budgets[variant].kernels)
+            for task in _tunable(variant, tasks, budgets[variant].kernels)
         }
         for workload, trials in _spread_one(kernels, budgets[variant], portion, receipts).items():
             wanted.setdefault(workload, {})[variant] = trials
@@ -69,7 +69,7 @@ def spread(
     return dict(sorted(kernel_budgets.items(), key=lambda item: (-item[1].trials, item[0]))), saved
 
 
-def _to_tune(variant: str, tasks: TaskList, patterns: Sequence[str]) -> list[Task]:
+def _tunable(variant: str, tasks: TaskList, patterns: Sequence[str]) -> list[Task]:
     """Return the kernels worth tuning that match the patterns, if there are any."""
     tunable = [task for task in tasks.tasks if task.trivial is None]
     if not patterns:

@@ -11,9 +11,9 @@ import tvm
 from tvm import te
 
 from tests.tune.measure.kernels import target
-from tvmake.tune.measure.cuda.graph import MOST_LAUNCHES, CaptureRefused, Driver, timed_in_graph
+from tvmake.tune.measure.cuda.graph import MOST_LAUNCHES, CaptureRefused, Driver, time_in_graph
 from tvmake.tune.measure.kernel import GRAPH, Loop
-from tvmake.tune.measure.workers.run_worker import timed_by_cuda
+from tvmake.tune.measure.workers.run_worker import time_on_cuda
 
 LOOP = Loop(number=1, repeat=3, min_repeat_ms=20, cooldown_ms=0)
 CPU = tvm.cpu()
@@ -53,27 +53,27 @@ def cuda(tmp_path: Path) -> StandIn:
 def test_short_kernels_differ_although_each_launch_takes_longer(cuda: StandIn):
     for kernel_us in (3.0, 1.5):
         cuda.set(kernel_us=kernel_us)
-        samples = timed_in_graph(cuda.launch, CPU, LOOP, cuda.driver)
+        samples = time_in_graph(cuda.launch, CPU, LOOP, cuda.driver)
         assert [sample * 1e6 for sample in samples] == pytest.approx([kernel_us] * 3, rel=0.02)
     assert cuda.count("open_handles") == 0
 
 
 def test_a_sample_lasts_as_long_as_the_config_says(cuda: StandIn):
-    timed_in_graph(cuda.launch, CPU, Loop(1, 5, 0, 0), cuda.driver)
+    time_in_graph(cuda.launch, CPU, Loop(1, 5, 0, 0), cuda.driver)
     began = cuda.now_us
-    timed_in_graph(cuda.launch, CPU, Loop(1, 5, 100, 0), cuda.driver)
+    time_in_graph(cuda.launch, CPU, Loop(1, 5, 100, 0), cuda.driver)
     assert 5 * 100e3 < cuda.now_us - began < 12 * 100e3
 
 
 def test_a_sample_has_as_many_runs_as_the_config_says(cuda: StandIn):
     number = 10 * MOST_LAUNCHES
-    timed_in_graph(cuda.launch, CPU, Loop(number, 4, 0, 0), cuda.driver)
+    time_in_graph(cuda.launch, CPU, Loop(number, 4, 0, 0), cuda.driver)
     assert cuda.now_us > 4 * number * 3
 
 
 def test_long_kernels_are_not_run_more_often_than_that_takes(cuda: StandIn):
     cuda.set(kernel_us=50e3)
-    samples = timed_in_graph(cuda.launch, CPU, LOOP, cuda.driver)
+    samples = time_in_graph(cuda.launch, CPU, LOOP, cuda.driver)
     assert samples == pytest.approx([0.05] * 3, rel=0.02)
     assert cuda.now_us <= 10 * 50.1e3
 
@@ -81,7 +81,7 @@ def test_long_kernels_are_not_run_more_often_than_that_takes(cuda: StandIn):
 def test_a_kernel_that_the_driver_does_not_record_is_refused_with_its_reason(cuda: StandIn):
     cuda.set(refuses=1)
     with pytest.raises(CaptureRefused, match="cuStreamEndCapture: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"):
-        timed_in_graph(cuda.launch, CPU, LOOP, cuda.driver)
+        time_in_graph(cuda.launch, CPU, LOOP, cuda.driver)
     assert cuda.count("open_handles") == 0
 
 
@@ -92,7 +92,7 @@ def test_a_kernel_that_fails_while_it_is_recorded_is_refused_and_the_capture_end
         cuda.launch()
 
     with pytest.raises(CaptureRefused, match=r"^operation not permitted when stream is capturing$"):
-        timed_in_graph(run, CPU, LOOP, cuda.driver)
+        time_in_graph(run, CPU, LOOP, cuda.driver)
     assert cuda.count("is_capturing") == cuda.count("open_handles") == 0
 
 
@@ -101,7 +101,7 @@ def test_a_kernel_that_fails_is_not_timed_otherwise(cuda: StandIn):
         raise RuntimeError("an illegal memory access was encountered")
 
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        timed_in_graph(run, CPU, LOOP, cuda.driver)
+        time_in_graph(run, CPU, LOOP, cuda.driver)
     assert cuda.count("open_handles") == 0
 
 
@@ -116,8 +116,8 @@ def loaded() -> tuple[Any, list[Any]]:
 
 def test_a_record_says_how_the_time_was_taken(cuda: StandIn):
     module, arguments = loaded()
-    assert timed_by_cuda(module, CPU, arguments, LOOP, cuda.driver).conditions == {"timer": GRAPH}
+    assert time_on_cuda(module, CPU, arguments, LOOP, cuda.driver).conditions == {"timer": GRAPH}
     cuda.set(refuses=1)
-    launched = timed_by_cuda(module, CPU, arguments, Loop(1, 2, 0, 0), cuda.driver)
+    launched = time_on_cuda(module, CPU, arguments, Loop(1, 2, 0, 0), cuda.driver)
     assert launched.conditions["timer"].startswith("launches (cuStreamEndCapture: CUDA_ERROR")
     assert len(launched.samples_s) == 2 and min(launched.samples_s) > 0

@@ -48,7 +48,7 @@ def config_schema() -> Schema:
         _tidy_description(model)
     _accept_shorthands(schema)
     head = {"$schema": DIALECT, "title": "tvmake config"}
-    return {**head, **_collapsed(schema)}
+    return {**head, **_collapse_nullable(schema)}
 
 
 def _compact(value: Any) -> Any:
@@ -61,7 +61,7 @@ def _compact(value: Any) -> Any:
 
 def _property(entry: Schema) -> Schema:
     """Tidy one key's schema: no generated title, names checked, null accepted."""
-    entry = _named(entry)
+    entry = _simplify_names(entry)
     entry.pop("title", None)
     if entry.get("default", ...) in (None, {}, []):
         entry.pop("default", None)  # the description mentions it
@@ -69,13 +69,13 @@ def _property(entry: Schema) -> Schema:
     return _nullable(entry)
 
 
-def _named(entry: Any) -> Any:
+def _simplify_names(entry: Any) -> Any:
     """Rewrite mappings with constrained keys as ``propertyNames`` and ``additionalProperties``."""
     if isinstance(entry, list):
-        return [_named(part) for part in entry]
+        return [_simplify_names(part) for part in entry]
     if not isinstance(entry, dict):
         return entry
-    entry = {key: value if key == "default" else _named(value) for key, value in entry.items()}
+    entry = {key: value if key == "default" else _simplify_names(value) for key, value in entry.items()}
     if entry.pop("discriminator", None):
         # The discriminator may be in another file.
         entry["anyOf"] = entry.pop("oneOf")
@@ -124,13 +124,13 @@ def _prepend(entry: Schema, branch: Schema) -> None:
     entry["anyOf"].insert(0, branch)
 
 
-def _collapsed(schema: Any) -> Any:
+def _collapse_nullable(schema: Any) -> Any:
     """Rewrite ``anyOf`` of one type and null as a list of types, which editors show better."""
     if isinstance(schema, list):
-        return [_collapsed(part) for part in schema]
+        return [_collapse_nullable(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    schema = {key: _collapsed(value) for key, value in schema.items()}
+    schema = {key: _collapse_nullable(value) for key, value in schema.items()}
     branches = schema.get("anyOf")
     if isinstance(branches, list) and len(branches) == 2 and branches[1] == {"type": "null"}:
         only = branches[0]

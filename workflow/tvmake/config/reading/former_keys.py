@@ -19,14 +19,14 @@ def former_keys(values: Mapping[str, Any]) -> dict[KeyPath, KeyPath]:
     }
 
 
-def renamed(values: Mapping[str, Any], former: KeyPath, present: str) -> dict[str, Any]:
+def rename_key(values: Mapping[str, Any], former: KeyPath, present: str) -> dict[str, Any]:
     """Return a copy of ``values`` with the last part of the path ``former`` renamed to ``present``.
 
     A null value is dropped if ``present`` exists.
     """
     key, *below = former
     if below:
-        return {**values, key: renamed(values[key], former[1:], present)}
+        return {**values, key: rename_key(values[key], former[1:], present)}
     others = {name: value for name, value in values.items() if name not in (key, present)}
     return {**others, present: values.get(present) if values[key] is None else values[key]}
 

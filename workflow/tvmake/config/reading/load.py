@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
+from tvmake.config.reading.former_keys import KeyPath, former_keys, rename_key, value_at
 from tvmake.config.reading.kinds import kinds_below
 from tvmake.config.reading.mistakes import empty_entries, mistakes
 from tvmake.config.reading.places import NO_FILE, SET, Position, dotted, given_by, where_is
@@ -131,7 +131,7 @@ def check(
         else:
             note(f"{where}: {dotted(former)} is now called {dotted(present)}")
             positions = {**positions, present: positions[former]} if former in positions else positions
-        values = renamed(values, former, present[-1])
+        values = rename_key(values, former, present[-1])
     try:
         config = Config.model_validate(drop_nulls(values))
     except ValidationError as error:

@@ -124,7 +124,7 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
         return "this key is required", "`tvmake init MODEL` writes a config with it" if path == ("models",) else None
     if kind in EXPECTED:
         expected = " or ".join(dict.fromkeys(EXPECTED[detail["type"]] for detail in details))
-        return f"expected {expected} (got {shown(given)})", _rewritten(kind, given, path, written)
+        return f"expected {expected} (got {shown(given)})", _suggest_value(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
         return f"expected {words} {context[bound]} (got {shown(given)})", _share(
@@ -249,7 +249,7 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
     return problem, f"did you mean '{close[0]}'?" if close else None
 
 
-def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None:
+def _suggest_value(kind: str, given: Any, path: KeyPath, written: str) -> str | None:
     """Return the remedy for a value of the wrong type, if the intention is clear."""
     if isinstance(given, str) and (remedy := of_null(given, path, takes_null=not _refusals(path, None))):
         return remedy

@@ -30,13 +30,13 @@ def mistakes(
         path = _written_path(detail, values)
         if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
             above = _written_path({**detail, "loc": detail["loc"][:-2]}, values)
-            name = _key_as_written(detail["input"], above, positions)
+            name = _key_text(detail["input"], above, positions)
             problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is not a string"
             yield InputError(where_is((*above, name), positions, default_file), problem, name_remedy(name, above))
             continue
         if detail["type"] == "invalid_key":  # YAML does not read it as a string
             above = path[: len(detail["loc"]) - 1]
-            path = (*above, _key_as_written(detail["input"], above, positions))
+            path = (*above, _key_text(detail["input"], above, positions))
         if detail["type"] == "union_tag_invalid":
             path = (*path, detail["ctx"]["discriminator"].strip("'"))
         if not path and detail["type"] == "value_error":
@@ -99,7 +99,7 @@ def empty_entries(values: Any, positions: Mapping[KeyPath, Position], default_fi
             yield InputError(where, f"{axis}.{name}: has no value", remedy)
 
 
-def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
+def _key_text(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
     """Return the text of a key that YAML does not read as a string (``on``, ``18``)."""
     for path in positions:
         if path[:-1] == above and path and yaml.safe_load(path[-1]) == key:

@@ -108,16 +108,16 @@ def _note_positions(
                 )
                 raise InputError(f"{file}:{line}", problem, remedy)
             seen[name] = line
-            positions[(*path, name)] = Position(file, line, _written(value))
+            positions[(*path, name)] = Position(file, line, _scalar_text(value))
             _note_positions(value, (*path, name), file, positions, (*above, node))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            position = Position(file, value.start_mark.line + 1, _written(value))
+            position = Position(file, value.start_mark.line + 1, _scalar_text(value))
             positions[(*path, str(index))] = position
             if len(path) == 1 and position.written:  # a list of names, as of targets
                 positions.setdefault((*path, position.written), position)
             _note_positions(value, (*path, str(index)), file, positions, (*above, node))
 
 
-def _written(value: yaml.Node) -> str:
+def _scalar_text(value: yaml.Node) -> str:
     return str(value.value) if isinstance(value, yaml.ScalarNode) else ""

@@ -15,7 +15,7 @@ import tvm
 
 from tvmake.artifact.calibration import TensorRange
 from tvmake.quantize.calibrated.insertion import grid
-from tvmake.quantize.calibrated.sites import Sites, returning
+from tvmake.quantize.calibrated.sites import Sites, with_outputs
 from tvmake.quantize.weights.channels import channel_axis, weight_integers
 
 from tvm import relax  # isort: skip
@@ -45,7 +45,7 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
         axis = channel_axis(product)
         axes = [index for index in range(int(product.ty.ndim)) if index != axis]
         shifts.append(emit(relax.op.mean(emit(relax.op.subtract(sums, result)), axis=axes)))
-    return returning(module, bindings, shifts)
+    return with_outputs(module, bindings, shifts)
 
 
 def in_8_bits(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.ndarray) -> Any:

@@ -113,10 +113,10 @@ def observed(module: Any, tensors: list[Any]) -> Any:
     """Return the module whose ``main`` returns these tensors."""
     variables = [relax.Var(f"observed_{number}", tensor.ty) for number, tensor in enumerate(tensors)]
     bindings = [relax.VarBinding(variable, tensor) for variable, tensor in zip(variables, tensors, strict=True)]
-    return returning(module, bindings, variables)
+    return with_outputs(module, bindings, variables)
 
 
-def returning(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) -> Any:
+def with_outputs(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) -> Any:
     """Append bindings to ``main`` and return their ``variables``."""
     main = module["main"]
     blocks = [relax.BindingBlock(list(block.bindings)) for block in main.body.blocks]

@@ -79,10 +79,10 @@ def source_weights(module: "tvm.IRModule") -> Mapping[str, Integers | Spread]:
         for variant in _in_layouts(call, grid):
             weight: Integers | Spread | None
             if is_table:
-                weight = _grouped(variant.map_arrays(np.transpose), 8)
+                weight = _group(variant.map_arrays(np.transpose), 8)
                 weight = weight if weight and not len(weight.values) % weight.group else None
             elif is_call(call, "matmul") and variant.integers.ndim == 2:
-                weight = _grouped(variant, 4)
+                weight = _group(variant, 4)
             else:
                 weight = _spread(variant)
             if weight is None:
@@ -110,7 +110,7 @@ def _add_height(part: np.ndarray) -> np.ndarray:
     return np.expand_dims(part, 2)
 
 
-def _grouped(grid: _Grid, least_bits: int) -> Integers | None:
+def _group(grid: _Grid, least_bits: int) -> Integers | None:
     shape = grid.integers.shape
     zeros, scales = (np.broadcast_to(part, shape) for part in (grid.zeros, grid.scales))
     changes = np.flatnonzero(((zeros[1:] != zeros[:-1]) | (scales[1:] != scales[:-1])).any(axis=1)) + 1

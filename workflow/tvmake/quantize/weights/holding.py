@@ -171,7 +171,7 @@ class _WeightHolder(PyExprMutator):
         weight_dtype = dtype if dtype == input_dtype else "float32"
 
         def product(x: Any, w: Any, *others: Any) -> Any:
-            return _matmul(x, _unpacked(w, others, inputs, weight, weight_dtype), dtype)
+            return _matmul(x, _unpack(w, others, inputs, weight, weight_dtype), dtype)
 
         sums = self.builder_.call_te(
             product, x, values, *([] if scales_sums else parameters),
@@ -194,7 +194,7 @@ class _WeightHolder(PyExprMutator):
         return self._stored[weight]
 
 
-def _unpacked(values: Any, parameters: Sequence[Any], inputs: int, weight: Integers, dtype: str) -> Any:
+def _unpack(values: Any, parameters: Sequence[Any], inputs: int, weight: Integers, dtype: str) -> Any:
     """Dequantise integers in a kernel; without ``parameters``, scales are applied to the sums instead.
 
     ``targets.cpu.unpacking`` recognises the block by its name.

@@ -71,8 +71,8 @@ def integers_of(weight: np.ndarray, bits: int, group: int | None) -> Integers:
     padded[:inputs] = weight
     grouped = padded.reshape(count, size, outputs).astype(np.float64)
     scales = _scales_of_8_bits(grouped) if bits == 8 else _scales_of_4_bits(grouped)
-    values = _rounded(grouped, scales, bits).reshape(count * size, outputs)[:inputs].astype(np.int8)
-    return Integers(values if bits == 8 else _packed(values), scales, size)
+    values = _round_to_grid(grouped, scales, bits).reshape(count * size, outputs)[:inputs].astype(np.int8)
+    return Integers(values if bits == 8 else _pack(values), scales, size)
 
 
 def grouped_integers(
@@ -98,7 +98,7 @@ def grouped_integers(
                 continue
         narrow = values.astype(np.int8)
         return Integers(
-            narrow if bits == 8 else _packed(narrow),
+            narrow if bits == 8 else _pack(narrow),
             np.ascontiguousarray(scales, np.float32),
             group,
             None if shift is None else np.ascontiguousarray(zeros - shift, np.int8),
@@ -106,7 +106,7 @@ def grouped_integers(
     return None
 
 
-def _rounded(grouped: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
+def _round_to_grid(grouped: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
     low = -(2 ** (bits - 1)) + (1 if bits == 8 else 0)
     return np.clip(np.rint(grouped / scales[:, None, :]), low, 2 ** (bits - 1) - 1)
 
@@ -128,7 +128,7 @@ def _scales_of_4_bits(grouped: np.ndarray) -> np.ndarray:
     best, least = _normal(furthest / -MIDDLE), np.full(furthest.shape, np.inf)
     for share in SHARES:
         scales = _normal(furthest * share / -MIDDLE)
-        off = _rounded(grouped, scales, 4) * scales[:, None, :] - grouped
+        off = _round_to_grid(grouped, scales, 4) * scales[:, None, :] - grouped
         # Sum in a fixed order, so that all machines make the same choice.
         error = np.zeros(furthest.shape)
         for index in range(grouped.shape[1]):
@@ -137,7 +137,7 @@ def _scales_of_4_bits(grouped: np.ndarray) -> np.ndarray:
     return best
 
 
-def _packed(values: np.ndarray) -> np.ndarray:
+def _pack(values: np.ndarray) -> np.ndarray:
     inputs, outputs = values.shape
     filled = np.zeros((-(-inputs // BLOCK) * BLOCK, outputs), np.int8)
     filled[:inputs] = values

@@ -33,7 +33,7 @@ class _WideNormExpander(PyExprMutator):
         shape = list(data.ty.shape)
         axes = sorted(int(axis) % len(shape) for axis in attrs.axes)
         if is_call(call, "nn.layer_norm"):
-            weighted, normed = axes, self._normed(data, axes, attrs.epsilon)
+            weighted, normed = axes, self._normalise(data, axes, attrs.epsilon)
         else:
             channels = int(attrs.channel_axis) % len(shape)
             weighted = [channels]
@@ -42,14 +42,14 @@ class _WideNormExpander(PyExprMutator):
                 apart = [*shape[:channels], groups, tvm.tirx.floordiv(shape[channels], groups), *shape[channels + 1 :]]
                 within = [channels + 1, *(axis + 1 if axis > channels else axis for axis in axes)]
                 split = emit(relax.op.reshape(data, apart))
-                normed = emit(relax.op.reshape(self._normed(split, within, attrs.epsilon), shape))
+                normed = emit(relax.op.reshape(self._normalise(split, within, attrs.epsilon), shape))
             else:
-                normed = self._normed(data, axes, attrs.epsilon)
+                normed = self._normalise(data, axes, attrs.epsilon)
         spread = [extent if axis in weighted else 1 for axis, extent in enumerate(shape)]
         scaled = emit(relax.op.multiply(normed, emit(relax.op.reshape(scale, spread))))
         return relax.op.add(scaled, emit(relax.op.reshape(shift, spread)))
 
-    def _normed(self, data: Any, axes: Sequence[int], epsilon: float) -> Any:
+    def _normalise(self, data: Any, axes: Sequence[int], epsilon: float) -> Any:
         emit = self.builder_.emit
         centred = emit(relax.op.subtract(data, emit(relax.op.mean(data, axes, keepdims=True))))
         squares = emit(relax.op.multiply(centred, centred))

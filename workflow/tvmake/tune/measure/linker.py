@@ -47,14 +47,14 @@ class Linker:
 
 
 def _direct_command(driver: str) -> tuple[list[str], list[str]] | None:
-    linker = _said(driver, "-print-prog-name=ld")
-    libraries = [_said(driver, f"-print-file-name={name}") for name in LIBRARIES]
+    linker = _driver_output(driver, "-print-prog-name=ld")
+    libraries = [_driver_output(driver, f"-print-file-name={name}") for name in LIBRARIES]
     # A driver prints the name of a file that it does not find.
     if all(Path(name).is_absolute() and Path(name).exists() for name in [linker, *libraries]):
         return [linker, "-shared"], libraries
     return None
 
 
-def _said(driver: str, question: str) -> str:
+def _driver_output(driver: str, question: str) -> str:
     done = subprocess.run([driver, question], capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -90,7 +90,7 @@ class LocalMeasurer:
                 if isinstance(outcome, BaseException):
                     raise outcome
                 if isinstance(outcome, Kernel):
-                    measured = self._timed(outcome, building)
+                    measured = self._time(outcome, building)
                     outcome.library.unlink(missing_ok=True)
                     yield measured
                 else:
@@ -106,7 +106,7 @@ class LocalMeasurer:
         self._slots.close()
 
     @contextmanager
-    def _alone(self) -> Iterator[Mapping[str, str]]:
+    def _exclusive(self) -> Iterator[Mapping[str, str]]:
         with self._slots.slot(None, not self._is_rested, lambda: False) as conditions:
             self._is_rested = True
             # A GPU is timed by its own clock.
@@ -133,7 +133,7 @@ class LocalMeasurer:
         if not self._on_cpu and self._served < REUSES:
             self._reusable = worker
 
-    def _timed(self, kernel: Kernel, building: Building) -> Measured:
+    def _time(self, kernel: Kernel, building: Building) -> Measured:
         began = time.monotonic()
         waited = 0.0
         conditions: Mapping[str, str] = {}
@@ -147,7 +147,7 @@ class LocalMeasurer:
                 answer = worker.ask(Load(kernel.library, kernel.arguments), self._options.timeout_s)
                 if not isinstance(answer, Failed):
                     requested = time.monotonic()
-                    with self._alone() as conditions, building.paused(running=self._spare_cores):
+                    with self._exclusive() as conditions, building.paused(running=self._spare_cores):
                         waited = time.monotonic() - requested
                         left = self._options.timeout_s - (time.monotonic() - began - waited)
                         answer = worker.ask(Time(), max(left, 0))

@@ -94,7 +94,7 @@ class Evolution:
         self._tvm_workload = meta_schedule.database.Workload(workload.module)
         self._extractor = meta_schedule.feature_extractor.PerStoreFeature()
         self._ctx = self._context(0, 0.0)
-        self._known = self._validated(stored, exclude)
+        self._known = self._validate(stored, exclude)
 
     def propose(self) -> list[Any] | None:
         """See :class:`tvmake.tune.search.search.Source`."""
@@ -142,7 +142,7 @@ class Evolution:
             return None
         return self._measured_features(list(self._known.values()))
 
-    def _validated(
+    def _validate(
         self, stored: Mapping[str, StoredRecord], exclude: Callable[[Mapping[str, Refused]], None]
     ) -> dict[str, _Known]:
         options = self._options

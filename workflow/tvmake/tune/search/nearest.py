@@ -99,7 +99,7 @@ def nearest_starts(
         for design in designs_of(sort_by_latency(store.load(context, key)), spaces, RECORDS)
     ]
     seen = set()
-    for answer in map_isolated(designs, lambda design: _adapted(workload, design, tuning), FAILURE):
+    for answer in map_isolated(designs, lambda design: _adapt(workload, design, tuning), FAILURE):
         if not isinstance(answer, Refused) and answer not in seen:
             seen.add(answer)
             trace, kernel = json.loads(answer)
@@ -116,11 +116,11 @@ def _nearest(workload: Workload, store: RecordStore, context: TuningContext) -> 
     return [key for _, key in sorted(candidates)[:KERNELS]]
 
 
-def _adapted(workload: Workload, design: Any, tuning: Any) -> bytes:
+def _adapt(workload: Workload, design: Any, tuning: Any) -> bytes:
     """Return, in a fork, the trace and the kernel of an adapted design, with postprocessing, as JSON."""
     try:
         instructions, decisions = design
-        schedule = _replayed(workload, instructions, _tiles_of(workload, instructions, decisions))
+        schedule = _replay(workload, instructions, _tiles_of(workload, instructions, decisions))
         schedule.enter_postproc()
         for step in tuning.space_generator.postprocs:
             if not step.apply(schedule):
@@ -136,14 +136,14 @@ def _tiles_of(workload: Workload, instructions: list[Any], decisions: list[Any])
     """Adapt the tilings among the decisions to this kernel's extents, which TVM finds by drawing some."""
     is_tile = [instruction[0] == TILE for instruction in instructions]
     others = [[index, decision] for index, decision in decisions if not is_tile[index]]
-    drawn = dict(trace_json(_replayed(workload, instructions, others).trace)[1])
+    drawn = dict(trace_json(_replay(workload, instructions, others).trace)[1])
     return [
         [index, nearest_tile(math.prod(drawn[index]), decision) if is_tile[index] else decision]
         for index, decision in decisions
     ]
 
 
-def _replayed(workload: Workload, instructions: list[Any], decisions: list[Any]) -> Any:
+def _replay(workload: Workload, instructions: list[Any], decisions: list[Any]) -> Any:
     schedule = tvm.s_tir.Schedule(workload.module, seed=SEED, debug_mask="none", error_render_level="fast")
     with workload.target:
         tvm.s_tir.Trace.apply_json_to_schedule([instructions, decisions], schedule)

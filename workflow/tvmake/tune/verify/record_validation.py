@@ -79,7 +79,7 @@ def validate_records(
     training_digests = {stored.digest for stored in training}
     every = {stored.digest: stored for stored in [*fastest, *training]}
     items = [_Item(stored, designs.get(digest), digest in training_digests) for digest, stored in every.items()]
-    answers = map_isolated(items, lambda item: _replayed(workload, context, item), FAILURE)
+    answers = map_isolated(items, lambda item: _replay_item(workload, context, item), FAILURE)
     found: dict[str, ValidRecord | Refused] = {}
     for item, answer in zip(items, answers, strict=True):
         found[item.stored.digest] = (
@@ -108,7 +108,7 @@ def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], targ
     return meta_schedule.database.TuningRecord.from_json(line, tvm_workload)
 
 
-def _replayed(workload: Workload, context: Any, item: _Item) -> bytes:
+def _replay_item(workload: Workload, context: Any, item: _Item) -> bytes:
     """Replay a record in a fork, including all later uses; returns the hash and the features as an .npz file."""
     kernel = replay(workload, item.stored.record.trace)
     if item.design is not None:

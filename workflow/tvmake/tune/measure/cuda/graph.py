@@ -59,11 +59,11 @@ class Driver:
 
     def stream(self) -> int:
         """Create a non-blocking stream."""
-        return self._made("cuStreamCreate", NON_BLOCKING)
+        return self._create("cuStreamCreate", NON_BLOCKING)
 
     def event(self) -> int:
         """Create an event."""
-        return self._made("cuEventCreate", DEFAULT)
+        return self._create("cuEventCreate", DEFAULT)
 
     def recorded(self, stream: int) -> int:
         """End a stream's capture and return the graph."""
@@ -73,7 +73,7 @@ class Driver:
 
     def executable(self, graph: int) -> int:
         """Instantiate a graph."""
-        return self._made("cuGraphInstantiateWithFlags", graph, DEFAULT)
+        return self._create("cuGraphInstantiateWithFlags", graph, DEFAULT)
 
     def milliseconds(self, start: int, end: int) -> float:
         """Return the time between two completed events."""
@@ -96,13 +96,13 @@ class Driver:
             self._library.cuGetErrorName(status, ctypes.byref(error))
             raise CudaError(f"{name}: {(error.value or b'').decode() or status}")
 
-    def _made(self, name: str, *arguments: Any) -> int:
+    def _create(self, name: str, *arguments: Any) -> int:
         handle = ctypes.c_void_p()
         self.call(name, ctypes.byref(handle), *arguments)
         return handle.value or 0
 
 
-def timed_in_graph(run: Callable[[], object], device: Any, loop: Loop, driver: Driver) -> tuple[float, ...]:
+def time_in_graph(run: Callable[[], object], device: Any, loop: Loop, driver: Driver) -> tuple[float, ...]:
     """Return seconds per run, one value per repeat.
 
     Args:
@@ -120,7 +120,7 @@ def timed_in_graph(run: Callable[[], object], device: Any, loop: Loop, driver: D
         with tvm_ffi.use_raw_stream(device, stream), _Stopwatch(driver, stream) as stopwatch:
             once_s = stopwatch.seconds(run, TRIES)
             launches = max(1, min(math.ceil(GRAPH_S / max(once_s, SHORTEST_S)), MOST_LAUNCHES))
-            with _recorded(run, launches, stream, driver) as replay:
+            with _capture(run, launches, stream, driver) as replay:
                 return _samples(partial(stopwatch.seconds, replay), launches, loop)
     finally:
         driver.call("cuStreamDestroy_v2", stream)
@@ -167,7 +167,7 @@ class _Stopwatch:
 
 
 @contextmanager
-def _recorded(run: Callable[[], object], launches: int, stream: int, driver: Driver) -> Iterator[Callable[[], None]]:
+def _capture(run: Callable[[], object], launches: int, stream: int, driver: Driver) -> Iterator[Callable[[], None]]:
     """Yield a function that launches a kernel a number of times at once."""
     try:
         graph = _graph(run, launches, stream, driver)

@@ -11,7 +11,7 @@ import tvm
 
 from tvmake.codegen.compiler_errors import explain
 from tvmake.native.runtime_libraries import load_runtime
-from tvmake.tune.measure.cuda.graph import CaptureRefused, Driver, timed_in_graph
+from tvmake.tune.measure.cuda.graph import CaptureRefused, Driver, time_in_graph
 from tvmake.tune.measure.kernel import CUDA, ENTRY, GRAPH, LAUNCHES, TIMER, Loop, TensorSpec
 
 import tvm_ffi  # isort: skip
@@ -92,7 +92,7 @@ class RunWorker:
         module, device, arguments = self.kernel
         if self.options.device != CUDA:
             return Timed(timed(module, device, arguments, self.options.loop))
-        return timed_by_cuda(module, device, arguments, self.options.loop, Driver())
+        return time_on_cuda(module, device, arguments, self.options.loop, Driver())
 
     def explain(self, error: Exception) -> str:
         """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
@@ -146,9 +146,9 @@ def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[f
     return tuple(float(value) for value in evaluator(*arguments).results)
 
 
-def timed_by_cuda(module: Any, device: Any, arguments: list[Any], loop: Loop, driver: Driver) -> Timed:
+def time_on_cuda(module: Any, device: Any, arguments: list[Any], loop: Loop, driver: Driver) -> Timed:
     """Time in a graph, or by single launches if the kernel cannot be captured."""
     try:
-        return Timed(timed_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH)
+        return Timed(time_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH)
     except CaptureRefused as refused:
         return Timed(timed(module, device, arguments, loop), f"{LAUNCHES} ({refused})")

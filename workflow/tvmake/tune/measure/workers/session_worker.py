@@ -57,7 +57,7 @@ class SessionWorker:
             limit_threads(self.session, self.options.threads)
             return Opened()
         try:
-            return Timed(self._timed(request), LAUNCHES if self.options.device == CUDA else None)
+            return Timed(self._time(request), LAUNCHES if self.options.device == CUDA else None)
         except Exception as error:
             if is_open(self.session):
                 raise
@@ -67,7 +67,7 @@ class SessionWorker:
         """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         return explain(error)
 
-    def _timed(self, request: TimeThere) -> tuple[float, ...]:
+    def _time(self, request: TimeThere) -> tuple[float, ...]:
         name = request.library.name
         assert self.files is not None
         self.files.send(request.library, name)
