@@ -149,7 +149,7 @@ def processor_s(name: str, count: int, batches: int) -> float:
 
 
 def compare_processor_time(count: int, rounds: int) -> None:
-    """Count in turns and report."""
+    """Count alternately and report."""
     figures: dict[str, list[float]] = {name: [] for name in SUBJECTS}
     for _ in range(rounds):
         for name in SUBJECTS:
@@ -158,7 +158,7 @@ def compare_processor_time(count: int, rounds: int) -> None:
 
 
 def main(count: int, rounds: int) -> None:
-    """Measure in turns and report."""
+    """Measure alternately and report."""
     target, candidates = prepared(count)
     subjects, starting = {}, {}
     for name, kind in SUBJECTS.items():

@@ -4,7 +4,7 @@
     python benchmarks/published_files.py files/nudenet/320n.onnx=1x3x320x320,1x3x256x448
 
 The script compiles each file, which has one input, for the CPU that it runs on, without options or records. For each shape of the input it runs
-the package and ONNX Runtime in turns, from NumPy array to NumPy array, on one thread. Times are processor time. A line of the table has minima in ms, their ratio and the largest
+the package and ONNX Runtime interleaved, from NumPy array to NumPy array, on one thread. Times are processor time. A line of the table has minima in ms, their ratio and the largest
 error relative to the largest output. A file that is refused is a line with the reason.
 """
 

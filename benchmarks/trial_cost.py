@@ -21,7 +21,7 @@ tvmake does not tune because nothing could be gained. Everything is as TVM ships
 TVM's scheduler gives every kernel a round before it comes back to one, so that with fewer than 64 trials a kernel some
 would get none; ``--batch`` changes its round. The default network, ResNet-18 up to its first stage, has few kernels.
 
-In the end the best candidates of both are built and timed again, side by side in one process, several times in turns;
+In the end the best candidates of both are built and timed again, side by side in one process, several times, interleaved;
 the quality is the sum of calls × latency over the kernels.
 """
 
@@ -224,7 +224,7 @@ def workloads(project: Path) -> Iterator[tuple[str, Any]]:
 
 
 def timed_again(project: Path, winners: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Latencies in ms of both sides' winners by side and workload: medians of all samples, taken in turns."""
+    """Latencies in ms of both sides' winners by side and workload: medians of all interleaved samples."""
     from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
     from tvmake.config.tuning import TrialMeasurement

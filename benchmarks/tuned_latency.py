@@ -101,7 +101,7 @@ def start(kind: str, what: str) -> subprocess.Popen[str]:
 
 
 def measure(subjects: dict[str, subprocess.Popen[str]], rounds: int, runs: int) -> dict[str, list[float]]:
-    """All samples of every subject, taken in turns."""
+    """All samples of every subject, interleaved."""
     samples: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, process in subjects.items():

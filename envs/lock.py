@@ -44,7 +44,7 @@ def compile_beside(output: str, group: str, beside: str) -> None:
         entries = re.split(r"^(?=\S)", Path(whole.name).read_text(), flags=re.MULTILINE)
     kept = [entry for entry in entries if not there.issuperset(names(entry))]
     (ROOT / output).write_text(
-        f"# What tests/{group} needs besides {Path(beside).name}, which comes first.\n{''.join(kept)}"
+        f"# What tests/{group} needs in addition to {Path(beside).name}, which comes first.\n{''.join(kept)}"
     )
 
 

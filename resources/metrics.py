@@ -80,7 +80,7 @@ def mean_average_precision(
 
     Args:
         boxes: corners [batch, detections, 4] (x0, y0, x1, y1).
-        scores: [batch, detections]; a negative score is no detection.
+        scores: [batch, detections]; a negative score means no detection.
         classes: [batch, detections].
         truth: objects [batch, most, 5]: class, x0, y0, x1, y1; a negative class is padding.
         overlap: minimum intersection over union.

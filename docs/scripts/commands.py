@@ -49,7 +49,7 @@ def _is_argument(parameter: Any) -> bool:
 
 
 def _shown(argument: Any) -> str:
-    """An argument as it stands in a usage line."""
+    """An argument in a usage line."""
     name = (argument.metavar or argument.name.upper()) + ("…" if argument.nargs == -1 else "")
     return name if argument.required or name.startswith("[") else f"[{name}]"
 

@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parents[1] / "reference" / "python.md"
 
 INTRODUCTION = """# Python
 
-What `import tvmake` offers. [The notebook](../guides/python.ipynb) shows it at work. Arrays are numpy's, times are in ms unless a
+What `import tvmake` offers. [The notebook](../guides/python.ipynb) shows its use. Arrays are numpy's, times are in ms unless a
 name says otherwise. Models, tuning and results are made by the workflow, in `.tvmake/` or beside the config, as the commands make
 them. This page is generated from the docstrings: `python docs/scripts/python.py`.
 """

@@ -65,7 +65,7 @@ from tvmake.cli import run
         ({"tuning.shared": "foo://x", "tuning.trials": 4}, 1, ": tuning.shared: foo://x", "no address", "s3://"),
         ({"tuning.frozen": "nope.lock"}, 1, ": tuning.frozen: nope.lock", "no such lock", "`tvmake lock` writes one"),
         ({"tuning.frozen": "digits.onnx"}, 1, ": tuning.frozen: digits.onnx", "is not a lock", "write it again"),
-        ({"cache": "digits.onnx"}, 1, ": cache: digits.onnx", "is no directory", "another"),
+        ({"cache": "digits.onnx"}, 1, ": cache: digits.onnx", "is not a directory", "another"),
         ({"cache": "foo://x"}, 1, ": cache: foo://x", "no address", "s3://"),
         ({"cache.secret_file": "gone"}, 3, ": cache.secret_file: gone", "cannot be read", "put the secret"),
         ({"devices.pi": {"via": "ssh", "host": "a", "identity": "gone"}, "targets.cpu": {"kind": "llvm", "device": "pi"}}, 1,

@@ -203,7 +203,7 @@ def test_kernels_without_a_record_that_applies_are_misses_with_a_reason(
         "none of 16 candidates worked": without_record(best, name, record=None, reason="none of 16 candidates worked"),
         "it was not tuned": without_record(best, name, workload="0" * 64),
         "Cannot find a block": with_trace(best, name, foreign),
-        "it is no trace": with_trace(best, name, {"surprise": 1}),
+        "not a trace": with_trace(best, name, {"surprise": 1}),
         "SIGFPE": with_trace(best, name, crashing(trace)),
         "tvm-0.1": best.model_copy(update={"generation": "tvm-0.1"}),
         "another target": best.model_copy(update={"target": "{}"}),

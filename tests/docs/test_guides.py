@@ -1,4 +1,4 @@
-"""What the guides, concepts and references show: every command is one that there is, and runs, or stands in a list with the reason."""
+"""What the guides, concepts and references show: every command exists, and runs or is listed with the reason why not."""
 
 import re
 import shlex

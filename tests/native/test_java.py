@@ -74,7 +74,7 @@ def test_the_virtual_machines_own_checks_find_nothing_wrong_with_the_native_code
 def test_what_does_not_fit_is_named_with_what_the_package_expects(uses, digits: Path):
     takes, gives = "'image' float32 [1, 1, 8, 8]", "'logits' float32 [1, 10]"
     assert uses("mistakes", digits) == [
-        "INPUT inputs: the package has no input 'picture'",
+        "INPUT inputs: the package has no input 'photo'",
         f"  its inputs are {takes}",
         "INPUT inputs: no value for 'image'",
         f"  the package takes {takes}",
@@ -145,8 +145,8 @@ def test_exceptions_that_java_makes_of_faults_work_with_tvm_in_the_process(uses,
 
 def test_a_package_from_anywhere_is_unpacked_once_and_mended_where_it_is_damaged(uses, digits: Path, tmp_path: Path):
     directory = tmp_path / "app" / "package"
-    *turns, broken = uses("files", digits, directory)
-    assert [turn.split()[:2] for turn in turns] == [
+    *steps, broken = uses("files", digits, directory)
+    assert [step.split()[:2] for step in steps] == [
         ["unpacked", "3"],
         ["again", "1"],
         ["damaged", "4"],

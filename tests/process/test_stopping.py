@@ -21,7 +21,7 @@ try:
         try:
             for number in {sent}:
                 os.kill(os.getpid(), number)
-            print("goes on")
+            print("continues")
         finally:
             for number in {after}:
                 os.kill(os.getpid(), number)
@@ -59,7 +59,7 @@ def test_the_same_press_once_more_does_not_break_off_the_cleaning_up():
 
 
 def test_what_is_ignored_stays_so_as_with_nohup():
-    assert ended(signal.SIGHUP, ignored=(signal.SIGHUP,)) == (0, "goes on\ncleaned up\n", "")
+    assert ended(signal.SIGHUP, ignored=(signal.SIGHUP,)) == (0, "continues\ncleaned up\n", "")
 
 
 def test_a_fork_that_others_end_ends_as_by_default():

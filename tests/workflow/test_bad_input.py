@@ -134,7 +134,7 @@ def test_every_unsupported_operator_is_listed_with_its_count(project: Project):
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ({"picture": {"shape": [1, 1, 8, 8]}}, ("no input 'picture'", "image")),
+        ({"photo": {"shape": [1, 1, 8, 8]}}, ("no input 'photo'", "image")),
         ({"image": {"shape": [1, 8, 8]}}, ("inputs.image.shape", "rank")),
         ({"image": {"shape": [1, 1, 9, 9]}}, ("inputs.image.shape",)),
         ({"image": {"dtype": "int64"}}, ("inputs.image.dtype",)),

@@ -38,7 +38,7 @@ def recurrent(follows_data: bool = False) -> bytes:
     condition, body = (Builder(buffers=main.buffers, codes=main.codes) for _ in range(2))
 
     given = states(condition)
-    test = condition.tensor("goes on", [1] if follows_data else [], "bool")
+    test = condition.tensor("continues", [1] if follows_data else [], "bool")
     if follows_data:
         flat = condition.call(
             OP.SLICE,

@@ -122,7 +122,7 @@ def test_a_schedule_that_computes_something_else_is_wrong(conv, runner, change):
 
 @pytest.mark.parametrize(
     ("trace", "reason"),
-    [({"surprise": 1}, "it is no trace"), ([[["GetSBlock", [], ["nowhere", "main"], ["b0"]]], []], "Cannot find")],
+    [({"surprise": 1}, "not a trace"), ([[["GetSBlock", [], ["nowhere", "main"], ["b0"]]], []], "Cannot find")],
 )
 def test_a_trace_that_does_not_apply_is_wrong_with_the_reason(conv, runner, trace, reason):
     verdict = check_record(conv, record(trace), runner)

@@ -219,12 +219,12 @@ def network(questions: Sequence[Question]) -> Network:
     """
     graph = Graph()
     eye = np.eye(CHANNELS, dtype="float32").reshape(CHANNELS, CHANNELS, 1, 1)
-    graph.add("Conv", ["picture", graph.keep(eye)], "image")
+    graph.add("Conv", ["pixels", graph.keep(eye)], "image")
     graph.add("MatMul", ["table", graph.keep(np.eye(COLUMNS, dtype="float32"))], "matrix")
     for question in questions:
         question.make(graph, question.name)
     inputs = {
-        "picture": graph.random.standard_normal((1, CHANNELS, SIZE, SIZE)).astype("float32"),
+        "pixels": graph.random.standard_normal((1, CHANNELS, SIZE, SIZE)).astype("float32"),
         "table": graph.random.standard_normal((ROWS, COLUMNS)).astype("float32"),
     }
     return evaluate(graph, inputs, [question.name for question in questions])

@@ -29,7 +29,7 @@ def lock_run(plan: Plan) -> Lock:
     present = origins(plan)
     missing = [name for name, digest in present.inputs.items() if digest is None]
     if missing:
-        raise InputError(missing[0], "is missing, so that the run cannot be made again", "put it back, or leave it out")
+        raise InputError(missing[0], "is missing, so the run cannot be repeated", "put it back, or leave it out")
     tuned = [variant for variant in plan.variants if plan.context(variant).is_tuned]
     return Lock(
         # The linkers of the packages, not today's: a newer compiler makes no file out of date.

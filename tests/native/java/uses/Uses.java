@@ -105,7 +105,7 @@ public final class Uses {
     Tensor image = Tensor.of(new float[64], 1, 1, 8, 8);
     Map<String, Tensor> right = Collections.singletonMap("image", image);
     Map<String, Tensor> more = new HashMap<>(right);
-    more.put("picture", image);
+    more.put("photo", image);
     Callable<?>[] calls = {
       () -> used.run(more),
       () -> used.run(Collections.emptyMap()),

@@ -56,12 +56,12 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
 def _check_form(trace: Any) -> None:
     """Refuse decisions on missing instructions. Repair: `damaged-traces`."""
     if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
-        raise ReplayError("it is no trace: a list of instructions and a list of decisions")
+        raise ReplayError("not a trace: a list of instructions and a list of decisions")
     instructions, decisions = trace
     for decision in decisions:
         known = isinstance(decision, list) and len(decision) == 2 and type(decision[0]) is int
         if not known or not 0 <= decision[0] < len(instructions):
-            raise ReplayError("it is no trace: it decides on an instruction that it does not have")
+            raise ReplayError("not a trace: it decides on an instruction that it does not have")
 
 
 def _why_not_for(scheduled: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> str | None:

@@ -45,7 +45,7 @@ def total_limit_s(how: Measurement) -> float:
 
 
 class Sampler:
-    """Takes the samples of a measurement, at once or in turns.
+    """Takes the samples of a measurement, at once or interleaved.
 
     Args:
         timed: runs this many times, and returns the mean time of a run in ms.

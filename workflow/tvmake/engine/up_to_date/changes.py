@@ -64,7 +64,7 @@ def changes(job: Job) -> list[Change]:
         return [Change("missing", name, before="there" if record_file(name).exists() else None) for name in missing]
     record = record_of(job.outputs)
     if record is None:
-        return [Change("unknown", "there is no record of how it was made")]
+        return [Change("unknown", "it has no job record")]
     differences = [Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered(record)]
     return [*differences, *_of_code(job, record), *_of_options(job, record), *_of_inputs(job, record)]
 

@@ -1,4 +1,4 @@
-"""Store large constants that are no weights in integers, with a scale for each row.
+"""Store large constants other than weights in integers, with a scale for each row.
 
 Such constants are added, like position embeddings, or multiplied with activations, like a detector's queries. Kernels
 dequantise added constants as they add; multiplied ones have a separate kernel.

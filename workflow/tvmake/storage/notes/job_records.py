@@ -36,7 +36,7 @@ class Invocation:
     options: str = ""
     """The request as JSON; empty for a stage that takes none."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Values besides the options, by name."""
+    """Values other than the options, by name."""
     roots: tuple[str, ...] = ()
     """The modules that its code begins with."""
     command: str = ""

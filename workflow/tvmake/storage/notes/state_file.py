@@ -56,7 +56,7 @@ def not_a_note(path: Path) -> MachineError:
 
 
 def _check(path: Path) -> None:
-    """Refuse what is no file, and is there."""
+    """Refuse anything other than a regular file."""
     try:
         mode = path.lstat().st_mode
     except OSError:

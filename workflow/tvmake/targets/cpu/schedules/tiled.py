@@ -303,7 +303,7 @@ class TiledReduction:
         return others, inner
 
     def _parts(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Split the first row axis into parts, if the operands shared by all rows are no larger than the others.
+        """Split the first row axis into parts, if the operands shared by all rows are not larger than the others.
 
         Each thread then has separate rows, as in the kernels before and after, and finds them in its own cache. It
         reads the shared operands, such as weights, once for each part.
