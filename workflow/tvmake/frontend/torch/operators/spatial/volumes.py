@@ -21,7 +21,7 @@ def _grid_sample(data: Tensor, grid: Tensor, mode: int, padding: int, align_corn
         data: ``[batch, channels, depth, height, width]``.
         grid: ``[batch, *results, 3]``, coordinates along width, height and depth, from -1 to 1.
         mode, padding: PyTorch's numbers of the modes.
-        aligns: whether -1 and 1 are the centres of the outermost elements, not their outer edges.
+        align_corners: whether -1 and 1 are the centres of the outermost elements, not their outer edges.
     """
     extents = data.shape[2:]
     if not all(isinstance(extent, int) for extent in extents):
