@@ -76,7 +76,7 @@ def test_bounds_that_the_file_states_are_written(capsys):
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1, 7),), dynamic_shapes=({1: length},))
     torch.export.save(program, "net.pt2")
     (name,) = written("net.pt2").config.models["net"].dims
-    assert f"{name}: 3  # a guess: put in the size you will use, or {{min: 3, max: 512}}, as the model states" in (
+    assert f"{name}: 3  # a guess: write the size you will use, or {{min: 3, max: 512}}, as the model states" in (
         Path("tvmake.yaml").read_text()
     )
     line = f"dynamic dimension {name}, 3 to 512: `dims` fixes it to 3; `{name}: {{max: 512}}` there bounds it"

@@ -236,7 +236,7 @@ def with_another_library(manifest: Manifest) -> dict[str, object]:
     [
         (with_another_parameter, "mod.params lacks the parameter 'gone'"),
         *OTHER_CODE,
-        (with_another_shape, "self_test.npz does not fit: input 'x' is "),
+        (with_another_shape, "self_test.npz does not match: input 'x' is "),
         (without_samples, "has no self-test"),
         (with_another_library, "its provenance names other programs and libraries than its manifest"),
     ],

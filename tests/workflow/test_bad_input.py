@@ -183,7 +183,7 @@ def test_a_mistake_in_the_config(project: Project, key: str, value: Any, words: 
     [
         ("models: [a\n  b: }\n", ("tvmake.yaml:2", "not valid YAML")),
         ("- models\n", ("expected a mapping",)),
-        ("models: {}\nmodels: {}\n", ("tvmake.yaml:2", "given twice")),
+        ("models: {}\nmodels: {}\n", ("tvmake.yaml:2", "is set twice")),
     ],
     ids=["broken", "list", "twice"],
 )
@@ -304,8 +304,8 @@ def test_an_option_that_nobody_knows(project: Project):
     ("option", "code", "words"),
     [
         (("--resources", "gpus"), 2, ("has an invalid value", "check --resources;")),
-        (("--set-threads", "build"), 2, ("RULE=THREADS pairs", "look at --set-threads;")),
-        (("--jobs", "many"), 2, ("must be integer", "look at --jobs;")),
+        (("--set-threads", "build"), 2, ("RULE=THREADS pairs", "check --set-threads;")),
+        (("--jobs", "many"), 2, ("must be integer", "check --jobs;")),
         (("--shadow-prefix", "/proc/x"), 3, ("/proc/x: cannot be used (No such file or directory)",)),
         (("-C", "elsewhere"), 2, ("-C: is an option that tvmake passes to snakemake itself", "--directory runs in another directory")),
     ],

@@ -95,7 +95,7 @@ def test_the_locks_own_config_is_the_default_and_missing_records_are_named(tuned
         shutil.copy(file, bare.directory)
     done = bare.make("--locked", "run.lock", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "note: no config here; the one in run.lock is used" in done.stderr
+    assert "note: no config here; using the one in run.lock" in done.stderr
     assert "the one used, " in done.stderr
     assert f"is not in {bare.directory.parent / 'home'}" in done.stderr
     assert "would pick_best digits float32 tuned" in done.stderr

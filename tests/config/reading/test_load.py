@@ -161,6 +161,9 @@ def test_every_mistake_is_reported_at_once_with_its_file_line_and_key(write):
     }
 
 
+OF_ANOTHER_PROGRAM = "if the file was converted for another program, give the model that it was converted from"
+
+
 def test_every_broken_reference_is_reported_at_once(write):
     text = """
 models:
@@ -178,10 +181,7 @@ variants:
     remedies = {(Path(m.where).name, m.problem.partition(":")[0]): m.remedy for m in mistakes(write(text))}
     assert remedies == {
         ("tvmake.yaml:3", "models.best"): "choose another one",
-        (
-            "tvmake.yaml:4",
-            "models.net.source",
-        ): "of a file that was made for another program, give the model that it was made from",
+        ("tvmake.yaml:4", "models.net.source"): OF_ANOTHER_PROGRAM,
         ("tvmake.yaml:4", "models.net.targets"): "did you mean 'cpu'?",
         ("tvmake.yaml:7", "targets.gpu.device"): "did you mean 'phone'?",
         ("tvmake.yaml:12", "variants.exclude[0].precision"): "did you mean 'float32'?",
