@@ -190,11 +190,11 @@ class Model:
 
     def import_options(self) -> ImportOptions:
         """How the model is read, in a config's words."""
-        from tvmake.frontend.options import ImportOptions
+        from tvmake.config.root import ModelConfig
 
         if self.config_file:
             return self._config(self.config_file).models[self.name].import_options()
-        return ImportOptions(source=str(self.source), **self._keys())
+        return ModelConfig(source=str(self.source), **self._keys()).import_options()
 
     def _keys(self) -> dict[str, Any]:
         """The keys of the model in a config, except its source."""

@@ -92,11 +92,11 @@ def _import_options(model: str) -> ImportOptions:
     from pydantic import ValidationError
 
     from tvmake.config.reading.messages import message
+    from tvmake.config.root import ModelConfig
     from tvmake.errors import InputError
-    from tvmake.frontend.options import ImportOptions
 
     try:
-        return ImportOptions(source=model)
+        return ModelConfig(source=model).import_options()
     except ValidationError as error:
         details = error.errors(include_url=False)[:1]
         raise InputError(model, *message(details, ("models", "*", "source"))) from None
