@@ -36,7 +36,7 @@ void RequireSelfTest(const Manifest& manifest, const std::string& package) {
                                   ? "it states no bounds, so that whatever a device gives would pass"
                                   : manifest.self_test.why_not;
   RefuseInput(package, "has no self-test" + (why_not.empty() ? "" : ": " + why_not),
-              "make it again with `export.self_test` in the config, or `tvmake compile --self-test`");
+              "rebuild it with `export.self_test` in the config, or `tvmake compile --self-test`");
 }
 
 std::string SelfTestLine(int64_t sample, const std::string& output, const Figures& figures, const Goals& goals) {

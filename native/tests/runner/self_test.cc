@@ -34,7 +34,7 @@ TEST_CASE("a package without samples is refused with the reason and a remedy") {
     }
     return std::string();
   };
-  CHECK(refusal().find("p: has no self-test\n  make it again") == 0);
+  CHECK(refusal().find("p: has no self-test\n  rebuild it") == 0);
   manifest.self_test.why_not = "a sample has 9 MB";
   CHECK(refusal().find("p: has no self-test: a sample has 9 MB\n") == 0);
   manifest.self_test.samples = 1;
