@@ -83,7 +83,9 @@ def test_a_missing_tool_is_named_with_what_installs_it(sources, tmp_path, monkey
     for name in {"cmake", "g++"} - {missing}:
         (tools / name).symlink_to(shutil.which(name))
     monkeypatch.setenv("PATH", str(tools))
-    with pytest.raises(MachineError, match=f"{missing.replace('+', '.')} is not installed") as error:
+    with pytest.raises(
+        MachineError, match=f"{missing.replace('+', '.')}, which compiles it, is not installed"
+    ) as error:
         compiling.build("small")
     assert "apt-get install" in error.value.remedy
     assert error.value.exit_code == 3

@@ -165,11 +165,9 @@ def test_another_file_is_refused_in_one_line(content, problem, store, tmp_path):
         import_records(store, file)
 
 
-def test_a_missing_file_and_a_directory_are_refused(store, tmp_path):
+def test_a_missing_file_is_refused(store, tmp_path):
     with pytest.raises(InputError, match="no such file"):
         import_records(store, tmp_path / "missing")
-    with pytest.raises(InputError, match="is a directory"):
-        import_records(store, tmp_path)
 
 
 def test_of_a_file_that_was_cut_everything_before_the_cut_arrives(store, tmp_path):

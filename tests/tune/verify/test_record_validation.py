@@ -84,7 +84,8 @@ def test_metaschedules_own_schedules_seed_the_search_and_train_the_model(good: l
 
 
 @pytest.mark.parametrize(
-    ("damage", "how"), [(dividing_by_zero, "SIGFPE"), (without_a_name, "SIGSEGV"), (lambda _: "no trace", "not a trace")]
+    ("damage", "how"),
+    [(dividing_by_zero, "SIGFPE"), (without_a_name, "SIGSEGV"), (lambda _: "no trace", "not a trace")],
 )
 def test_a_trace_that_cannot_be_replayed_is_refused_and_the_others_are_used(good: list[Any], damage: Any, how: str):
     before, bad, after = validated([stored(good[0]), stored(damage(good[3])), stored(good[1])])

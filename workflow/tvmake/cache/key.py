@@ -95,7 +95,7 @@ def _refuse(recipe: Recipe, request: Any) -> None:
     if recipe.target:
         name, target = recipe.target(request)
         if kind := foreign_kind(target, f"targets.{name}"):
-            raise NotCacheableError(f"for {kind} other compilers or this machine's devices have a say")
+            raise NotCacheableError(f"for {kind} the result depends on other compilers or on this machine's devices")
 
 
 def _compiler(name: str, target: TargetOptions) -> dict[str, str]:
