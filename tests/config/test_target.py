@@ -137,7 +137,7 @@ def test_a_limit_that_is_set_holds_for_all_of_tvms_names_of_it():
             "no such target 'aarch64'",
             "write its triple, such as aarch64-linux-gnu",
         ),
-        ({"kind": "llvm", "host": "nowhere"}, "no such target 'nowhere'", "`tvmake targets` lists what there is"),
+        ({"kind": "llvm", "host": "nowhere"}, "no such target 'nowhere'", "`tvmake targets` lists all targets"),
     ],
 )
 def test_mistakes_have_a_remedy(written, problem, remedy):

@@ -119,4 +119,4 @@ def test_a_partner_that_ends_is_left_and_the_other_continues(tmp_path, capsys):
 def test_a_partner_that_is_not_there_is_left(tmp_path, capsys):
     partner = Partner(str(tmp_path / "nothing"), Measurement())
     partner.begin(threads=1)
-    assert "not measured" in capsys.readouterr().err
+    assert "no longer measured" in capsys.readouterr().err

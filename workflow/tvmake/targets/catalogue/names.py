@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection
 
 
-def suggestion(text: str, known: Collection[str], otherwise: str = "`tvmake targets` lists what there is") -> str:
+def suggestion(text: str, known: Collection[str], otherwise: str = "`tvmake targets` lists all targets") -> str:
     """``; did you mean …?`` with the nearest known name, or advice where to look."""
     words = _words(text)
     close = [name for name in sorted(known, key=len) if words and words <= _words(name)]
