@@ -128,7 +128,7 @@ def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | Non
         project: the directory that the job ran in.
 
     Raises:
-        MachineError: a record is there, and may not be read. Everything would look outdated.
+        MachineError: a record exists but cannot be read. Everything would look outdated.
     """
     records = str(project / RECORDS)
     notes = {_text(_file(name, records)) for name in outputs}
@@ -186,7 +186,7 @@ def _text(file: str) -> str:
         except OSError as error:
             is_denied = error.errno in DENIED
         if is_denied:
-            problem = "may not be read, so that nothing can be told of what is up to date"
+            problem = "cannot be read, so tvmake cannot tell what is up to date"
             raise MachineError(file, problem, how_to_permit(Path(file), os.R_OK))
     return text
 
