@@ -147,7 +147,7 @@ def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: P
     done = demo.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
     assert done.returncode == 4, done.stderr
     assert "first wrong: relax.nn.leakyrelu (" in done.stdout
-    assert "cause:       pass: without the pass broken:leak all is well" in done.stdout
+    assert "cause:       pass: without the pass broken:leak all values are correct" in done.stdout
     written = demo.directory / "repro"
     assert sorted(path.name for path in written.iterdir()) == ["diagnosis.json", "values.npz"]
     assert json.loads((written / "diagnosis.json").read_text())["finding"]["operator"] == "relax.nn.leakyrelu"
@@ -178,7 +178,7 @@ def test_passes_that_need_each_other_are_named_together(demo: Project):
     assert demo.make().returncode == 4
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
-    assert "cause:       pass: without the passes pair:leak, pair:after_leak all is well" in done.stdout
+    assert "cause:       pass: without the passes pair:leak, pair:after_leak all values are correct" in done.stdout
     assert "leave the passes pair:leak, pair:after_leak out, or correct them" in done.stdout
 
 
@@ -191,7 +191,7 @@ def test_a_pass_of_the_build_is_named_with_the_kernel_that_it_changes(demo: Proj
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "first wrong: fused_" in done.stdout  # not the input in another layout
-    assert "cause:       lowering: without the pass broken:leak all is well" in done.stdout
+    assert "cause:       lowering: without the pass broken:leak all values are correct" in done.stdout
 
 
 SHIFT = """
@@ -230,7 +230,7 @@ def test_a_pass_that_is_wrong_in_only_one_precision_is_distinguished_from_the_pr
     done = demo.run("tvmake", "debug", "digits/int8/cpu")
     assert done.returncode == 4, done.stderr
     assert "first wrong: relax.add (" in done.stdout
-    assert "cause:       pass: without the pass broken:shift all is well" in done.stdout
+    assert "cause:       pass: without the pass broken:shift all values are correct" in done.stdout
 
 
 @pytest.mark.long

@@ -313,7 +313,9 @@ class _Search:
             except InputError:
                 continue  # a pass that needs what another one does
             if not self._missed(self._kernels(lowered, params).outputs, self.goals):
-                return self._finding("lowering", found, values, f"without {name} all is well", leave_out(name))
+                return self._finding(
+                    "lowering", found, values, f"without {name} all values are correct", leave_out(name)
+                )
         remedy = "leave passes out one by one, see `build.disabled_passes`"
         return self._finding("lowering", found, values, "a pass of `build` changes it", remedy)
 
