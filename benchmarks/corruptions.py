@@ -3,7 +3,7 @@
     python benchmarks/corruptions.py [--corruptions 3000] [--kills 200] [--seed 0]
 
 A small network is made once. Then single results, notes on them, or both are damaged, with new times or their old ones, and
-what decides whether a result is as it was made is asked (``tvmake.engine.up_to_date.outdated``): it has to name the result, or
+``tvmake.engine.up_to_date.outdated`` decides whether a result is unchanged: it has to name the result, or
 the result's bytes are those that were made. With a kill, a step gets another input beside results that say that they are old
 ones; it is ended after a random time, and what is left may not count as made of the new input unless the step made it; then the
 same command has to succeed.
@@ -32,7 +32,7 @@ from faults.alter import MUTATIONS
 from hostile.intermediates import Intermediates
 
 from tvmake.config.reading.load import load
-from tvmake.engine.up_to_date.outdated import outdated
+from tvmake.engine.up_to_date.outdated import outdated_results
 from tvmake.engine.up_to_date.scope import jobs_of
 from tvmake.plan.plan import Job, Plan
 from tvmake.process.fork import fork
@@ -70,7 +70,7 @@ def main() -> int:
         with chdir(directory):
             plan = Plan(load([Path("tvmake.yaml")]))
             jobs = jobs_of(plan, plan.variants)
-            if found := outdated(jobs):
+            if found := outdated_results(jobs):
                 sys.exit(f"the sound project has altered results: {found}")
             counts, wrong = corrupt(jobs, given.corruptions, random.Random(f"{given.seed} corruptions"))
             commands = json.loads(Path("commands.json").read_text())
@@ -98,7 +98,7 @@ def corrupt(jobs: list[Job], count: int, chance: random.Random) -> tuple[Counter
         noted = record.read_bytes()
         if chance.random() < NOTES:
             record.write_bytes(chance.choice(MUTATIONS)(noted, chance))
-        found = outdated(jobs)
+        found = outdated_results(jobs)
         is_other, is_noted = changed != data, record.read_bytes() != noted
         if (is_other or is_noted) and name not in found:
             wrong.append(f"{number}: {file} was damaged, and counts as good")

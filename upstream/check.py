@@ -96,7 +96,7 @@ def main() -> int:
             print(json.dumps(result), flush=True)
         elif result["verdict"] != "needed":
             print(f"{result['verdict']}: {name}\n{result['output']}", flush=True)
-    return int(verdicts > {"needed"} or verdicts == {"gone"} or verdicts == {"failed"})
+    return int(bool(verdicts - {"needed"}))
 
 
 if __name__ == "__main__":

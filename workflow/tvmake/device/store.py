@@ -49,17 +49,17 @@ def put(package: Path, root: Path) -> Path:
     digest = digest_file(package)
     directory = root / digest
     try:
-        manifest = stored(directory)
+        manifest = read_stored_manifest(directory)
     except InputError:
         # The copy is missing or altered; the package replaces it.
-        manifest = _unpacked(package, directory)
+        manifest = _unpack(package, directory)
     check_statement(manifest, str(package))
     _check_contents(directory, manifest, package)
     _check_version(manifest, package)
     return directory
 
 
-def _unpacked(package: Path, directory: Path) -> Manifest:
+def _unpack(package: Path, directory: Path) -> Manifest:
     if directory.is_symlink():
         directory.unlink()
     with atomic_directory(directory) as unpacked:
@@ -72,7 +72,7 @@ def _unpacked(package: Path, directory: Path) -> Manifest:
     return manifest
 
 
-def stored(directory: Path) -> Manifest:
+def read_stored_manifest(directory: Path) -> Manifest:
     """The manifest of a package in the store, after checking the package against the digest in its directory's name.
 
     The digests in the manifest would not do: anybody who can write to the store could write a matching manifest.

@@ -26,7 +26,7 @@ from tvmake.engine.state_directory import check_state_dir
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
 from tvmake.engine.up_to_date.noop import keep_answer, up_to_date_by_records
-from tvmake.engine.up_to_date.outdated import outdated, was_made
+from tvmake.engine.up_to_date.outdated import outdated_results, was_made
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob, planned_jobs
 from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
 from tvmake.engine.up_to_date.scope import UpToDate, jobs_of, needed_for, skip_variants
@@ -211,7 +211,7 @@ class _Maker:
                     return False
                 if fingerprint is None or not local or self._is_stopping():
                     return True
-            fingerprint = self._unchanged(fingerprint)
+            fingerprint = self._current_fingerprint(fingerprint)
             if fingerprint is None:
                 return True
             plan = fingerprint.plan
@@ -236,7 +236,7 @@ class _Maker:
             self._run,
             was_made,
             # The set of jobs depends on files that may have been rebuilt.
-            lambda: outdated(needed_for(self._args.targets, jobs_of(plan, variants))),
+            lambda: outdated_results(needed_for(self._args.targets, jobs_of(plan, variants))),
             self._is_stopping,
         )
 
@@ -245,7 +245,7 @@ class _Maker:
         if args.dryrun and not args.forcerun:
             args = copy(args)
             variants = [variant for variant in plan.variants if variant not in left_out.variants]
-            args.forcerun = outdated(needed_for(args.targets, jobs_of(plan, variants))) or args.forcerun
+            args.forcerun = outdated_results(needed_for(args.targets, jobs_of(plan, variants))) or args.forcerun
         with skip_variants(left_out):
             return bool(args_to_api(args, self._parser))
 
@@ -259,7 +259,7 @@ class _Maker:
         self._nothing_to_do_ns = 0
         return bool(args_to_api(args, self._parser))
 
-    def _unchanged(self, fingerprint: RunFingerprint) -> RunFingerprint | None:
+    def _current_fingerprint(self, fingerprint: RunFingerprint) -> RunFingerprint | None:
         """The current fingerprint; None if it changed during the run."""
         try:
             after = self._request.read_fingerprint()

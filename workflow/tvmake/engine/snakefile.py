@@ -12,7 +12,7 @@ from tvmake.config import device_variables
 from tvmake.engine import shared_stores
 from tvmake.engine.release import check_release
 from tvmake.engine.rule_plan import RulePlan
-from tvmake.engine.up_to_date.outdated import undone
+from tvmake.engine.up_to_date.outdated import missing_results
 from tvmake.engine.up_to_date.result_times import set_result_times
 from tvmake.engine.up_to_date.scope import Scope, jobs_of, scope_of
 from tvmake.engine.up_to_date.sources import Sources, known_digests
@@ -31,12 +31,12 @@ class Workflow:
     plan: Plan
     scope: Scope
     rules: RulePlan
-    undone: list[str]
+    missing: list[str]
     """Results that are missing because their job failed, and that Snakemake assumes to be done."""
 
     def goals(self) -> list[str]:
         """The files to make: the plan's goals, and the missing files that they need."""
-        return [*self.scope.goals(), *self.undone]
+        return [*self.scope.goals(), *self.missing]
 
     def keep(self) -> None:
         """Save the digests for later runs."""
@@ -72,7 +72,7 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
     # Snakemake decides how jobs run only after it has read the rules.
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
     rules = RulePlan(plan, Sources(may_be_made=not is_main), resources, checkpoints)
-    return Workflow(plan, scope, rules, undone(jobs))
+    return Workflow(plan, scope, rules, missing_results(jobs))
 
 
 def _note_missing(plan: Plan) -> None:

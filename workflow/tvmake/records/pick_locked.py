@@ -13,7 +13,7 @@ from tvmake.records.store import RecordStore
 
 
 def pick_locked(tasks: Path, store: RecordStore, lock: Path, variant: str, best: Path) -> BestSet:
-    """Write ``best`` as it was when the lock was written; no device is asked, and nothing is measured or checked.
+    """Write ``best`` from the lock's records. No device is used, and nothing is measured or checked.
 
     Args:
         store: where the records are.

@@ -115,7 +115,7 @@ class Package:
         self.threads: int | None = validate_argument("threads", Positive | None, threads)
         self._turn = RLock()  # TVM's virtual machine stores the inputs and outputs of one run
         self._directory = store.put(self.file, store.store_root())
-        self.manifest: Manifest = store.stored(self._directory)
+        self.manifest: Manifest = store.read_stored_manifest(self._directory)
 
     @cached_property
     def _loaded(self) -> "LoadedPackage":
@@ -126,7 +126,7 @@ class Package:
         from tvmake.device import store
         from tvmake.device.architecture import check_library
 
-        store.stored(self._directory)  # it may have been altered since the package was opened
+        store.read_stored_manifest(self._directory)  # it may have been altered since the package was opened
         if sys.platform == "linux":
             check_library(self._directory / LIBRARY, platform.machine(), str(self.file))
         import_tvm()

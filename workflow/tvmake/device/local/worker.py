@@ -29,7 +29,7 @@ from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.samples import run_samples, since
 from tvmake.device.sharing.turns import TURNS, Partner, Sampler
-from tvmake.device.store import stored
+from tvmake.device.store import read_stored_manifest
 from tvmake.errors import TvmakeError
 from tvmake.native.runtime_libraries import present
 from tvmake.process.cpu_affinity import tvm_threads
@@ -147,7 +147,7 @@ def main(arguments: list[str]) -> int:
 
 def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = "") -> RunResult:
     """Run one request on the package in ``directory``; measure alternately with the process behind ``partner``."""
-    manifest = stored(directory)
+    manifest = read_stored_manifest(directory)
     tvm_threads()
     cores = usable_cores()
     baseline = _resident_bytes()

@@ -37,7 +37,7 @@ from tvmake.device.rpc.session import SESSION_TIMEOUT, error_line, is_open
 from tvmake.device.rpc.tensors import DirectTensors
 from tvmake.device.rpc.version import check_version
 from tvmake.device.samples import run_samples, since
-from tvmake.device.store import stored
+from tvmake.device.store import read_stored_manifest
 from tvmake.errors import DeviceError, InputError
 from tvmake.process.parent_death import end_with_starter
 
@@ -88,7 +88,7 @@ def _server(request: Request, at: Open) -> str:
 
 
 def _run(session: Any, request: RunPackage, at: Open) -> RunResult:
-    manifest = stored(request.directory)
+    manifest = read_stored_manifest(request.directory)
     identity = check_version(session, _server(request, at), store.built_with(manifest))
     fingerprint = remote_fingerprint(session, request.config, request.where, identity)
     started = time.perf_counter()

@@ -25,13 +25,13 @@ Row = dict[str, object]
 
 
 def list_devices(devices: Mapping[str, DeviceConfig], tracker: str | None = None) -> list[Row]:
-    """A row a device: those of the config first, then what else adb and the tracker know.
+    """One row per device: those of the config first, then others known to adb and the tracker.
 
     Args:
         tracker: its address; the environment's when None.
 
     Raises:
-        UsageError: the address is not one.
+        UsageError: the address is not device.
         DeviceError: no tracker answers at the address that is given.
     """
     android = _android(devices)
@@ -125,10 +125,14 @@ def _android(devices: Mapping[str, DeviceConfig]) -> dict[str, Row]:
     except TvmakeError as error:
         return {NOBODY: _row("", "adb", "", "unreachable", error.problem)} if uses_adb else {}
     return {
-        one.serial: _row(
-            "", "adb", one.serial, one.state if one.state != "device" else "connected", one.facts.get("model", "")
+        device.serial: _row(
+            "",
+            "adb",
+            device.serial,
+            device.state if device.state != "device" else "connected",
+            device.facts.get("model", ""),
         )
-        for one in devices_seen
+        for device in devices_seen
     }
 
 
@@ -139,7 +143,7 @@ def _other_keys(devices: Mapping[str, DeviceConfig], tracker: str | None) -> lis
         tracker: its address; the environment's when None.
 
     Raises:
-        UsageError: the address is not one.
+        UsageError: the address is not device.
         DeviceError: no tracker answers at the address that is given.
     """
     if tracker is None and not any(os.environ.get(variable) for variable in VARIABLES):

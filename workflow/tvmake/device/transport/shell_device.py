@@ -154,7 +154,7 @@ class ShellDevice:
             raise InputError(
                 deployment.location, "the package was deleted", "push it again: `tvmake device push`, or rerun"
             )
-        store.stored(unpacked)
+        store.read_stored_manifest(unpacked)
         return self._upload(shell, facts, unpacked, deployment.package_sha256).path
 
     def _upload(self, shell: Shell, facts: Facts, unpacked: Path, digest: str) -> Uploaded:

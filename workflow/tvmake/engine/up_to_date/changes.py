@@ -65,11 +65,13 @@ def changes(job: Job) -> list[Change]:
     record = record_of(job.outputs)
     if record is None:
         return [Change("unknown", "it has no job record")]
-    differences = [Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered(record)]
+    differences = [
+        Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered_results(record)
+    ]
     return [*differences, *_of_code(job, record), *_of_options(job, record), *_of_inputs(job, record)]
 
 
-def altered(record: JobRecord) -> list[str]:
+def altered_results(record: JobRecord) -> list[str]:
     """Outputs of a job that exist and were altered since."""
     digests = known_digests()
     return [

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from tvmake.engine.up_to_date.changes import altered, changes
+from tvmake.engine.up_to_date.changes import altered_results, changes
 from tvmake.engine.up_to_date.metadata import recorded_outputs
 from tvmake.plan.plan import Job
 from tvmake.process.output import counted
@@ -19,8 +19,8 @@ MOST_NAMED = 10
 """Maximum number of altered results listed in the message."""
 
 
-def outdated(jobs: Iterable[Job]) -> list[str]:
-    """The results to force: those that Snakemake does not recognise as outdated, and those that are :func:`undone`.
+def outdated_results(jobs: Iterable[Job]) -> list[str]:
+    """The results to force: those that Snakemake does not recognise as outdated, and those that are :func:`missing_results`.
 
     A failed job has no record, and a damaged record counts as none; results that such a job would have made are ignored.
     """
@@ -31,14 +31,14 @@ def outdated(jobs: Iterable[Job]) -> list[str]:
         record = record_of(job.outputs)
         if record is None:
             results += filter(os.path.exists, job.outputs)
-        elif names := altered(record):
+        elif names := altered_results(record):
             results += names
         elif not noted.issuperset(job.outputs) and changes(job):
             results += filter(os.path.exists, job.outputs)
-    return [*results, *undone(jobs)]
+    return [*results, *missing_results(jobs)]
 
 
-def undone(jobs: Iterable[Job]) -> list[str]:
+def missing_results(jobs: Iterable[Job]) -> list[str]:
     """Results that are missing since their job failed, although other results were made from them.
 
     After a failed job, Snakemake records its inputs, takes it for done, and takes the results made from its earlier outputs for up to date.
@@ -69,7 +69,7 @@ def note_outdated(names: Sequence[str]) -> None:
         )
         results = f"{counted(len(unknown), 'result')} without a record, such as {unknown[0]}"
         print(f"note: rebuilding {results}: {reason}", file=sys.stderr)
-    changed = [name for name, record in records.items() if record and name in altered(record)]
+    changed = [name for name, record in records.items() if record and name in altered_results(record)]
     for name in changed[:MOST_NAMED]:
         print(f"note: {name} was altered, and is rebuilt", file=sys.stderr)
     if len(changed) > MOST_NAMED:

@@ -183,7 +183,7 @@ def interpolate(
             return weighted
         return tirx.Select(tirx.all(index >= whole(0), index < whole(axis.extent)), weighted, single(0))
 
-    def normed(tap: Any, at: Any) -> Any:
+    def normalized_weight(tap: Any, at: Any) -> Any:
         total = sum((weight(whole(other), at) for other in range(taps)), start=single(0))
         return weight(tap, at) / total
 
@@ -192,7 +192,7 @@ def interpolate(
 
     indices = compute_along(builder, (taps, axis.size), element, "resize_indices", (axis.extent, *extents))
     weights = compute_along(
-        builder, (taps, axis.size), normed if filter_.excludes_outside else weight, "resize_weights", extents
+        builder, (taps, axis.size), normalized_weight if filter_.excludes_outside else weight, "resize_weights", extents
     )
     dtype = str(data.ty.dtype.dtype)
     weights = weights if dtype == "float32" else emit(relax.op.astype(weights, dtype))

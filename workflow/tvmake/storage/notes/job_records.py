@@ -1,8 +1,7 @@
-"""The store of facts about results: what each finished job read and made, by content, and how it was run.
+"""Records of finished jobs: the content of their inputs and outputs, and how they were run.
 
-A job's record is kept under each of its outputs, and written when the job has succeeded. A job that runs again loses its records
-first, so one that fails leaves nothing that makes it look done. By its record, a result is known to be up to date, whatever the times
-of files say. A job reads no result that is not as it was made.
+There is one record per output, written when the job succeeds. A job that starts removes its records first, so a failed job leaves no
+outputs that look complete. Records decide what is up to date, regardless of modification times. A job refuses altered results as inputs.
 """
 
 import os
@@ -23,36 +22,36 @@ from tvmake.storage.permissions import DENIED, how_to_permit, unreadable_error
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
 FORM = 2
-"""Of the records; another one is not read."""
+"""Version of the format; records of other versions are ignored."""
 
 LARGE_BYTES = 256 << 20
-"""Inputs that have more together are not read again where their digests are known."""
+"""Total size of inputs above which known digests are used instead of reading the files again."""
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a job is run."""
+    """Options, parameters, code and command of a job."""
 
     options: str = ""
-    """The request as JSON; empty for a stage that takes none."""
+    """The request as JSON; empty for a stage without one."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Values other than the options, by name."""
     roots: tuple[str, ...] = ()
-    """The modules that its code begins with."""
+    """The root modules of its code."""
     command: str = ""
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What is known of a finished job: sha256 by path, as the job was given it; of a directory, over names and contents of its files."""
+    """A finished job: sha256 by path as in its command; for a directory, over the names and contents of its files."""
 
     inputs: Mapping[str, str]
-    """As they were when the job began, the user's files among them; empty for one that changed meanwhile."""
+    """Digests when the job began, with the user's files; empty for an input that changed meanwhile."""
     outputs: Mapping[str, str]
     options: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
-    """Digest of the code and the library versions that it used."""
+    """Digest of its code and library versions."""
     command: str = ""
     began: float = 0.0
     ended: float = 0.0
@@ -74,17 +73,17 @@ def record_job(
         InputError: an input is an altered result of another job, or cannot be read.
         MachineError: the record cannot be written.
     """
-    read, made = [path for path in inputs if path.exists()], list(outputs)
-    forget(map(str, made))
+    existing, written = [path for path in inputs if path.exists()], list(outputs)
+    forget(map(str, written))
     began, code = time.time(), _code(invocation.roots)
-    of_file = _digests(read)
-    before = {path: _state(path, of_file) for path in read}
+    of_file = _digest_function(existing)
+    before = {path: _state(path, of_file) for path in existing}
     for path, (_, digest) in before.items():
         _check(path, digest)
     yield
     record = JobRecord(
         inputs={str(path): digest if stamp_of(path) == stamp else "" for path, (stamp, digest) in before.items()},
-        outputs={str(path): digest_of(path) for path in made if path.exists()},
+        outputs={str(path): digest_of(path) for path in written if path.exists()},
         options=invocation.options,
         parameters=dict(invocation.parameters),
         code=code,
@@ -92,13 +91,13 @@ def record_job(
         began=began,
         ended=time.time(),
     )
-    for path in made:
+    for path in written:
         # In another directory: every writer lists its directory, and there are thousands of records.
         write_state(record_file(str(path)), FORM, asdict(record), aside=SNAKEMAKE_STATE)
 
 
-def _digests(files: Iterable[Path]) -> Callable[[Path | str], str]:
-    """What gives the digest of a file: the digests that are known, where the files are so large that it pays to read those."""
+def _digest_function(files: Iterable[Path]) -> Callable[[Path | str], str]:
+    """The function for digests of files: known digests if the files are large, else their contents."""
     size = sum(path.stat().st_size for path in files if path.is_file())
     return KnownDigests().digest if size > LARGE_BYTES else digest_file
 
@@ -124,7 +123,7 @@ def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | Non
     """The record of the job that writes ``outputs``; None if a record is missing or damaged.
 
     Args:
-        outputs: some or all that the job makes, as it was given them.
+        outputs: some or all of the job's outputs, as in its command.
         project: the directory that the job ran in.
 
     Raises:
@@ -147,18 +146,18 @@ def has_job_records(project: Path = Path()) -> bool:
 
 
 def record_file(output: str) -> Path:
-    """Where the record of the job that makes ``output`` is kept."""
+    """The file with the record of the job that writes ``output``."""
     return Path(_file(output))
 
 
 def code_listing(code: str) -> dict[str, str] | None:
-    """The modules and library versions behind a record's digest of code; None where that is not known."""
+    """The modules and library versions of a record's code digest; None if unknown."""
     listing = read_state(_listing_file(code), FORM)
     return {str(name): str(value) for name, value in listing.items()} if isinstance(listing, dict) else None
 
 
 def _code(roots: tuple[str, ...]) -> str:
-    """The digest of a job's code. What it is a digest of is kept beside the records, once for all jobs with the same code."""
+    """The digest of a job's code. Its listing is stored beside the records, once for all jobs with the same code."""
     if not roots:
         return ""
     code = fingerprint(*roots)

@@ -58,7 +58,7 @@ def _choice(node: onnx.NodeProto, build: Builder, producers: dict[str, onnx.Node
     if rank is None or rank_of_mask is None:
         return None
     trailing = rank - rank_of_mask
-    whole = _unselected(updates, mask, trailing, build, producers)
+    whole = _tensor_before_mask(updates, mask, trailing, build, producers)
     is_plain = attributes(node).get("reduction", "none") == "none" and graph.dtype(mask)
     if not is_plain or _is_part(graph.shape(mask) or (), graph.shape(data) or ()):
         return None
@@ -87,7 +87,9 @@ def _where(build: Builder, mask: str, trailing: int, value: str, data: str) -> s
     return build.op("Where", condition, value, data)
 
 
-def _unselected(name: str, mask: str, trailing: int, build: Builder, producers: dict[str, onnx.NodeProto]) -> str:
+def _tensor_before_mask(
+    name: str, mask: str, trailing: int, build: Builder, producers: dict[str, onnx.NodeProto]
+) -> str:
     """The tensor from which the mask selects these values, with later operators applied to all its elements; "" if there is none."""
     node, graph = producers.get(name), build.graph
     if node is None:
@@ -100,7 +102,7 @@ def _unselected(name: str, mask: str, trailing: int, build: Builder, producers: 
         rows, before = (list(graph.shape(value) or ())[1:] for value in (name, node.input[0]))
         pairs = zip(rows, before, strict=False)
         is_part = any(isinstance(new, int) and isinstance(old, int) and new != old for new, old in pairs)
-        return "" if is_part else _unselected(node.input[0], mask, trailing, build, producers)
+        return "" if is_part else _tensor_before_mask(node.input[0], mask, trailing, build, producers)
     is_matmul = node.op_type == "MatMul" and trailing == 1 and graph.rank(node.input[1]) == 2
     is_matmul |= node.op_type == "Gemm" and trailing == 1 and not attributes(node).get("transA", 0)
     if not is_matmul and node.op_type not in _ELEMENTWISE:
@@ -114,7 +116,7 @@ def _unselected(name: str, mask: str, trailing: int, build: Builder, producers: 
             or not operand
         ):
             continue
-        inputs[index] = _unselected(operand, mask, trailing, build, producers)
+        inputs[index] = _tensor_before_mask(operand, mask, trailing, build, producers)
         if not inputs[index]:
             return ""
     shape = next(graph.shape(new) for new, old in zip(inputs, node.input, strict=True) if new != old)
