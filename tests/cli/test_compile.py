@@ -140,7 +140,7 @@ MISTAKES = {
     "the model itself": (["digits.onnx", "-o", "digits.onnx"], "digits.onnx: exists and is not a package"),
     "a directory that cannot be written": (["digits.onnx", "-o", "/proc/x.tar"], "/proc/x.tar: cannot be written"),
     "a long name": (["digits.onnx", "-o", f"{'x' * 300}.tar"], "cannot be written (the name is too long)"),
-    "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is not a directory 'none'"),
+    "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is no directory 'none'"),
     "no key": (["digits.onnx", "--set", "builds.opt_level=3"], "did you mean 'build'?"),
 }
 

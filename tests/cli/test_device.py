@@ -198,7 +198,7 @@ def test_phones_are_listed_whether_the_config_names_them_or_not(workspace: Works
         ("phone", "ONE", "connected"),
         ("phone", "TWO", "unauthorized"),
         ("phone", "GONE", "not connected"),
-        ("board", "pi5.local", "not tested"),
+        ("board", "pi5.local", "not asked"),
         ("", "THREE", "connected"),
     ]
 
