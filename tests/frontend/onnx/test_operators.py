@@ -49,15 +49,6 @@ def test_an_lstm_with_peepholes_and_its_last_cell(tmp_path):
     assert_agrees(tmp_path, proto, [random(5, 2, 3, seed=4)], runtime)
 
 
-def test_a_recurrent_layer_of_dynamic_length_is_refused_with_the_remedy(tmp_path):
-    constants = {"W": random(1, 16, 3), "R": random(1, 16, 4, seed=1)}
-    proto = model([node("LSTM", ["x", "W", "R"], ["y"], hidden_size=4)], {"x": (FLOAT, ["T", 2, 3])}, ["y"], constants)
-    path = save(tmp_path / "m.onnx", proto)
-    with pytest.raises(InputError, match="fixed sequence length"):
-        read(path)
-    assert read(path, inputs={"x": {"shape": [5, 2, 3]}}).signature.outputs[0].shape == (5, 1, 2, 4)
-
-
 @pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("scales", [[1, 1, 0.6, 0.7], [1, 1, 2, 2], [1, 1, 1.5, 0.4]])

@@ -7,6 +7,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import tvm
@@ -17,6 +18,7 @@ from tvmake.frontend.lowering.bitcast import bitcast
 from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.onnx import dynamic_padding, shaped_operators
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
+from tvmake.frontend.onnx.recurrent import CELLS, convert_recurrent
 from tvmake.frontend.onnx.shape_values import ShapeValues
 from tvmake.frontend.onnx.shaped_operators import Converter, resize_to_dimensions
 
@@ -97,6 +99,7 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
         "Resize": _resize,
         "Selu": _with_builder(_selu),
         "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),
+        **{operator: partial(convert_recurrent, operator) for operator in CELLS},
     },
 )
 """Converters by the operator's name in a prepared graph; TVM's importer converts all other operators."""

@@ -70,9 +70,6 @@ NEVER_IMPORTED = RANDOM | {
 
 _FIXED_LENGTH = "Export with a fixed sequence length, or give it: `inputs: {<name>: {shape: […]}}`."
 _REMEDIES = {
-    "LSTM": _FIXED_LENGTH,
-    "GRU": _FIXED_LENGTH,
-    "RNN": _FIXED_LENGTH,
     "Loop": "Loops can be imported when constants decide how often they run, at most 512 times.",
     "Scan": _FIXED_LENGTH,
     **dict.fromkeys(sorted(RANDOM), "Leave random numbers out of the model, or make them an input."),

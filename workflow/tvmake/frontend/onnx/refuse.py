@@ -8,7 +8,7 @@ from onnx import TensorProto
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx import dynamic_resize
+from tvmake.frontend.onnx import dynamic_resize, recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes, depends_on_data
@@ -135,6 +135,7 @@ def _check_pool(node: onnx.NodeProto, graph: Graph) -> str | None:
 CHECKS: dict[str, Check] = {
     **dict.fromkeys(POOLS, _check_pool),
     "Resize": _check_resize,
+    **dict.fromkeys(recurrent.CELLS, recurrent.refusal),
     "RoiAlign": _check_roi_align,
     "Dropout": _check_dropout,
     "BatchNormalization": _check_batch_normalization,

@@ -32,7 +32,7 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
             raise InputError(
                 "targets",
                 f"textures need fixed shapes, and the model has the dimensions {', '.join(symbols)}",
-                "set them under `dims`, or take a target without textures (adreno-…-buffer)",
+                "fix them (`--dim NAME=SIZE`, or `dims` of the model), or take a target without textures (adreno-…-buffer)",
             )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:

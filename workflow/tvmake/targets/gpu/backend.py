@@ -15,6 +15,7 @@ from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.gpu.windows import Windows
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 from tvmake.targets.passes import ModulePass, Pass
 
 SELECT_BOXES = "relax.vision.all_class_non_max_suppression"
@@ -29,12 +30,21 @@ class GpuBackend(Backend):
     packs_weights = False
 
     def refuse(self, module: "tvm.IRModule") -> None:
-        """Refuse box selection: its result size depends on the data, and GPU kernels are launched for fixed sizes."""
+        """Refuse kernels that only CPUs run: selections of boxes, whose result size depends on the data, and loops over time."""
         if _selects_boxes(module):
             raise InputError(
                 "targets",
                 "how many boxes NonMaxSuppression keeps depends on the data, and kernels of GPUs need fixed shapes",
                 "choose boxes after the network has run, or take a target of kind llvm",
+            )
+
+        if any(
+            isinstance(function, tvm.tirx.PrimFunc) and is_scheduled(function) for function in module.functions.values()
+        ):
+            raise InputError(
+                "targets",
+                "recurrent layers over a dynamic length, or over many steps, run on CPUs only",
+                "fix the length (`--dim NAME=SIZE`, or `dims` of the model), or take a target of kind llvm",
             )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
