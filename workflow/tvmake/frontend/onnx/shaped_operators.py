@@ -202,6 +202,27 @@ def _tile(
     return relax.op.reshape(copies, [as_expression(count * extent) for count, extent in pairs])
 
 
+def _squeeze(
+    extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
+) -> Any | None:
+    """Remove axes; the package checks that dynamic ones have one element."""
+    shape = shape_of(inputs[0])
+    axes = attributes.get("axes") if len(known) < 2 else known[1]
+    if shape is None or axes is None:
+        return None
+    numbers = {int(axis) % len(shape) for axis in axes}
+    dynamic = [axis for axis in sorted(numbers) if isinstance(shape[axis], tvm.ir.Expr)]
+    if not dynamic:
+        return None
+    for axis in dynamic:
+        extents.require(shape[axis], 1)
+    rest = [as_expression(extent) for axis, extent in enumerate(shape) if axis not in numbers]
+    first = relax.op.strided_slice(
+        inputs[0], dynamic, *([value] * len(dynamic) for value in (0, 1)), assume_inbound=True
+    )
+    return relax.op.reshape(extents.builder.emit(first), relax.ShapeExpr(rest))
+
+
 def _pad(
     extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
 ) -> Any | None:
@@ -222,6 +243,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "ConstantOfShape": _of_dimensions(_constant_of_shape),
     "Range": _of_dimensions(_range, ShapeValues.whole_numbers),
     "Slice": _of_dimensions(_slice, includes_data=True),
+    "Squeeze": _of_dimensions(_squeeze, includes_data=True),
     "Tile": _of_dimensions(_tile),
     "Pad": _of_dimensions(_pad),
 }

@@ -7,7 +7,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from tvmake.frontend.onnx.graph import Builder, Graph, attributes, subgraphs
+from tvmake.frontend.onnx.graph import Builder, Graph, attributes, depends_on_data, subgraphs
 
 MAX_ITERATIONS = 512
 MAX_NODES = 20_000
@@ -47,12 +47,22 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def take_branch(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Replace an If with a constant condition by its branch."""
+    """Replace an If with a constant condition by its branch, and a conditional Squeeze by a Squeeze."""
     condition = build.graph.constant(node.input[0])
-    if condition is None:
+    if condition is None and not _is_conditional_squeeze(node, build.graph):
         return None
-    branch = attributes(node)["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"]
+    branch = attributes(node)["then_branch" if condition is None or bool(condition.reshape(-1)[0]) else "else_branch"]
     return instantiate(build, branch, [])
+
+
+def _is_conditional_squeeze(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Whether an If removes an axis if it has one element, as PyTorch's exporter writes ``squeeze`` of a dynamic dimension.
+
+    What follows needs one of the two ranks. The package checks that the axis has one element.
+    """
+    branches = [attributes(node)[name].node for name in ("then_branch", "else_branch")]
+    operators = [[inner.op_type for inner in nodes if inner.op_type != "Constant"] for nodes in branches]
+    return operators == [["Squeeze"], ["Identity"]] and not depends_on_data(node.input[0], graph)
 
 
 def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
