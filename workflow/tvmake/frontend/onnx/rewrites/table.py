@@ -6,6 +6,7 @@ from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.onnx.graph import Rule
 from tvmake.frontend.onnx.rewrites import (
     control_flow,
+    data_slices,
     declared_shapes,
     function_bodies,
     operators,
@@ -21,6 +22,7 @@ from tvmake.frontend.onnx.rewrites.contrib import quantized as contrib_quantized
 
 REWRITES: Mapping[str, Rule] = merge_tables(
     control_flow.RULES,
+    data_slices.RULES,
     declared_shapes.RULES,
     function_bodies.RULES,
     operators.RULES,
