@@ -119,6 +119,8 @@ MISTAKES = {
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
     "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
     "no shape": (["digits.onnx", "--input-shape", "image"], "for example: --input-shape image=1,3,224,224"),
+    "no input's value": (["digits.onnx", "--input-value", "image"], "for example: --input-value sr=16000"),
+    "a value of another shape": (["digits.onnx", "--input-value", "image=[1,2]"], "Write one number, or nested lists"),
     "no pass": (["digits.onnx", "--disabled-pass", "tirx.StorageRewrit"], "did you mean 'tirx.StorageRewrite'?"),
     "no setting": (["digits.onnx", "--pass-config", "tir.noalias=1"], "did you mean 'tirx.noalias'?"),
     "no value": (

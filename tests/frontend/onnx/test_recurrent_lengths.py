@@ -18,7 +18,7 @@ from tvmake.errors import InputError
 from tvm import relax  # isort: skip
 
 INPUTS, HIDDEN = 5, 18
-"""The units are no multiple of a kernel's vectors."""
+"""Not a multiple of the vectors of a kernel."""
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 

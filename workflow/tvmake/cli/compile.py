@@ -9,7 +9,7 @@ import typer
 
 from tvmake.cli.configs import Settings
 from tvmake.cli.output_file import output_file
-from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
+from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted, Values
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def compile_model(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="The package to write. [default: MODEL.tar]")] = None,
     shapes: Shapes = None,
+    values: Values = None,
     dims: Dimensions = None,
     device: OnDevice = None,
     layout: Annotated[
@@ -106,6 +107,7 @@ def compile_model(
         over,
         keys,
         dims=dims,
+        values=values,
         trusted=trusted,
         self_test=self_test,
         options=options,

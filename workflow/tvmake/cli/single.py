@@ -39,6 +39,14 @@ Shapes = Annotated[
         "--input-shape", metavar="INPUT=1,3,224,224", help="Shape of an input with dynamic dimensions; repeatable."
     ),
 ]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-value",
+        metavar="INPUT=VALUE",
+        help="Fix an input to a value (sr=16000) and remove it from the package; repeatable.",
+    ),
+]
 Dimensions = Annotated[
     list[str] | None,
     typer.Option(
@@ -77,6 +85,7 @@ def single_run(
     target_keys: Mapping[str, Any] | None = None,
     *,
     dims: list[str] | None = None,
+    values: list[str] | None = None,
     trusted: bool = False,
     self_test: bool = False,
     options: Mapping[str, str] | None = None,
@@ -87,6 +96,7 @@ def single_run(
         layer: a config layer that overrides the options.
         target_keys: additional keys of the target.
         dims: sizes and bounds of dynamic dimensions, as typed.
+        values: values of inputs, as typed.
         trusted: whether loading the model may run code.
         self_test: whether the package gets samples for its self-test.
         options: options by the dotted config key that they set.
@@ -96,7 +106,9 @@ def single_run(
     """
     from tvmake.plan.single import SingleRun
 
-    inputs = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
+    inputs: dict[str, dict[str, Any]] = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
+    for name, value in map(_value, values or ()):
+        inputs.setdefault(name, {})["value"] = value
     where = _device(device) if device is not None else None
     sizes = dict(map(_dimension, dims or ()))
     model_keys = {"inputs": inputs, **({"dims": sizes} if sizes else {}), **({"trusted": True} if trusted else {})}
@@ -177,11 +189,27 @@ def _shape(text: str) -> tuple[str, list[int]]:
         shape = [int(size) for size in sizes.strip("[]() ").split(",")]
     except ValueError:
         shape = []
-    if not equals or not name or not shape or min(shape) < 1:
+    if not equals or not name or not shape or min(shape) < 0:
         raise UsageError(
             f"--input-shape {text}", "expected INPUT=SIZES", "for example: --input-shape image=1,3,224,224"
         )
     return name, shape
+
+
+def _value(text: str) -> tuple[str, Any]:
+    import yaml
+
+    from tvmake.errors import UsageError
+
+    name, equals, written = text.partition("=")
+    try:
+        value = yaml.safe_load(written)
+    except yaml.YAMLError:
+        value = None
+    if not equals or not name or not isinstance(value, bool | int | float | list):
+        remedy = "for example: --input-value sr=16000, --input-value scale=[0.5,2]"
+        raise UsageError(f"--input-value {text}", "expected INPUT=NUMBER", remedy)
+    return name, value
 
 
 def _dimension(text: str) -> tuple[str, int | dict[str, int]]:

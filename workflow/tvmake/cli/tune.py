@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, Settings
-from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
+from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted, Values
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def tune(
     ] = 256,
     precision: Precision = "float32",
     shapes: Shapes = None,
+    values: Values = None,
     dims: Dimensions = None,
     device: OnDevice = None,
     kernels: Annotated[
@@ -70,7 +71,7 @@ def tune(
 
     chosen = {"tuning": {"kernels": words(kernels)}} if kernels else {}
     layer = merge(chosen, overlay(settings))
-    run = single_run(model, target, precision, trials, shapes, device, layer, dims=dims, trusted=trusted)
+    run = single_run(model, target, precision, trials, shapes, device, layer, dims=dims, values=values, trusted=trusted)
     if list_only:
         with build_artifact(run, "tasks.json", cores, quiet) as file:
             _print_tasks(file, as_json)

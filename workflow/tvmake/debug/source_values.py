@@ -29,11 +29,13 @@ def source_values(source: str, options: ImportOptions, signature: Signature, inp
     return list(reader(source, options, signature, inputs))
 
 
-def _onnx(source: str, _options: ImportOptions, _signature: Signature, inputs: Tensors) -> Iterator[Value]:
+def _onnx(source: str, options: ImportOptions, _signature: Signature, inputs: Tensors) -> Iterator[Value]:
     """By ONNX Runtime without any rewriting, where each node's results are outputs."""
     import onnx
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+
+    from tvmake.frontend.onnx.inputs import input_values
 
     refusals = (
         ort_errors.Fail,
@@ -48,12 +50,13 @@ def _onnx(source: str, _options: ImportOptions, _signature: Signature, inputs: T
     known = {value.name for value in model.graph.output}
     names = [name for node in nodes for name in node.output if name]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
+    session_options = onnxruntime.SessionOptions()
+    session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session_options.log_severity_level = 4
+    values = {**inputs, **input_values(model, options.inputs, source)}
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        arrays = dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        session = onnxruntime.InferenceSession(model.SerializeToString(), session_options, ["CPUExecutionProvider"])
+        arrays = dict(zip(names, session.run(names, values), strict=True))
     except refusals as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(source, f"ONNX Runtime does not give its values away: {line}") from None

@@ -18,7 +18,7 @@ def _refuse_boolean(value: Any) -> Any:
 
 
 Dim = (
-    Annotated[int, Field(ge=1), BeforeValidator(_refuse_boolean)]
+    Annotated[int, Field(ge=0), BeforeValidator(_refuse_boolean)]
     | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 )
 
@@ -60,6 +60,9 @@ class InputSpec(Strict):
     """Element type in TVM's spelling (float32, int64 …). Must be the model's own."""
     range: tuple[float, float] | None = None
     """Inclusive bounds of sensible values, used when random inputs are drawn."""
+    value: bool | int | float | list[Any] | None = None
+    """The value that the input always has: it becomes a constant, and the package does not take it. One number fills the input's shape.
+    ONNX only."""
 
     @field_validator("range")
     @classmethod

@@ -1,16 +1,18 @@
 """ONNX models in ONNX Runtime, with default options for the CPU except the number of threads."""
 
 import numpy as np
+import onnx
 
 from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import named
 
 
 def prepare(
-    source: str, _options: ImportOptions, signature: Signature, inputs: dict[str, np.ndarray], threads: int
+    source: str, options: ImportOptions, signature: Signature, inputs: dict[str, np.ndarray], threads: int
 ) -> Prepared:
     """The model with its inputs bound.
 
@@ -22,18 +24,19 @@ def prepare(
         import onnxruntime
     except ImportError:
         raise MachineError(source, "onnxruntime is not installed", "`pip install onnxruntime`") from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # errors are raised as exceptions
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    session_options = onnxruntime.SessionOptions()
+    session_options.intra_op_num_threads = threads
+    session_options.inter_op_num_threads = 1
+    session_options.log_severity_level = 4  # errors are raised as exceptions
+    session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     try:
-        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(source, session_options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001  # its exceptions have no common base
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(source, f"ONNX Runtime cannot load it: {line}") from None
     binding = session.io_binding()
-    for name, value in inputs.items():
+    fixed = input_values(onnx.load(source, load_external_data=False), options.inputs, source)
+    for name, value in {**inputs, **fixed}.items():
         binding.bind_cpu_input(name, np.asarray(value, order="C"))
     for spec in signature.outputs:
         binding.bind_output(spec.name)

@@ -61,9 +61,9 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     stored_ir = int(model.ir_version)
     producer = f"{model.producer_name} {model.producer_version}".strip()
     strip_initializers(model)
-    original_inputs = [value.name for value in model.graph.input]
     original_outputs = [value.name for value in model.graph.output]
     bind_inputs(model, options.inputs, where)
+    original_inputs = [value.name for value in model.graph.input]
     ranges = value_ranges(model)
     prepared = prepare(model, where, options.opset)
     del model  # the prepared one holds the weights now

@@ -13,7 +13,7 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
-from tvmake.frontend.onnx.narrow_types import storage_range, storage_type
+from tvmake.frontend.onnx.narrow_types import NARROW, storage_range, storage_type
 from tvmake.frontend.onnx.preparations import standardize
 from tvmake.frontend.onnx.rewrites.masked_writes import choose_by_masks
 from tvmake.frontend.onnx.source import has_external, read_checked
@@ -105,7 +105,7 @@ def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
 
 
 def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:
-    """Give every input dimension a size or a name, from the config or the model.
+    """Give every input dimension a size or a name, from the config or the model; inputs with a value become constants.
 
     A dimension name that occurs several times stays one variable. A dimension without a name, or with a placeholder such as
     ``?``, becomes ``<input>_d<axis>``. Shapes of outputs and inner values are dropped: they follow from the inputs.
@@ -136,6 +136,7 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
                 dim.dim_value = extent
             else:
                 dim.dim_param = extent
+    _fix_values(model, entries, where)
     if entries:
         # Stored shapes may contradict the inputs' new shapes.
         del graph.value_info[:]
@@ -144,6 +145,54 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
     for node in all_nodes(graph):
         for body in subgraphs(node):
             del body.value_info[:]
+
+
+def input_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> dict[str, np.ndarray]:
+    """The inputs to which the config gives a value, by name.
+
+    Args:
+        model: the model, with the inputs of its file.
+        entries: the config's entries.
+        where: the source, for messages.
+
+    Raises:
+        InputError: a value does not fit the input's element type or shape, or the shape is dynamic.
+    """
+    values = {}
+    for value in model.graph.input:
+        spec = entries.get(value.name)
+        if spec is None or spec.value is None:
+            continue
+        problem = f"inputs.{value.name}.value: the model's input is {_type_text(value)}, "
+        shape, kind = spec.shape or value_shape(value), value.type.tensor_type.elem_type
+        if kind in _UNSUPPORTED_TYPES or kind in NARROW:
+            raise InputError(where, f"{problem}whose element type cannot have one", "Leave the input in the package.")
+        sizes = [dim for dim in shape or () if isinstance(dim, int)]
+        if shape is None or len(sizes) < len(shape):
+            raise InputError(
+                where, f"{problem}which has no fixed shape", "Give it one: `--input-shape`, or `shape` beside `value`."
+            )
+        dtype = helper.tensor_dtype_to_np_dtype(kind)
+        try:
+            given = np.asarray(spec.value)
+            array = np.broadcast_to(given.astype(dtype), sizes).copy()
+        except ValueError:
+            raise InputError(
+                where, f"{problem}not {spec.value}", "Write one number, or nested lists of the input's shape."
+            ) from None
+        if dtype.kind in "iub" and not (array == given).all():
+            raise InputError(where, f"{problem}which cannot be {spec.value}", "Write a value of its element type.")
+        values[value.name] = array
+    return values
+
+
+def _fix_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:
+    """Turn inputs with a value into constants."""
+    values = input_values(model, entries, where)
+    for index in reversed(range(len(model.graph.input))):
+        if model.graph.input[index].name in values:
+            del model.graph.input[index]
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
 
 
 def _drop_placeholders(value: onnx.ValueInfoProto) -> None:

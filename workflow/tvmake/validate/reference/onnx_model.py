@@ -5,12 +5,13 @@ import onnx
 
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import Runtime, named
 
 
-def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runtime:
+def open_model(path: str, options: ImportOptions, signature: Signature) -> Runtime:
     """The model in ONNX Runtime, or in onnx.reference for missing kernels and for types that numpy lacks.
 
     Raises:
@@ -24,19 +25,19 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         raise MachineError(
             path, "running an ONNX model needs onnxruntime", "install it with `pip install onnxruntime`"
         ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.use_deterministic_compute = True
-    options.log_severity_level = 4  # errors are raised as exceptions
+    session_options = onnxruntime.SessionOptions()
+    session_options.intra_op_num_threads = 1
+    session_options.inter_op_num_threads = 1
+    session_options.use_deterministic_compute = True
+    session_options.log_severity_level = 4  # errors are raised as exceptions
     # Constant folding and the like, but none of the fusions that replace a formula by an approximation.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(path, session_options, providers=["CPUExecutionProvider"])
     except ort_errors.NoSuchFile:
         raise InputError(path, "no such file") from None
     except (ort_errors.NotImplemented, ort_errors.Fail, ort_errors.InvalidGraph) as error:
-        return _reference_implementation(path, signature, _first_line(error))
+        return _reference_implementation(path, options, signature, _first_line(error))
     except (ort_errors.InvalidProtobuf, ort_errors.InvalidArgument, ort_errors.RuntimeException) as error:
         raise InputError(path, f"ONNX Runtime cannot load it: {_first_line(error)}", "export the model again") from None
 
@@ -45,13 +46,16 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     }
     names = [spec.name for spec in signature.outputs]
     _check_names(path, signature, value_names, {value.name for value in session.get_outputs()})
-    narrow = _narrow_types(onnx.load(path, load_external_data=False))
+    model = onnx.load(path, load_external_data=False)
+    narrow, fixed = _narrow_types(model), input_values(model, options.inputs, path)
     if narrow:
-        return _reference_implementation(path, signature, f"its {', '.join(sorted(narrow))} cannot be handed over")
+        return _reference_implementation(
+            path, options, signature, f"its {', '.join(sorted(narrow))} cannot be handed over"
+        )
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
-            return dict(zip(names, session.run(names, inputs), strict=True))
+            return dict(zip(names, session.run(names, {**inputs, **fixed}), strict=True))
         except (ort_errors.InvalidArgument, ort_errors.Fail, ort_errors.RuntimeException) as error:
             raise InputError(
                 path, f"ONNX Runtime cannot run it: {_first_line(error)}", "check the inputs' shapes and ranges"
@@ -60,13 +64,13 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     return Runtime(named("onnxruntime"), run)
 
 
-def _reference_implementation(path: str, signature: Signature, reason: str) -> Runtime:
+def _reference_implementation(path: str, options: ImportOptions, signature: Signature, reason: str) -> Runtime:
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeContextError, RuntimeImplementationError, RuntimeTypeError
 
     refusals = (RuntimeContextError, RuntimeImplementationError, RuntimeTypeError, NotImplementedError)
     model = onnx.load(path)
-    narrow = _narrow_types(model)
+    narrow, fixed = _narrow_types(model), input_values(model, options.inputs, path)
     try:
         evaluator = ReferenceEvaluator(model)
     except refusals as error:
@@ -78,7 +82,7 @@ def _reference_implementation(path: str, signature: Signature, reason: str) -> R
         values = {name: from_storage_dtype(value, narrow.get(name, 0)) for name, value in inputs.items()}
         try:
             with np.errstate(all="ignore"):
-                outputs = evaluator.run(names, values)
+                outputs = evaluator.run(names, {**values, **fixed})
                 return {name: to_storage_dtype(np.asarray(value)) for name, value in zip(names, outputs, strict=True)}
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
