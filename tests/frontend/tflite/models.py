@@ -7,6 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 TYPES = {
+    "float16": schema.TensorType.FLOAT16,
     "float32": schema.TensorType.FLOAT32,
     "int8": schema.TensorType.INT8,
     "int16": schema.TensorType.INT16,

@@ -178,6 +178,64 @@ def test_space_to_batch_follows_a_dynamic_batch(tmp_path: Path):
     np.testing.assert_array_equal(got, value)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_reshape_to_a_computed_shape_takes_the_declared_one(tmp_path: Path, batch: int):
+    """As tools write a reshape that keeps a dynamic batch: a part of the input's shape beside constants."""
+    builder = Builder()
+    image = builder.tensor("x", (1, 4, 6, 2), open_axes=(0,))
+    shape = builder.call(OP.SHAPE, [image], builder.tensor("s", (4,), "int32"))
+    bounds = [builder.tensor(name, (1,), "int32", [value]) for name, value in (("from", 0), ("to", 1), ("by", 1))]
+    options = schema.StridedSliceOptionsT()
+    options.shrinkAxisMask = 1
+    size = builder.call(
+        OP.STRIDED_SLICE, [shape, *bounds], builder.tensor("n", (), "int32"), options, KIND.StridedSliceOptions
+    )
+    rest = [builder.tensor(f"c{number}", (), "int32", number) for number in (8, 6)]
+    pack = schema.PackOptionsT()
+    pack.valuesCount = 3
+    target = builder.call(OP.PACK, [size, *rest], builder.tensor("t", (3,), "int32"), pack, KIND.PackOptions)
+    rows = builder.call(OP.RESHAPE, [image, target], builder.tensor("y", (1, 8, 6), open_axes=(0,)))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(builder.finish([image], [rows]))
+    value = drawn(batch, 4, 6, 2)
+    imported = read(path, ImportOptions(source=str(path), inputs={"x": {"shape": [batch, 4, 6, 2]}}))
+    (output,) = run_compiled(imported, [value])
+    np.testing.assert_array_equal(output, value.reshape(batch, 8, 6))
+
+
+def test_sparse_weights_in_half_precision_become_dense(tmp_path: Path):
+    """Rows of the weights in compressed form, which DENSIFY and DEQUANTIZE read, as in MediaPipe's sparse networks."""
+    weights = np.array([[0, 2, 0, 0.5], [0, 0, 0, 0], [1, 0, -3, 0]], "float16")
+    builder = Builder()
+    sparse = builder.tensor("w", weights.shape, "float16", weights[weights != 0])
+    builder.graph.tensors[sparse].sparsity = compressed_rows(weights)
+    dense = builder.call(OP.DENSIFY, [sparse], builder.tensor("dense", weights.shape, "float16"))
+    real = builder.call(OP.DEQUANTIZE, [dense], builder.tensor("real", weights.shape))
+    data = builder.tensor("x", (2, 4))
+    options = schema.FullyConnectedOptionsT()
+    output = builder.tensor("y", (2, 3))
+    builder.call(OP.FULLY_CONNECTED, [data, real, -1], output, options, KIND.FullyConnectedOptions)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(builder.finish([data], [output]))
+    value = drawn(2, 4)
+    (result,) = run_compiled(read(path, ImportOptions(source=str(path))), [value])
+    np.testing.assert_allclose(result, value @ weights.astype("float32").T, rtol=1e-6)
+
+
+def compressed_rows(matrix: np.ndarray) -> schema.SparsityParametersT:
+    rows, columns = schema.DimensionMetadataT(), schema.DimensionMetadataT()
+    rows.format, rows.denseSize = schema.DimensionType.DENSE, len(matrix)
+    columns.format = schema.DimensionType.SPARSE_CSR
+    segments, indices = schema.Int32VectorT(), schema.Int32VectorT()
+    segments.values = [0, *np.cumsum(np.count_nonzero(matrix, axis=1)).tolist()]
+    indices.values = np.nonzero(matrix)[1].tolist()
+    columns.arraySegments, columns.arraySegmentsType = segments, schema.SparseIndexVector.Int32Vector
+    columns.arrayIndices, columns.arrayIndicesType = indices, schema.SparseIndexVector.Int32Vector
+    sparsity = schema.SparsityParametersT()
+    sparsity.traversalOrder, sparsity.dimMetadata = [0, 1], [rows, columns]
+    return sparsity
+
+
 def test_operators_that_packages_do_not_contain_are_refused(tmp_path: Path):
     path = tmp_path / "m.tflite"
     path.write_bytes(Case("MATRIX_DIAG", [ROWS], "MatrixDiagOptions").model([2, 6, 6]))

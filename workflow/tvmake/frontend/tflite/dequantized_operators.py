@@ -92,7 +92,11 @@ class RealConverter(OperatorConverter):
     def convert_dequantize(self, op: Any) -> Any:
         """Convert a dequantisation, also of constants: tools write weights of floating-point operators this way."""
         (data,) = self.get_input_tensors(op)
-        return self._float_value(data) if data.qnn_params else super().convert_dequantize(op)
+        if data.qnn_params:
+            return self._float_value(data)
+        if self.is_prefetched(data.tensor_idx):  # sparse weights in float16
+            return relax.op.astype(self.get_tensor_expr(data), "float32")
+        return super().convert_dequantize(op)
 
     def _convert_on_floats(self, name: str, convert: Callable[..., Any], op: Any) -> Any:
         inputs, outputs = self.get_input_tensors(op), self.get_output_tensors(op)

@@ -32,6 +32,17 @@ class Converter(RecurrentConverter):
         result = super()._convert_arg_min_max(op, relax_op)
         return relax.op.astype(result, self.get_tensor_type_str(output.tensor.Type()))
 
+    def convert_reshape(self, op: Any) -> Any:
+        """Take the output's declared shape if the network computes the shape."""
+        data, *target = self.get_input_tensors(op)
+        if not target or not self.has_expr(target[0].tensor_idx):
+            return super().convert_reshape(op)
+        (output,) = self.get_output_tensors(op)
+        # The signature has -1 for a dynamic dimension, which the number of elements determines.
+        has_signature = output.tensor.ShapeSignatureLength() > 0
+        shape = output.tensor.ShapeSignatureAsNumpy() if has_signature else output.tensor.ShapeAsNumpy()
+        return relax.op.reshape(self.get_expr(data.tensor_idx), list(map(int, shape)))
+
     def convert_softmax(self, op: Any) -> Any:
         """Apply the factor beta."""
         from tflite.SoftmaxOptions import SoftmaxOptions
