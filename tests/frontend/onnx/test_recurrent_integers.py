@@ -20,7 +20,7 @@ FORMS = {
 }
 
 
-def layer(direction: str, kind: type, is_per_channel: bool, **values):
+def layer(direction: str, kind: type, is_per_channel: bool, length: int | str = LENGTH, **values):
     draw, directions = np.random.default_rng(0), 2 if direction == "bidirectional" else 1
     limits = np.iinfo(kind)
     parameters = (directions, 4 * HIDDEN) if is_per_channel else (directions,)
@@ -38,7 +38,7 @@ def layer(direction: str, kind: type, is_per_channel: bool, **values):
     shapes = {"x": (LENGTH, BATCH, INPUTS), **dict.fromkeys("hc", (directions, BATCH, HIDDEN))}
     proto = model(
         [node],
-        {name: (FLOAT, shape) for name, shape in shapes.items()},
+        {name: (FLOAT, [length, *shape[1:]] if name == "x" else shape) for name, shape in shapes.items()},
         ["y", "y_h", "y_c"],
         constants,
         domains=["com.microsoft"],
@@ -68,3 +68,12 @@ def test_its_matmuls_are_computed_in_integers(tmp_path):
     products = calls(result[0], "matmul")
     assert len(products) == 1 + LENGTH
     assert all(set(input_dtypes(call)) <= {"int8", "uint8"} for call in products)
+
+
+@pytest.mark.parametrize("is_per_channel", [False, True])
+def test_over_a_dynamic_length_its_weights_are_dequantised(tmp_path, is_per_channel):
+    """ONNX Runtime also rounds inputs and states to 8 bits, hence the tolerance."""
+    proto, inputs = layer("bidirectional", np.int8, is_per_channel, length="T")
+    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), inputs)
+    for output, expected in zip(result, run_on_one_thread(proto, inputs), strict=True):
+        np.testing.assert_allclose(output, expected, atol=0.02)

@@ -140,7 +140,30 @@ class _DynamicLayer(Layer):
 
 
 def _dynamic_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    return lstm(node, build, _DynamicLayer)
+    """Unroll a layer of fixed length in integers; a dynamic length needs a kernel, which computes with dequantised weights."""
+    return lstm(node, build, _DynamicLayer) or _float_lstm(node, build)
+
+
+def _float_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    operands = _inputs(node, 12)
+    weights = [
+        _dequantized_weights(build, *(operands[index] for index in indices)) for indices in ((1, 8, 9), (2, 10, 11))
+    ]
+    if any(value is None for value in weights):
+        return None
+    names = [build.graph.add_constant(value) for value in weights if value is not None]
+    return build.ops("LSTM", 3, node.input[0], *names, *_inputs(node, 8)[3:], **attributes(node))
+
+
+def _dequantized_weights(build: Builder, weight: str, scale: str, zero: str) -> np.ndarray | None:
+    """Weights [directions, gates·hidden, extent] from integers whose last two axes are exchanged."""
+    values = [build.graph.weights(name) if name else np.zeros((1, 1)) for name in (weight, scale, zero)]
+    if any(value is None for value in values):
+        return None
+    integers, scales, zeros = (value.astype(np.float32) for value in values if value is not None)
+    directions = len(integers)
+    real = (integers - zeros.reshape(len(zeros), 1, -1)) * scales.reshape(directions, 1, -1)
+    return real.transpose(0, 2, 1)
 
 
 def _matmul_to_float(node: onnx.NodeProto, build: Builder) -> list[str] | None:
