@@ -281,19 +281,24 @@ def _replace_shapeless(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def depends_on_data(name: str, graph: Graph) -> bool:
     """Whether a value depends on an input's elements, not only on shapes and constants."""
-    producers = {output: node for node in graph.graph.node for output in node.output}
     inputs = {value.name for value in graph.graph.input} - set(graph.large)
+    return any(source in inputs for source in sources(name, graph.graph))
+
+
+def sources(name: str, graph: onnx.GraphProto) -> Iterator[str]:
+    """The inputs and initializers that a value is computed from, without those of which only the shape is read."""
+    producers = {output: node for node in graph.node for output in node.output}
     pending, seen = [name], set()
     while pending:
         current = pending.pop()
-        if current in inputs:
-            return True
-        node = producers.get(current)
-        if node is None or current in seen or node.op_type in ("Shape", "Size"):
+        if current in seen:
             continue
         seen.add(current)
-        pending.extend(node.input)
-    return False
+        node = producers.get(current)
+        if node is None:
+            yield current
+        elif node.op_type not in ("Shape", "Size"):
+            pending.extend(node.input)
 
 
 class Builder:

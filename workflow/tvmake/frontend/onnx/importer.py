@@ -17,7 +17,7 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.equalize_operands import equalize_operands
-from tvmake.frontend.onnx.graph import opset_of
+from tvmake.frontend.onnx.graph import opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
     dimension_names,
@@ -176,13 +176,24 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
         raise InputError(
             where,
             f"{importer.node} cannot be imported: {_shorten(str(error)) or type(error).__name__}",
-            "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md).",
+            _remedy(model),
         ) from error
     module = settle_sizes(module, importer.bb.equal_sizes, where)
     count = int(module["main"].attrs["num_input"])
     names = [var.name for var in module["main"].params[count:]]
     module, detached = relax.frontend.detach_params(module)
     return module, dict(zip(names, detached.get("main", []), strict=True))
+
+
+def _remedy(model: onnx.ModelProto) -> str:
+    """The remedy for an operator that the importer lacks: fix the input that selects a branch, if there is one."""
+    inputs = {value.name for value in model.graph.input}
+    selecting = [
+        name for node in model.graph.node if node.op_type == "If" for name in sources(node.input[0], model.graph)
+    ]
+    if (name := next(filter(inputs.__contains__, selecting), None)) is not None:
+        return f"Fix the input that selects the branch: `--input-value {name}=VALUE`, or `inputs: {{{name}: {{value: …}}}}`."
+    return "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md)."
 
 
 def _shorten(text: str) -> str:
