@@ -5,6 +5,8 @@ import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,18 +27,29 @@ DIGITS = ROOT / "resources" / "digits.onnx"
 CORTEX = TargetConfig(kind="llvm", mtriple="aarch64-linux-gnu", mcpu="cortex-a53", cc="aarch64-linux-gnu-g++")
 
 
-def programs(machine: str = platform.machine(), with_opencl: bool = False) -> Path:
-    """A directory with the programs, in the user's cache whatever a test says of its own."""
-    need("cmake", "g++")
+HOME = str(Path.home())
+"""The user's, before a test sets another."""
+
+
+@contextmanager
+def usual_home() -> Iterator[None]:
+    """The home where builds of native parts are kept between runs, whatever home a test has set."""
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("TVMAKE_HOME", raising=False)
+        environment.setenv("HOME", HOME)
+        yield
+
+
+def programs(machine: str = platform.machine(), with_opencl: bool = False) -> Path:
+    """A directory with the programs."""
+    need("cmake", "g++")
+    with usual_home():
         return bundle(machine, with_opencl=with_opencl)
 
 
 def share_builds(home: Path) -> None:
     """Have a test's own home hold the usual builds of native parts, which take a minute to make."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.delenv("TVMAKE_HOME", raising=False)
+    with usual_home():
         usual = root()
     usual.mkdir(parents=True, exist_ok=True)
     home.mkdir(parents=True, exist_ok=True)
@@ -45,8 +58,7 @@ def share_builds(home: Path) -> None:
 
 def abi_library() -> Path:
     """The library for other programs, kept like them."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.delenv("TVMAKE_HOME", raising=False)
+    with usual_home():
         return find_built("abi") or build("abi")
 
 
