@@ -81,14 +81,18 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def run_python(code: str, *arguments: object, timeout_s: float = HANG_S, **environment: str) -> str:
-    """What a new process prints; it gets the repository, PoCL, and these variables on top of this environment."""
-    # Other tests change where things are kept; the library is where it was built.
+def environment(**variables: str) -> dict[str, str]:
+    """This environment with PoCL alone, the library where it was built whatever home a test has set, and these variables."""
     home = str(library().parents[2])
+    return {**os.environ, "TVMAKE_HOME": home, "TVMAKE_OPENCL_PLATFORM": POCL, **variables}
+
+
+def run_python(code: str, *arguments: object, timeout_s: float = HANG_S, **variables: str) -> str:
+    """What a new process prints; for its variables see :func:`environment`."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH + code, *(str(argument) for argument in arguments)],
         cwd=ROOT,
-        env={**os.environ, "TVMAKE_HOME": home, "TVMAKE_OPENCL_PLATFORM": POCL, **environment},
+        env=environment(**variables),
         capture_output=True,
         text=True,
         timeout=timeout_s,

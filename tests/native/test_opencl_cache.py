@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.opencl_device import loaded, run_python
+from tests.native.opencl_device import loaded
+from tests.native.opencl_forked import run_forked
 
 MAGIC = b"tvmake opencl program 1\n"
 
@@ -32,13 +33,12 @@ def run(tmp_path: Path):
 
     def run(*added: int, **environment: str) -> list[int]:
         own = {
-            "TVM_USE_RUNTIME_LIB": "1",
             "TVMAKE_HOME": str(home),
             "POCL_CACHE_DIR": str(tmp_path / "pocl"),
             **environment,
         }
         (tmp_path / "pocl").mkdir(exist_ok=True)
-        return [int(line) for line in run_python(RUN, ",".join(map(str, added)), **own).split()]
+        return [int(line) for line in run_forked(RUN, ",".join(map(str, added)), **own).split()]
 
     return run
 
@@ -118,8 +118,8 @@ def test_processes_that_fill_the_cache_at_once_leave_whole_entries(run, cache, t
     for directory in own:
         directory.mkdir()
     with ThreadPoolExecutor(3) as pool:
-        found = pool.map(lambda directory: run(1, 2, 3, POCL_CACHE_DIR=str(directory)), own)
-        assert list(found) == [[1, 2, 3]] * 3
-    found = entries(cache)
-    assert len(found) == 3
-    assert all(map(is_whole, found.values()))
+        outputs = pool.map(lambda directory: run(1, 2, 3, POCL_CACHE_DIR=str(directory)), own)
+        assert list(outputs) == [[1, 2, 3]] * 3
+    programs = entries(cache)
+    assert len(programs) == 3
+    assert all(map(is_whole, programs.values()))

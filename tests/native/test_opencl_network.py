@@ -12,6 +12,7 @@ import pytest
 
 from tests.children import WITHOUT_TORCH
 from tests.native.opencl_device import ROOT, loaded, require_entry_point, run_python
+from tests.native.opencl_forked import run_forked
 from tests.native.opencl_network import RUN, Network, network
 from tests.patience import HANG_S
 
@@ -63,11 +64,11 @@ def test_the_package_runs_in_a_new_process_that_has_only_the_runtime(net, data):
 
 def test_the_package_runs_on_each_of_two_devices(net, data):
     for device in (0, 1):
-        assert run_python(RUN, net.library, data, device, TVM_USE_RUNTIME_LIB="1", **TWO_DEVICES) == "right\n"
+        assert run_forked(RUN, net.library, data, device, **TWO_DEVICES) == "right\n"
 
 
 def test_two_devices_work_at_once_and_tensors_go_between_them():
-    output = run_python(
+    output = run_forked(
         """
 import numpy as np
 from tests.native.opencl_device import kernels, loaded

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.native.opencl_device import loaded, run_python
+from tests.native.opencl_device import loaded
+from tests.native.opencl_forked import run_forked
 from tests.targets.adreno_texture.nets import conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
 from tests.unoptimised import UNOPTIMISED
@@ -63,6 +64,6 @@ for run in range(2000):
 
 @pytest.mark.parametrize(("memory", "device"), [("pooled", 0), ("naive", 1)])
 def test_a_texture_package_runs_in_a_new_process_again_and_again(package, memory, device):
-    output = run_python(RUN, *package, memory, device, TVM_USE_RUNTIME_LIB="1", POCL_DEVICES="basic basic")
+    output = run_forked(RUN, *package, memory, device, POCL_DEVICES="basic basic")
     resident = list(map(int, output.split()))
     assert resident[-1] - resident[1] < 32  # MB; the textures of a thousand runs would be 77
