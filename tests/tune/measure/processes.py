@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.children import WITHOUT_TORCH
-from tests.patience import wait_until as eventually
+from tests.patience import wait_until as eventually  # noqa: F401  # for the tests of measurers
+from tvmake.tune.measure.workers.processes import ENTRY, KINDS
 
 ROOT = Path(__file__).resolve().parents[3]
+
+WARM_SERVER = "tvmake.process.forkserver.server"
 
 
 def program(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -21,7 +23,7 @@ def program(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 def children(parent: int) -> list[int]:
     """Living processes that ``parent`` started."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -29,8 +31,8 @@ def children(parent: int) -> list[int]:
             except OSError:
                 continue
             if int(fields[1]) == parent and fields[0] not in "ZX":
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def command(process: int) -> str:
@@ -40,30 +42,39 @@ def command(process: int) -> str:
         return ""
 
 
-def fork_servers(role: str = "", parent: int | None = None) -> list[int]:
-    """Fork servers of a process, this one by default."""
-    named = f"tvmake.tune.measure.workers.forkserver:main {role}"
-    return [one for one in children(parent or os.getpid()) if named in command(one)]
+def warm_servers_here() -> list[int]:
+    """The warm servers of this process."""
+    return [process for process in children(os.getpid()) if WARM_SERVER in command(process)]
 
 
-def workers(role: str = "", parent: int | None = None) -> list[int]:
-    """Processes forked from its fork servers."""
-    return [one for server in fork_servers(role, parent) for one in children(server)]
+def warm_fork_servers() -> dict[int, str]:
+    """Fork servers that are forks of this process's warm servers, and the kind of server each comes from."""
+    kinds = {}
+    for server in warm_servers_here():
+        words = command(server).split()
+        kinds |= dict.fromkeys(children(server), words[words.index(WARM_SERVER) + 1])
+    return kinds
 
 
-def stuck_worker(role: str) -> int:
-    """A worker that is still there half a second after it was first seen."""
-    seen: dict[int, float] = {}
+def cold_fork_servers(role: str = "", parent: int | None = None) -> list[int]:
+    """Fork servers that a process started, this one by default."""
+    arguments = f"{ENTRY} {role}"
+    return [process for process in children(parent or os.getpid()) if arguments in command(process)]
 
-    def stuck() -> list[int]:
-        now = time.monotonic()
-        return [worker for worker in workers(role) if now - seen.setdefault(worker, now) > 0.5]
 
-    return eventually(stuck)[0]
+def fork_servers(role: str = "") -> list[int]:
+    """Fork servers of this process, and those of any process that come from its warm servers."""
+    warm = [process for process, kind in warm_fork_servers().items() if kind == KINDS.get(role, kind)]
+    return [*cold_fork_servers(role), *warm]
+
+
+def workers(role: str = "") -> list[int]:
+    """Processes forked from :func:`fork_servers`."""
+    return [worker for server in fork_servers(role) for worker in children(server)]
 
 
 def state(process: int) -> str:
-    """Its state's letter (proc(5)); empty when it is gone."""
+    """The letter of a process's state (proc(5)); empty when it is gone."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -3,17 +3,30 @@
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.tune.measure import kernels
+from tests.tune.measure.blocking_compiler import BlockingCompiler
 from tests.tune.measure.conftest import QUICK
-from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, program, state, stuck_worker, workers
+from tests.tune.measure.processes import (
+    children,
+    cold_fork_servers,
+    eventually,
+    fork_servers,
+    is_alive,
+    kill,
+    program,
+    state,
+    workers,
+)
 from tests.workflow.test_faults import small_disk
 from tvmake.device.fingerprint import usable_cores
 from tvmake.errors import MachineError
+from tvmake.process.forkserver.pool import no_warm_servers
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.local import LocalMeasurer
 from tvmake.tune.measure.machine_faults import check_machine
@@ -21,6 +34,8 @@ from tvmake.tune.measure.scratch import Scratch
 from tvmake.tune.measure.workers.forkserver import ForkServer
 from tvmake.tune.measure.workers.protocol import CLOSE, END, NUMBER
 from tvmake.tune.verify.kernel_runner import LocalKernelRunner
+
+OUT_OF_MEMORY = "was ended by SIGKILL (out of memory?)"
 
 
 def measured(measurer: LocalMeasurer, *candidates) -> dict[int, Measured]:
@@ -64,23 +79,29 @@ def test_each_failure_belongs_to_its_candidate_and_has_one_descriptive_line(meas
         assert "\n" not in results[number].error and results[number].samples_s == ()
 
 
-def test_a_kernel_that_hangs_is_ended_after_its_time(own_leases: Path):
-    with closing(LocalMeasurer(kernels.target(), QUICK.model_copy(update={"timeout_s": 5}), 1)) as impatient:
-        results = measured(impatient, kernels.hanging(0), kernels.add(1))
-        assert results[0].status == "timeout" and results[0].error == "did not end within 5 s"
-        assert results[1].status == "ok"
-        assert workers() == []
+@pytest.fixture
+def impatient(warm: None) -> Iterator[LocalMeasurer]:
+    """A measurer with limits that faulty candidates reach."""
+    limits = QUICK.model_copy(update={"timeout_s": 5, "build_timeout_s": 3})
+    with closing(LocalMeasurer(kernels.target(), limits, 2)) as measurer:
+        yield measurer
 
 
-def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(own_leases: Path):
-    with closing(LocalMeasurer(kernels.target(), QUICK.model_copy(update={"build_timeout_s": 5}), 2)) as impatient:
-        results = measured(impatient, kernels.slow_to_build(0), kernels.add(1))
-        assert results[0].status == "timeout"
-        assert results[0].error == "building did not end within 5 s of processor time"
-        assert results[1].status == "ok"
+def test_a_kernel_that_hangs_is_ended_after_its_time(impatient: LocalMeasurer):
+    results = measured(impatient, kernels.hanging(0), kernels.add(1))
+    assert results[0].status == "timeout" and results[0].error == "did not end within 5 s"
+    assert results[1].status == "ok"
+    assert workers("run") == []
 
 
-def test_a_full_disk_is_not_a_candidates_failure(own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(impatient: LocalMeasurer):
+    results = measured(impatient, kernels.slow_to_build(0), kernels.add(1))
+    assert results[0].status == "timeout"
+    assert results[0].error == "building did not end within 3 s of processor time"
+    assert results[1].status == "ok"
+
+
+def test_a_full_disk_is_not_a_candidates_failure(warm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with small_disk(tmp_path / "disk", 64):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "disk"))
         with closing(LocalMeasurer(kernels.target(), QUICK, 1)) as measurer:
@@ -104,18 +125,15 @@ def test_a_noexec_disk_is_not_a_candidates_failure(own_leases: Path, tmp_path: P
         assert list(disk.iterdir()) == []
 
 
-def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer):
-    results = measurer.measure([kernels.slow_to_build(0), kernels.add(1), kernels.add(2)])
+def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer, compiler: BlockingCompiler):
+    compiler.block_next()
+    results = measurer.measure([kernels.add(number) for number in range(3)])
     others = [next(results), next(results)]
-    (builder,) = eventually(lambda: workers("build"))  # nothing else is left to build
+    (builder,) = workers("build")  # nothing else is left to build
     kill(builder)
     (killed,) = results
-    assert (killed.number, killed.status, killed.error) == (
-        0,
-        "build_error",
-        "the builder was ended by SIGKILL (out of memory?)",
-    )
-    assert kernels.numbers(others) == [1, 2] and {result.status for result in others} == {"ok"}
+    assert (killed.status, killed.error) == ("build_error", f"the builder {OUT_OF_MEMORY}")
+    assert kernels.numbers([*others, killed]) == [0, 1, 2] and {result.status for result in others} == {"ok"}
 
 
 def test_a_killed_runner_costs_its_candidate_only(measurer: LocalMeasurer, tmp_path: Path):
@@ -131,7 +149,7 @@ def test_a_killed_runner_costs_its_candidate_only(measurer: LocalMeasurer, tmp_p
     hanging = kernels.calling(0, ("mkdir", str(running), 511), ("pause",))
     results = measured(measurer, hanging, kernels.add(1), kernels.add(2))
     killer.join()
-    assert (results[0].status, results[0].error) == ("run_error", "the kernel was ended by SIGKILL (out of memory?)")
+    assert (results[0].status, results[0].error) == ("run_error", f"the kernel {OUT_OF_MEMORY}")
     assert results[1].status == results[2].status == "ok"
 
 
@@ -175,20 +193,22 @@ def test_exhausted_resources_are_not_a_candidates_failure(line: str, problem: st
     check_machine("the kernel crashed with SIGSEGV")
 
 
-def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasurer):
-    def kill_fork_server():
-        stuck_worker("build")
+def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasurer, compiler: BlockingCompiler):
+    def kill_fork_server() -> None:
+        eventually(compiler.is_blocking)
         kill(fork_servers("build")[0])
 
+    compiler.block_next()
     killer = threading.Thread(target=kill_fork_server)
     killer.start()
-    results = measured(measurer, kernels.slow_to_build(0, statements=1000), kernels.add(1))
+    results = measured(measurer, kernels.add(0), kernels.add(1))
     killer.join()
     assert {result.status for result in results.values()} == {"ok"}
 
 
-def test_a_cancelled_batch_leaves_nothing_running(measurer: LocalMeasurer):
-    results = measurer.measure([kernels.add(0), kernels.slow_to_build(1), kernels.hanging(2)])
+def test_a_cancelled_batch_leaves_nothing_running(measurer: LocalMeasurer, compiler: BlockingCompiler):
+    compiler.block_next()
+    results = measurer.measure([*(kernels.add(number) for number in range(2)), kernels.hanging(2)])
     next(results)
     results.close()
     assert workers() == []
@@ -213,25 +233,29 @@ def test_threads_and_environment_reach_the_kernel(measurer: LocalMeasurer):
     assert [results[number].status for number in range(3)] == ["ok", "ok", "run_error"]
 
 
-def test_builds_pause_while_a_kernel_that_needs_every_core_is_timed(own_leases: Path):
-    seen: set[str] = set()
-    over = threading.Event()
+def test_builds_pause_while_a_kernel_that_needs_every_core_is_timed(warm: None, tmp_path: Path):
+    compiler = BlockingCompiler(tmp_path / "driver")
+    # Whoever opens a named pipe to read waits until it is opened to write.
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    opened: list[int] = []
 
-    def watch():
-        while "T" not in seen and not over.wait(0.01):
-            seen.update(state(worker) for worker in workers("build"))
+    def let_both_end() -> None:
+        eventually(lambda: "T" in {state(worker) for worker in workers("build")})  # stopped, see proc(5)
+        compiler.release()
+        opened.append(os.open(gate, os.O_RDWR))
 
-    watcher = threading.Thread(target=watch)
+    compiler.block_next()
+    watcher = threading.Thread(target=let_both_end)
     watcher.start()
-    with closing(LocalMeasurer(kernels.target(), QUICK, 2, threads=usable_cores())) as busy:
-        results = measured(busy, kernels.lasting(0, 1000), kernels.slow_to_build(1, statements=1000))
-    over.set()
+    with closing(LocalMeasurer(kernels.target(), QUICK, 2, threads=usable_cores(), driver=compiler.path)) as busy:
+        results = measured(busy, *(kernels.calling(n, ("open", str(gate), os.O_RDONLY)) for n in range(2)))
     watcher.join()
+    os.close(opened[0])
     assert {result.status for result in results.values()} == {"ok"}
-    assert "T" in seen  # stopped, see proc(5)
 
 
-def test_a_target_that_cannot_be_prepared_is_one_clear_error(own_leases: Path):
+def test_a_target_that_cannot_be_prepared_is_one_clear_error(warm: None):
     broken = LocalMeasurer(kernels.target(), QUICK, 1, driver="no-such-compiler")
     with closing(broken), pytest.raises(MachineError, match=r"build workers cannot be prepared.*no-such-compiler"):
         list(broken.measure([kernels.add(0)]))
@@ -239,22 +263,28 @@ def test_a_target_that_cannot_be_prepared_is_one_clear_error(own_leases: Path):
 
 TUNING = """
 import sys
-from contextlib import closing
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
 from tvmake.tune.measure.local import LocalMeasurer
-patient = QUICK.model_copy(update={"timeout_s": 600, "build_timeout_s": 600})
-made = LocalMeasurer(kernels.target(), patient, 2, device_name="hanging")
-print(made._scratch.path, flush=True)
-list(made.measure([kernels.hanging(0), kernels.slow_to_build(1), kernels.slow_to_build(2)]))
+measurer = LocalMeasurer(kernels.target(), QUICK, 2, device_name="hanging", driver=sys.argv[1])
+print(measurer._scratch.path, flush=True)
+list(measurer.measure([kernels.hanging(number) for number in range(3)]))
 """
+"""One candidate is being timed, and with a blocking compiler another is being built."""
 
 
-def test_a_killed_tuning_process_leaves_no_process_and_no_file(own_leases: Path):
-    tuning = program(TUNING)
+def test_a_killed_tuning_process_leaves_no_process_and_no_file(own_leases: Path, tmp_path: Path):
+    compiler = BlockingCompiler(tmp_path / "driver")
+    compiler.block_next()
+    with no_warm_servers():
+        tuning = program(TUNING, compiler.path)
     scratch = Path(tuning.stdout.readline().strip())
-    eventually(lambda: workers("run", tuning.pid) and workers("build", tuning.pid))
-    family = [*fork_servers(parent=tuning.pid), *workers(parent=tuning.pid)]
+
+    def descendants(role: str) -> list[int]:
+        return [worker for server in cold_fork_servers(role, tuning.pid) for worker in children(server)]
+
+    eventually(lambda: descendants("run") and descendants("build"))
+    family = [*cold_fork_servers(parent=tuning.pid), *descendants("")]
     assert len(family) >= 4 and scratch.is_dir()
     kill(tuning.pid)
     tuning.wait()
@@ -289,6 +319,6 @@ with closing(LocalMeasurer(kernels.target(), QUICK, 1, sys.argv[1])) as measurer
 """
 
 
-def test_two_tuning_jobs_never_time_at_once(own_leases: Path, tmp_path: Path):
+def test_two_tuning_jobs_never_time_at_once(warm: None, tmp_path: Path):
     jobs = [program(ALONE, "shared", str(tmp_path / "alone")) for _ in range(2)]
     assert [job.communicate()[0].split() for job in jobs] == [["ok"] * 5] * 2

@@ -22,7 +22,7 @@ from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.remote import RPCMeasurer
 
 pytest_plugins = "tests.tune.measure.farm_fixtures"
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience", "warm")]
 
 SERVERS = 2
 
@@ -34,10 +34,10 @@ class Remote:
 
     def __init__(self, farm: Farm, **options: object):
         self.warnings: list[str] = []
-        given = {"session_timeout_s": 2 * HANG_S, "wait_s": 10, **options}
-        measure = QUICK.model_copy(update={"timeout_s": given.pop("timeout_s", HANG_S)})
-        of_farm = Tracker(HOST, farm.port, given.pop("key", farm.key))
-        self.measurer = RPCMeasurer(kernels.target(), measure, 2, of_farm, warn=self.warnings.append, **given)
+        options = {"session_timeout_s": 2 * HANG_S, "wait_s": 10, **options}
+        measure = QUICK.model_copy(update={"timeout_s": options.pop("timeout_s", HANG_S)})
+        tracker = Tracker(HOST, farm.port, options.pop("key", farm.key))
+        self.measurer = RPCMeasurer(kernels.target(), measure, 2, tracker, warn=self.warnings.append, **options)
 
     def measure(self, *candidates: Candidate) -> dict[int, Measured]:
         return as_dict(candidates, list(self.measurer.measure(candidates)))
