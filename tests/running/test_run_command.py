@@ -4,6 +4,8 @@ import copy
 import json
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,15 @@ import pytest
 from PIL import Image
 
 import tvmake
+from tests.children import WITHOUT_TORCH
 from tests.codegen.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.device.local.test_local import package  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tvmake.cli import run as command
 from tvmake.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("shared_servers")
 
 X = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype("float32")
 
@@ -70,9 +76,9 @@ def test_arrays_come_from_files_and_outputs_go_to_one(typed: Typed, package: Pat
     named = outputs()
     assert typed("-i", "in.npy", "-o", "out.npz")[0] == 0
     assert typed("-i", "x=in.npy", "-o", "again.npz")[0] == 0
-    for other in (outputs(), outputs("again.npz"), tvmake.open(package).run({"x": X})):
-        assert other.keys() == named.keys()
-        assert all(np.array_equal(other[name], named[name]) for name in named)
+    for values in (outputs(), outputs("again.npz"), tvmake.open(package).run({"x": X})):
+        assert values.keys() == named.keys()
+        assert all(np.array_equal(values[name], named[name]) for name in named)
 
 
 def test_images_are_prepared_as_asked(typed: Typed):
@@ -81,18 +87,18 @@ def test_images_are_prepared_as_asked(typed: Typed):
     np.savez("in.npz", x=(pixels.astype("float32") / 255 - 0.5).transpose(2, 0, 1)[None])
     assert typed("-i", "photo.png", "-p", "mean=0.5", "-o", "photo.npz")[0] == 0
     assert typed("-i", "in.npz", "-o", "array.npz")[0] == 0
-    for name, found in outputs("photo.npz").items():
-        np.testing.assert_allclose(found, outputs("array.npz")[name], rtol=1e-4, atol=1e-5)
+    for name, values in outputs("photo.npz").items():
+        np.testing.assert_allclose(values, outputs("array.npz")[name], rtol=1e-4, atol=1e-5)
 
 
 def test_fills_are_what_they_say(typed: Typed):
     np.savez("in.npz", x=np.ones_like(X))
     assert typed("--fill", "ones", "-o", "filled.npz")[0] == 0
     assert typed("-i", "in.npz", "-o", "given.npz")[0] == 0
-    assert all(np.array_equal(found, outputs("given.npz")[name]) for name, found in outputs("filled.npz").items())
+    assert all(np.array_equal(values, outputs("given.npz")[name]) for name, values in outputs("filled.npz").items())
 
 
-def test_inputs_that_are_no_numbers_are_reported_whatever_the_package_makes_of_them(typed: Typed):
+def test_inputs_that_are_not_finite_are_reported_whatever_the_package_computes_from_them(typed: Typed):
     holed = X.copy()
     holed[0, 0, 0, :2] = np.nan
     np.savez("in.npz", x=holed)
@@ -117,11 +123,11 @@ def test_classes_times_and_kernels_are_printed(typed: Typed):
     assert "class " in printed
     assert "3 runs: median" in printed
     assert "kernel" in printed
-    found = json.loads(typed("--print-top", "2", "--repeat", "3", "--profile", "--json")[1])
-    assert found["latency"]["p50_ms"] > 0
-    assert sum(row["share"] for row in found["kernels"]) == pytest.approx(1)
-    assert not [row for row in found["kernels"] if row["kernel"].startswith("vm.")]
-    (top,) = found["top"].values()
+    report = json.loads(typed("--print-top", "2", "--repeat", "3", "--profile", "--json")[1])
+    assert report["latency"]["p50_ms"] > 0
+    assert sum(row["share"] for row in report["kernels"]) == pytest.approx(1)
+    assert not [row for row in report["kernels"] if row["kernel"].startswith("vm.")]
+    (top,) = report["top"].values()
     assert top[0]["score"] >= top[1]["score"]
 
 
@@ -167,31 +173,40 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "words"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_named_with_what_the_package_expects(
-    arguments: list[str], words: str, typed: Typed, workspace: Path
-):
-    np.savez("narrow.npz", x=X[..., :7])
-    np.savez("y.npz", y=X)
-    np.save("in.npy", X)
-    np.save("words.npy", np.array(["word"]))
-    Path("cut.npz").write_bytes(Path("y.npz").read_bytes()[:100])
-    np.savez("objects.npz", x=np.array([{}], dtype=object))
-    np.savez("empty.npz")
-    np.savez_compressed("bomb.npz", x=np.zeros(80 << 20, np.uint8))
-    Path("archive.npy").write_bytes(Path("y.npz").read_bytes())
-    with Path("holes.npy").open("wb") as holes:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with files for inputs, most of them wrong."""
+    directory = tmp_path_factory.mktemp("files")
+    np.savez(directory / "narrow.npz", x=X[..., :7])
+    np.savez(directory / "y.npz", y=X)
+    np.save(directory / "in.npy", X)
+    np.save(directory / "words.npy", np.array(["word"]))
+    archive = (directory / "y.npz").read_bytes()
+    (directory / "cut.npz").write_bytes(archive[:100])
+    np.savez(directory / "objects.npz", x=np.array([{}], dtype=object))
+    np.savez(directory / "empty.npz")
+    np.savez_compressed(directory / "bomb.npz", x=np.zeros(80 << 20, np.uint8))
+    (directory / "archive.npy").write_bytes(archive)
+    with (directory / "holes.npy").open("wb") as holes:
         np.lib.format.write_array_header_1_0(holes, {"descr": "<f4", "fortran_order": False, "shape": (1 << 30,)})
         holes.truncate(4 << 30)
-    Path("text.npz").write_text("no archive")
-    Path("cut.png").write_bytes(b"no image")
-    Path("labels.txt").write_text("only one\n")
-    Image.new("RGB", (30, 20)).save("photo.png")
+    (directory / "text.npz").write_text("no archive")
+    (directory / "cut.png").write_bytes(b"no image")
+    (directory / "labels.txt").write_text("only one\n")
+    Image.new("RGB", (30, 20)).save(directory / "photo.png")
+    return directory
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_with_what_the_package_expects(
+    arguments: list[str], words: str, typed: Typed, files: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(files)
     assert words in typed.refused(*arguments)
-    assert not list(workspace.glob("out*"))
+    assert not list(files.glob("out*"))
 
 
-def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
+def test_other_files_than_packages_are_refused(capfd: pytest.CaptureFixture[str]):
     Path("text.tar").write_text("no package")
     assert command(["run", "text.tar"]) == 1
     assert command(["run", "none.tar"]) == 1
@@ -295,7 +310,7 @@ def test_infinite_inputs_are_passed_on(package: Path):  # noqa: F811
     tvmake.open(package).run(np.full(X.shape, np.inf))
 
 
-def test_a_percentile_is_one():
+def test_a_percentile_is_between_0_and_100():
     from tvmake.benchmark.statistics import latency_statistics
     from tvmake.running.package import Benchmark
 
@@ -358,12 +373,8 @@ print(used)
 
 
 def test_a_package_keeps_to_its_threads_whichever_thread_runs_it(package: Path, tmp_path: Path):  # noqa: F811
-    import os
-    import subprocess
-    import sys
-
     script = tmp_path / "script.py"  # TVMScript reads the source of a function
-    script.write_text(THREADS)
+    script.write_text(WITHOUT_TORCH + THREADS)
     done = subprocess.run(
         [sys.executable, script, package],
         capture_output=True,
@@ -382,9 +393,6 @@ def test_a_copy_is_opened_again_instead(package: Path):  # noqa: F811
 
 
 def test_importing_tvmake_loads_neither_tvm_nor_numpy():
-    import subprocess
-    import sys
-
     code = "import sys, tvmake; assert callable(tvmake.open); print(sorted({'tvm', 'numpy', 'typer'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
