@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +38,11 @@ def samples_of(net: Transformed, file: Path, dims: dict[str, int] | None = None,
 def altered(known: Path, file: Path, factor: float = 1.5) -> Path:
     """A reference set that expects other outputs."""
     samples = ReferenceSet(known)
-    other = (
+    altered_samples = (
         ReferenceSample(sample.inputs, {name: np.asarray(value * factor, value.dtype) for name, value in sample.outputs.items()}, None)
         for sample in samples
     )  # fmt: skip
-    write_reference_set(file, samples.info, other)
+    write_reference_set(file, samples.info, altered_samples)
     return file
 
 
@@ -54,11 +55,16 @@ def package_with_samples(
 ) -> Path:
     """A package that is exported with these samples."""
     directory.mkdir(parents=True, exist_ok=True)
-    built = package_for(net, directory / "built")
+    built = _built(net)
     package = directory / "package.tar"
     request = ExportRequest(goals=goals, why_not=why_not)
     export(built / LIBRARY, built / MANIFEST, built / WEIGHTS, request, package, expected)
     return package
+
+
+@cache
+def _built(net: Transformed) -> Path:
+    return package_for(net, net.module.parent / "built")
 
 
 def _with_output(manifest: Manifest, **update: object) -> dict[str, object]:

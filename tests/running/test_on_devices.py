@@ -8,11 +8,12 @@ import pytest
 from tests.codegen.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.device.local.test_local import package  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure.farm import HOST, Farm
 from tvmake.cli import run as command
 
 pytest_plugins = "tests.tune.measure.farm_fixtures"
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience", "shared_servers")]
 
 SERVERS = 1
 

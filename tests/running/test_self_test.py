@@ -17,6 +17,7 @@ import tvmake
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
 from tests.native.opencl_device import require_opencl
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.running.self_tests import (
     OTHER_CODE,
     altered,
@@ -46,6 +47,8 @@ from tvmake.running.self_test import check_self_test
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.package.contents import self_test_goals
 from tvmake.stages.package.self_test import self_test
+
+pytestmark = pytest.mark.usefixtures("shared_servers")
 
 
 @pytest.fixture(autouse=True)
