@@ -13,7 +13,11 @@ from tests.workflow.faults import is_running
 from tvmake.process.forkserver import pool
 from tvmake.process.forkserver.client import DIRECTORY, hand_over, socket_path
 from tvmake.process.forkserver.pool import no_warm_servers, warm_servers
+from tvmake.process.forkserver.preload import Preload
 from tvmake.stages.preload import PRELOADS
+
+LIGHT = {"compiler": Preload(("tvmake.cli.app",))}
+"""A server that starts in a moment, for tests whose subject is not what it loads."""
 
 STEP = [sys.executable, "-c", "from tvmake.cli import main; main()", "step", "export", "--help"]
 
@@ -34,7 +38,7 @@ def step() -> str:
 
 
 def test_a_server_starts_when_a_step_asks_and_ends_with_the_pool():
-    with warm_servers(PRELOADS):
+    with warm_servers(LIGHT):
         directory = Path(os.environ[DIRECTORY])
         assert directory.stat().st_mode & 0o077 == 0
         assert servers() == {}
@@ -49,11 +53,11 @@ def test_a_server_starts_when_a_step_asks_and_ends_with_the_pool():
 
 
 def test_a_run_inside_another_one_uses_the_servers_that_are_there():
-    with warm_servers(PRELOADS):
+    with warm_servers(LIGHT):
         directory = os.environ[DIRECTORY]
         step()
         before = servers()
-        with warm_servers(PRELOADS):
+        with warm_servers(LIGHT):
             assert os.environ[DIRECTORY] == directory
             step()
         assert servers() == before != {}
@@ -61,7 +65,7 @@ def test_a_run_inside_another_one_uses_the_servers_that_are_there():
 
 
 def test_a_run_that_wants_no_servers_uses_none_around_it_either():
-    with warm_servers(PRELOADS):
+    with warm_servers(LIGHT):
         directory = os.environ[DIRECTORY]
         with no_warm_servers():
             assert "Pack library" in step()
@@ -70,7 +74,7 @@ def test_a_run_that_wants_no_servers_uses_none_around_it_either():
 
 
 def test_an_idle_server_ends_and_the_next_step_starts_another():
-    with warm_servers(PRELOADS, idle_s=0.2):
+    with warm_servers(LIGHT, idle_s=0.2):
         step()
         (first,) = servers() or [None]
         wait_until(lambda: servers() == {})
@@ -79,7 +83,7 @@ def test_an_idle_server_ends_and_the_next_step_starts_another():
 
 
 def test_steps_run_by_themselves_once_a_server_was_killed():
-    with warm_servers(PRELOADS):
+    with warm_servers(LIGHT):
         step()
         (server,) = servers()
         os.kill(server, 9)
@@ -96,7 +100,9 @@ def test_a_server_that_cannot_load_its_modules_keeps_no_step_waiting(tmp_path: P
         wait_until(lambda: servers() == {})
 
 
-@pytest.mark.parametrize("code", [errno.EMFILE, errno.EAGAIN, errno.ENOMEM])
+@pytest.mark.parametrize(
+    "code", [errno.EMFILE, *(pytest.param(code, marks=pytest.mark.soak) for code in (errno.EAGAIN, errno.ENOMEM))]
+)
 def test_a_server_that_the_system_does_not_start_keeps_no_step_waiting(code: int, monkeypatch: pytest.MonkeyPatch):
     """As with `ulimit -n` or `-u`: the thread that starts servers is there for the next one all the same."""
 
@@ -104,7 +110,7 @@ def test_a_server_that_the_system_does_not_start_keeps_no_step_waiting(code: int
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(pool, "ChildProcess", refused)
-    with warm_servers(PRELOADS):
+    with warm_servers(LIGHT):
         assert "Pack library" in step()
         assert "Pack library" in step()
 
@@ -121,7 +127,7 @@ def test_a_directory_too_long_for_a_socket_means_no_servers(monkeypatch: pytest.
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    with warm_servers(PRELOADS):
+    with warm_servers(LIGHT):
         assert DIRECTORY not in os.environ
 
 
