@@ -19,6 +19,7 @@ from tests.codegen.test_build import built
 from tests.device.configs import ENDLESS, device_config
 from tests.device.vouched import stored, vouch
 from tests.native.devices import share_builds
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.process.test_pool import servers
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.tensor_file import member, read_array, write_array
@@ -29,6 +30,8 @@ from tvmake.device.local.device import LocalDevice
 from tvmake.errors import DeviceError, InputError
 from tvmake.process.forkserver.pool import warm_servers
 from tvmake.stages.preload import PRELOADS
+
+forked = pytest.mark.usefixtures("shared_servers")
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +107,7 @@ def test_a_package_is_pushed_by_digest_run_and_timed(package: Path, tmp_path: Pa
     assert result.fingerprint == device.fingerprint(), "TVM has bound its threads in the meantime"
 
 
+@forked
 def test_a_dynamic_package_runs_on_any_extent(dynamic_net: Transformed, tmp_path: Path):  # noqa: F811
     device = local()
     deployment = device.push(packed(dynamic_net, tmp_path))
@@ -121,6 +125,7 @@ def test_min_repeat_raises_the_number_of_runs(package: Path, tmp_path: Path):
     assert timing.number > 1
 
 
+@forked
 @pytest.mark.parametrize("name", [LIBRARY, WEIGHTS, MANIFEST])
 @pytest.mark.parametrize("damage", ["truncate", "flip"])
 def test_a_deployed_file_that_changed_is_not_loaded(package: Path, tmp_path: Path, name: str, damage: str):
@@ -173,6 +178,7 @@ def test_a_package_of_another_tvm_is_not_deployed(package: Path, tmp_path: Path)
         assert remedy.startswith("rebuild it here with `tvmake make`")
 
 
+@forked
 def test_a_library_that_the_loader_refuses_is_one_clear_line(package: Path, tmp_path: Path):
     device = local()
     deployment = device.push(package)
@@ -185,6 +191,7 @@ def test_a_library_that_the_loader_refuses_is_one_clear_line(package: Path, tmp_
     assert remedy == "compile for this device: the target's mtriple and mcpu, and cc that links for it"
 
 
+@forked
 @pytest.mark.parametrize(
     "sample", [np.zeros((1, 3, 8, 9), "float32"), np.zeros((1, 3, 8), "float32"), np.zeros((1, 3, 8, 8), "float64")]
 )
@@ -202,6 +209,7 @@ def test_a_run_that_takes_too_long_is_ended_with_all_it_started(package: Path, t
     assert str(tmp_path) not in listed
 
 
+@forked
 def test_generated_code_that_crashes_is_one_clear_line(package: Path, tmp_path: Path):
     """A library whose code is replaced by a crash, with a manifest that vouches for it."""
     device = local()

@@ -18,6 +18,7 @@ from tests.device.rpc.test_rpc import error_of, outputs_of, reaching
 from tests.native.devices import programs
 from tests.native.servers import NativeFarm, connect
 from tests.patience import HANG_S
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure import kernels
 from tests.tune.measure.farm import HOST, Farm, free_port
 from tests.tune.measure.processes import eventually
@@ -32,7 +33,7 @@ from tvmake.device.rpc.tensors import DirectTensors
 from tvmake.device.rpc.version import server_version
 from tvmake.storage.files import digest_file
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("shared_servers")]
 
 REMEDY = (
     "check the connection (tunnel, cable, network) and the device's memory and disk, and run the same command again"
@@ -97,10 +98,10 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kind]:
 @pytest.fixture(params=["python", "native"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     """A server that keeps nothing yet."""
-    made: Kind = request.getfixturevalue(request.param)
-    for kept in made.cache.iterdir() if made.cache else ():
+    server: Kind = request.getfixturevalue(request.param)
+    for kept in server.cache.iterdir() if server.cache else ():
         kept.unlink()
-    return made
+    return server
 
 
 @pytest.fixture
@@ -116,7 +117,16 @@ def run(kind: Kind, deployment: Deployment, directory: Path) -> np.ndarray:
     return outputs_of(directory / "out.npz", 1)[0]
 
 
-@pytest.mark.parametrize("name", [LIBRARY, WEIGHTS])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("python", LIBRARY),
+        ("native", WEIGHTS),
+        pytest.param("python", WEIGHTS, marks=pytest.mark.soak),
+        pytest.param("native", LIBRARY, marks=pytest.mark.soak),
+    ],
+    indirect=["kind"],
+)
 def test_an_upload_that_arrives_altered_is_one_clear_line(kind: Kind, net: Path, tmp_path: Path, name: str):
     deployment = kind.device().push(net)
     kind.proxy.alter((Path(deployment.location) / name).read_bytes())
@@ -188,8 +198,11 @@ def test_what_is_kept_is_bounded_and_the_least_recently_used_goes(fresh: Kind, t
     (fresh.cache / "somebody's").write_bytes(bytes(5_000_000))
     for name in "abcad":
         sender.have(files[name], name)
-        time.sleep(0.02)  # file systems tell times by a clock that ticks
-    assert {file.name for file in fresh.cache.iterdir()} == {"somebody's", *(digest_file(files[one]) for one in "acd")}
+        time.sleep(0.02)  # the clock of file times has a resolution
+    assert {file.name for file in fresh.cache.iterdir()} == {
+        "somebody's",
+        *(digest_file(files[name]) for name in "acd"),
+    }
     (tmp_path / "e").write_bytes(bytes(3_000_000))
     sender.have(tmp_path / "e", "e")
     assert len(list(fresh.cache.iterdir())) == 4
@@ -206,7 +219,7 @@ def test_a_large_file_travels_in_parts(fresh: Kind, tmp_path: Path, monkeypatch:
         assert bytes(session.download("large")) == large.read_bytes()
 
 
-def test_names_that_are_no_digests_are_not_looked_for(fresh: Kind, net: Path):
+def test_names_other_than_digests_are_not_searched_for(fresh: Kind, net: Path):
     session = fresh.connect()
     session.upload(bytearray(b"content"), "file")
     (fresh.cache / "other").write_bytes(b"content")
@@ -253,28 +266,26 @@ def test_a_server_of_another_version_is_refused_before_anything_is_sent(net: Pat
         assert result.status == "device_lost" and f"its server runs TVM {OTHER}" in result.error
 
 
-def test_a_native_server_tells_its_version(native: Kind):
-    told = native.device().fingerprint()
-    assert told.runtime == f"apache-tvm {metadata.version('apache-tvm')}"
+def test_a_native_server_reports_its_version(native: Kind):
+    fingerprint = native.device().fingerprint()
+    assert fingerprint.runtime == f"apache-tvm {metadata.version('apache-tvm')}"
 
 
-def test_tvms_server_that_has_only_a_runtime_tells_no_version(python: Kind):
+def test_tvms_server_with_only_the_runtime_reports_no_version(python: Kind):
     assert python.device().fingerprint().runtime == "TVM RPC server"
 
 
-@pytest.mark.parametrize("version", [metadata.version("apache-tvm"), OTHER])
-def test_tvms_whole_server_tells_its_version(tmp_path: Path, version: str):
+def test_a_server_with_all_of_tvm_reports_its_version_and_another_one_is_refused(tmp_path: Path):
     farm = Farm(tmp_path, servers=0)
     try:
-        farm.environment = whole_tvm(tmp_path / "lib", version)
+        farm.environment = whole_tvm(tmp_path / "lib", OTHER)
         address = farm.add()
         eventually(lambda: farm.tracker.servers() == [address])
         session = connect(address.port, farm.tracker.request(20).match_key)
-        assert server_version(session) == version
+        assert server_version(session) == OTHER
         del session
-        if version == OTHER:
-            device = RPCDevice("phone", device_config(**reaching(farm)))
-            assert f"its server runs TVM {OTHER}, and" in error_of(device.fingerprint)[0]
+        device = RPCDevice("phone", device_config(**reaching(farm)))
+        assert f"its server runs TVM {OTHER}, and" in error_of(device.fingerprint)[0]
     finally:
         farm.close()
 
@@ -286,9 +297,8 @@ def whole_tvm(directory: Path, version: str) -> dict[str, str]:
     directory.mkdir()
     for library in (package("tvm") / "lib").glob("*.so"):
         (directory / library.name).symlink_to(library)
-    if version != metadata.version("apache-tvm"):
-        compiler = directory / "libtvm_compiler.so"
-        content = compiler.read_bytes().replace(metadata.version("apache-tvm").encode(), version.encode())
-        compiler.unlink()
-        compiler.write_bytes(content)
+    compiler = directory / "libtvm_compiler.so"
+    content = compiler.read_bytes().replace(metadata.version("apache-tvm").encode(), version.encode())
+    compiler.unlink()
+    compiler.write_bytes(content)
     return {"TVM_USE_RUNTIME_LIB": "0", "TVM_LIBRARY_PATH": str(directory)}
