@@ -1,4 +1,8 @@
-"""The short form of benchmarks/tuning_loss.py."""
+"""The short form of benchmarks/tuning_loss.py.
+
+Without it, one killed run is in tests/workflow/test_tuning.py, killed searches in search/test_search.py, and killed
+processes of a measurer in measure/test_local.py and measure/test_remote.py.
+"""
 
 import subprocess
 import sys
@@ -10,23 +14,21 @@ from tests.patience import HANG_S
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tuning_loss.py"
 
+RPC = ("--rounds", "4", "--trials", "24", "--kinds", "job", "runner", "server", "tracker")
 
-@pytest.mark.long
+
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("what", "options"),
+    ("kind", "options"),
     [
-        ("local", ["--rounds", "1", "--trials", "8"]),
-        pytest.param("local", ["--rounds", "5", "--trials", "24"], marks=pytest.mark.soak),
-        pytest.param(
-            "rpc",
-            ["--rounds", "4", "--trials", "24", "--kinds", "job", "runner", "server", "tracker"],
-            marks=pytest.mark.soak,
-        ),
-        pytest.param("pure", ["--rounds", "2", "--trials", "24"], marks=pytest.mark.soak),
+        ("local", ("--rounds", "1", "--trials", "8")),
+        ("local", ("--rounds", "5", "--trials", "24")),
+        ("rpc", RPC),
+        ("pure", ("--rounds", "2", "--trials", "24")),
     ],
     ids=["one kill", "on this machine", "on RPC servers", "with latencies that can be repeated"],
 )
-def test_whatever_is_killed_no_trial_is_lost(what: str, options: list[str], tmp_path: Path):
-    command = [sys.executable, str(SCRIPT), what, *options, "--cost-model", "random", "--seed", "1"]
+def test_no_trial_is_lost_whichever_process_is_killed(kind: str, options: tuple[str, ...], tmp_path: Path):
+    command = [sys.executable, str(SCRIPT), kind, *options, "--cost-model", "random", "--seed", "1"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
