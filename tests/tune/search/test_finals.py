@@ -1,5 +1,6 @@
 """The end of a search: its best candidates are timed again, interleaved."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,13 @@ def compared(root: Path, measurer: MadeUp, count: int = 4, trials: int = TRIALS,
     return run
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Search]:
+    """A store with the records and the comparison of a search, and the search."""
+    root = tmp_path_factory.mktemp("finished")
+    return root, compared(root, MadeUp())
+
+
 def test_finalists_are_timed_interleaved_and_the_fastest_is_chosen(tmp_path: Path):
     measurer = Drifting()
     run = compared(tmp_path, measurer)
@@ -53,26 +61,27 @@ def test_finalists_are_timed_interleaved_and_the_fastest_is_chosen(tmp_path: Pat
     winner = sort_by_preference(stored, comparison)[0]
     assert lucky.digest == stored[4].digest, "the best figure of the search is of the machine's fast moment"
     assert winner.digest != lucky.digest
-    assert min(comparison.samples_s[winner.digest]) == min(min(one) for one in comparison.samples_s.values())
+    assert min(comparison.samples_s[winner.digest]) == min(map(min, comparison.samples_s.values()))
 
 
-def test_the_comparison_does_not_count_as_trials(tmp_path: Path):
-    run = compared(tmp_path, MadeUp())
+def test_the_comparison_does_not_count_as_trials(finished: tuple[Path, Search]):
+    _, run = finished
     assert run.measured == len(run.store.load(run.context, run.workload.key)) == TRIALS
 
 
-def test_compared_finalists_are_not_compared_again(tmp_path: Path):
-    first = compared(tmp_path, MadeUp())
-    again = search(tmp_path, MadeUp(), TRIALS)
+def test_compared_finalists_are_not_compared_again(finished: tuple[Path, Search]):
+    root, first = finished
+    again = search(root, MadeUp(), TRIALS)
     again.finalists, again.measuring = 4, lambda: pytest.fail("opened")
     assert again.run() == "budget"
     assert again.comparison == first.comparison
 
 
-def test_a_search_with_better_candidates_is_compared_again(tmp_path: Path):
-    first = compared(tmp_path, MadeUp())
-    faster = MadeUp(lambda one: Measured(one.number, "ok", (1e-6 * (1 + one.number),)))
-    more = compared(tmp_path, faster, trials=2 * TRIALS)
+def test_a_search_with_better_candidates_is_compared_again(finished: tuple[Path, Search], tmp_path: Path):
+    root, first = finished
+    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    faster = MadeUp(lambda candidate: Measured(candidate.number, "ok", (1e-6 * (1 + candidate.number),)))
+    more = compared(tmp_path, faster, trials=TRIALS + 8)
     comparisons = more.store.comparisons(more.context, more.workload.key)
     assert list(comparisons) == [first.comparison, more.comparison]
 
@@ -92,7 +101,9 @@ def test_the_more_candidates_there_are_the_more_finalists(tmp_path: Path, trials
     assert len(comparison.samples_s) == compares
 
 
-@pytest.mark.parametrize(("count", "trials"), [(0, TRIALS), (1, TRIALS), (4, FEWEST_CANDIDATES - 1)])
+@pytest.mark.parametrize(
+    ("count", "trials"), [(0, 2 * CANDIDATES_EACH), (1, 2 * CANDIDATES_EACH), (4, FEWEST_CANDIDATES - 1)]
+)
 def test_there_is_nothing_to_compare_with_one_finalist_or_few_candidates(tmp_path: Path, count: int, trials: int):
     run = compared(tmp_path, MadeUp(), count, trials)
     assert run.comparison is None
@@ -103,9 +114,13 @@ def test_the_schedule_of_the_rules_is_a_finalist_however_slow_it_seemed(tmp_path
     measurer = MadeUp()
     fast = measurer.answer
     # The first candidate of a search is the rule's.
-    measurer.answer = lambda one: Measured(one.number, "ok", (1.0,)) if measurer.measured == 1 else fast(one)
+    measurer.answer = lambda candidate: (
+        Measured(candidate.number, "ok", (1.0,)) if measurer.measured == 1 else fast(candidate)
+    )
     run = compared(tmp_path, measurer, 2)
-    assert [one.record.strategy for one in finalists(run.store.load(run.context, run.workload.key), 2)][1] == "rule"
+    assert [finalist.record.strategy for finalist in finalists(run.store.load(run.context, run.workload.key), 2)][
+        1
+    ] == "rule"
     comparison = latest_comparison(run.store.comparisons(run.context, run.workload.key))
     assert len(comparison.samples_s) == 2
 
@@ -115,11 +130,11 @@ def test_a_finalist_that_fails_in_the_comparison_comes_after_the_others(tmp_path
     measurer = MadeUp()
     failing: list[str] = []
 
-    def answer(one: Candidate) -> Measured:
-        code = tvm.ir.save_json(one.module)
+    def answer(candidate: Candidate) -> Measured:
+        code = tvm.ir.save_json(candidate.module)
         if measurer.measured == TRIALS + 1:
             failing.append(code)
-        return Measured(one.number, **failure) if code in failing else MadeUp.latency(one)
+        return Measured(candidate.number, **failure) if code in failing else MadeUp.latency(candidate)
 
     measurer.answer = answer
     run = compared(tmp_path, measurer)
@@ -127,13 +142,15 @@ def test_a_finalist_that_fails_in_the_comparison_comes_after_the_others(tmp_path
     comparison = run.store.comparisons(run.context, run.workload.key)[run.comparison]
     assert sorted(map(len, comparison.samples_s.values())) == [0, TURNS, TURNS, TURNS]
     worked = {digest for digest, samples in comparison.samples_s.items() if samples}
-    assert {one.digest for one in sort_by_preference(stored, comparison)[:3]} == worked
+    assert {preferred.digest for preferred in sort_by_preference(stored, comparison)[:3]} == worked
 
 
 def test_a_device_that_is_lost_meanwhile_compares_nothing(tmp_path: Path):
     measurer = MadeUp()
-    measurer.answer = lambda one: (
-        Measured(one.number, "device_lost", error="gone") if measurer.measured > TRIALS else MadeUp.latency(one)
+    measurer.answer = lambda candidate: (
+        Measured(candidate.number, "device_lost", error="gone")
+        if measurer.measured > TRIALS
+        else MadeUp.latency(candidate)
     )
     run = compared(tmp_path, measurer)
     assert run.comparison is None
