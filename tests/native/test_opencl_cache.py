@@ -85,7 +85,7 @@ DAMAGE = [
 ]
 
 
-def test_damaged_entries_are_ignored_and_made_again(run, cache):
+def test_damaged_entries_are_ignored_and_rebuilt(run, cache):
     assert run(1, 2, 3, 4, 5) == [1, 2, 3, 4, 5]
     for (name, program), damage in zip(entries(cache).items(), DAMAGE, strict=True):
         (cache / name).write_bytes(damage(program))

@@ -8,10 +8,13 @@ import pytest
 
 from tests.codegen.conftest import Transformed
 from tests.native.devices import run
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.running.self_tests import OTHER_CODE, altered, cut_to_half, package_with_samples, rewritten, samples_of
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, SELF_TEST, WEIGHTS, inspect, unpack
 from tvmake.cli import run as command
+
+pytestmark = pytest.mark.usefixtures("shared_servers")
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def test_lines_and_verdict_are_those_of_tvmake_run(
         assert done.stdout.splitlines()[-1] == verdict.replace(" on 'local'", "")
 
 
-def test_open_extents_have_those_of_the_samples(runner: list[str], dynamic_net: Transformed, tmp_path: Path):
+def test_dynamic_dimensions_have_the_sizes_of_the_samples(runner: list[str], dynamic_net: Transformed, tmp_path: Path):
     known = samples_of(dynamic_net, tmp_path / "self_test.npz", {"n": 2, "m": 3})
     package = package_with_samples(dynamic_net, tmp_path, known)
     done = run(runner, "--package", unpacked(package, tmp_path / "p"), "--self-test")
@@ -122,7 +125,7 @@ def test_a_manifest_of_other_code_is_refused_in_the_words_of_tvmake_run(
         assert done.returncode == 1 and words in done.stderr, (way, done.stderr)
 
 
-def test_an_input_that_the_code_takes_otherwise_is_named(
+def test_an_input_that_the_code_declares_differently_is_named(
     runner: list[str], static_net: Transformed, expected: Path, tmp_path: Path
 ):
     package = package_with_samples(static_net, tmp_path, expected)

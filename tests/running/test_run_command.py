@@ -62,7 +62,7 @@ def outputs(file: str = "out.npz") -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
-def test_a_package_runs_without_a_word_more(typed: Typed):
+def test_a_package_runs_without_options(typed: Typed):
     code, printed, _ = typed()
     assert code == 0
     assert "float32" in printed
@@ -81,7 +81,7 @@ def test_arrays_come_from_files_and_outputs_go_to_one(typed: Typed, package: Pat
         assert all(np.array_equal(values[name], named[name]) for name in named)
 
 
-def test_images_are_prepared_as_asked(typed: Typed):
+def test_images_are_prepared_as_requested(typed: Typed):
     pixels = (np.random.default_rng(0).random((8, 8, 3)) * 255).astype("uint8")
     Image.fromarray(pixels).save("photo.png")
     np.savez("in.npz", x=(pixels.astype("float32") / 255 - 0.5).transpose(2, 0, 1)[None])
@@ -91,7 +91,7 @@ def test_images_are_prepared_as_asked(typed: Typed):
         np.testing.assert_allclose(values, outputs("array.npz")[name], rtol=1e-4, atol=1e-5)
 
 
-def test_fills_are_what_they_say(typed: Typed):
+def test_inputs_are_filled_with_the_named_values(typed: Typed):
     np.savez("in.npz", x=np.ones_like(X))
     assert typed("--fill", "ones", "-o", "filled.npz")[0] == 0
     assert typed("-i", "in.npz", "-o", "given.npz")[0] == 0

@@ -93,26 +93,26 @@ def test_a_wrong_output_is_named_and_ends_with_4(
     assert "self-test failed on 'local': 2 of 2 outputs of 2 samples are wrong" in errors
     assert "Traceback" not in errors
     assert command(["run", str(wrong), "--self-test", "--json"]) == 4
-    found = json.loads(capfd.readouterr().out)
-    assert not found["passed"]
-    assert [entry["missed"][0]["goal"] for entry in found["outputs"]] == ["max_abs_rms"] * 2
+    report = json.loads(capfd.readouterr().out)
+    assert not report["passed"]
+    assert [entry["missed"][0]["goal"] for entry in report["outputs"]] == ["max_abs_rms"] * 2
 
 
 def test_everything_is_in_the_json(package: Path, capfd: pytest.CaptureFixture[str]):
     assert command(["run", str(package), "--self-test", "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)
-    assert (found["passed"], found["device"], found["self_test"]["samples"]) == (True, "local", 2)
-    assert found["self_test"]["goals"] == {"sqnr_db": 60.0, "max_abs_rms": 0.01, "equal": 1.0}
-    assert all(entry["figures"]["sqnr_db"] > 60 for entry in found["outputs"])
+    report = json.loads(capfd.readouterr().out)
+    assert (report["passed"], report["device"], report["self_test"]["samples"]) == (True, "local", 2)
+    assert report["self_test"]["goals"] == {"sqnr_db": 60.0, "max_abs_rms": 0.01, "equal": 1.0}
+    assert all(entry["figures"]["sqnr_db"] > 60 for entry in report["outputs"])
 
 
-def test_open_extents_have_those_of_the_samples(
+def test_dynamic_dimensions_have_the_sizes_of_the_samples(
     dynamic_net: Transformed,  # noqa: F811
     workspace: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    known = samples_of(dynamic_net, workspace / "self_test.npz", {"n": 2, "m": 3})
-    tested = package_with_samples(dynamic_net, workspace, known)
+    samples_file = samples_of(dynamic_net, workspace / "self_test.npz", {"n": 2, "m": 3})
+    tested = package_with_samples(dynamic_net, workspace, samples_file)
     assert command(["run", str(tested), "--self-test"]) == 0
     assert "self-test passed" in capfd.readouterr().out
 
@@ -122,7 +122,7 @@ def test_open_extents_have_those_of_the_samples(
     [["-i", "in.npz"], ["--fill", "ones"], ["-o", "out.npz"], ["--repeat", "3"], ["--print-top", "1"], ["--profile"]],
     ids=lambda others: others[0],
 )
-def test_what_it_has_of_its_own_cannot_be_given(others: list[str], package: Path, capfd: pytest.CaptureFixture[str]):
+def test_inputs_and_outputs_cannot_be_given(others: list[str], package: Path, capfd: pytest.CaptureFixture[str]):
     assert command(["run", str(package), "--self-test", *others]) == 2
     assert "the self-test has its own inputs and outputs" in capfd.readouterr().err
 
@@ -173,7 +173,7 @@ def test_a_goal_of_another_version_is_refused_in_a_line(
     assert "use the tvmake that built it" in errors and "Traceback" not in errors
 
 
-def test_elements_without_a_number_are_counted_instead_of_called_exact(
+def test_elements_that_are_nan_or_infinite_on_one_side_are_counted(
     static_net: Transformed,  # noqa: F811
     expected: Path,
     workspace: Path,
@@ -244,7 +244,7 @@ def with_another_library(manifest: Manifest) -> dict[str, object]:
         (with_another_library, "its provenance names other programs and libraries than its manifest"),
     ],
 )
-def test_a_manifest_that_is_of_something_else_is_refused_in_a_line(
+def test_a_manifest_of_another_package_is_refused_in_a_line(
     forgery: Callable[[Manifest], dict[str, object]],
     words: str,
     package: Path,
@@ -266,7 +266,7 @@ def test_python_refuses_a_manifest_of_other_code_in_the_same_words(
         tvmake.open(workspace / "forged.tar").run(fill="random")
 
 
-def test_an_input_that_the_code_takes_otherwise_is_named(
+def test_an_input_that_the_code_declares_differently_is_named(
     package: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
 ):
     manifest = inspect(package)
@@ -329,7 +329,7 @@ def test_goals_without_a_bound_for_it_leave_the_self_test_out(workspace: Path):
     assert not any(name.endswith("self_test.npz") for name in job.inputs)
 
 
-def test_a_package_of_an_earlier_version_is_the_same_as_ever(static_net: Transformed, workspace: Path):  # noqa: F811
+def test_a_package_without_samples_does_not_mention_a_self_test(static_net: Transformed, workspace: Path):  # noqa: F811
     bare = package_with_samples(static_net, workspace, None)
     with tarfile.open(bare) as archive:
         assert archive.getnames() == ["mod.json", "mod.params", "mod.so"]
@@ -364,8 +364,8 @@ def test_samples_that_are_damaged_are_refused_before_anything_runs(
 def bounded(net: Transformed, workspace: Path, samples: float) -> Described:
     """A package's description of its self-test if this many samples fit."""
     one_sample_mb = (3 * 8 * 8 + 6) * 4 / 1e6
-    known = samples_of(net, workspace / f"{samples}.npz", test=SelfTest(max_mb=samples * one_sample_mb))
-    package = package_with_samples(net, workspace / str(samples), known)
+    samples_file = samples_of(net, workspace / f"{samples}.npz", test=SelfTest(max_mb=samples * one_sample_mb))
+    package = package_with_samples(net, workspace / str(samples), samples_file)
     described = inspect(package).self_test
     assert described is not None
     assert (SELF_TEST in inspect(package).files) == (described.samples > 0)
@@ -386,11 +386,11 @@ def test_a_network_of_nothing_but_nan_has_nothing_to_be_compared_with(tmp_path: 
     signature, source = tmp_path / "signature.json", tmp_path / "source.json"
     import_model(options, tmp_path / "m.json", tmp_path / "m.params", signature, source)
     request = SelfTestRequest(model=options, dims={}, self_test=SelfTest())
-    found = self_test(signature, source, request, tmp_path / "samples.npz")
-    assert found.why_not == "the original gives nothing but NaN for a sample, so nothing could be compared"
+    samples = self_test(signature, source, request, tmp_path / "samples.npz")
+    assert samples.why_not == "the original gives nothing but NaN for a sample, so nothing could be compared"
 
 
-def test_where_the_original_framework_is_missing_the_package_has_no_samples_and_says_why(
+def test_without_the_original_framework_the_package_has_no_samples_and_a_reason(
     static_net: Transformed,  # noqa: F811
     workspace: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -414,8 +414,8 @@ def test_goals_beyond_the_default_are_left_to_validation_and_looser_ones_are_kep
 def test_the_samples_are_plain_arrays_that_a_program_without_python_reads(package: Path, workspace: Path):
     (workspace / "unpacked").mkdir()
     unpack(package, workspace / "unpacked")
-    found = arrays(workspace / "unpacked" / SELF_TEST)
-    assert sorted(found) == ["input/x/00000", "input/x/00001", "output/y/00000", "output/y/00001"]
+    members = arrays(workspace / "unpacked" / SELF_TEST)
+    assert sorted(members) == ["input/x/00000", "input/x/00001", "output/y/00000", "output/y/00001"]
 
 
 def judged(values: dict[str, tuple[str, np.ndarray, np.ndarray]], workspace: Path, **goals: float) -> list[list[str]]:
@@ -429,8 +429,8 @@ def judged(values: dict[str, tuple[str, np.ndarray, np.ndarray]], workspace: Pat
     ]
     described = Described(samples=1, goals=goals)
     with zipfile.ZipFile(workspace / "expected.npz") as expected, zipfile.ZipFile(workspace / "got.npz") as got:
-        found = list(check_self_test(described, specs, expected, got))
-    return [[missed.goal for missed in entry.missed] for entry in found]
+        outputs = list(check_self_test(described, specs, expected, got))
+    return [[missed.goal for missed in entry.missed] for entry in outputs]
 
 
 def test_several_outputs_of_any_type_are_judged_each_by_what_counts_for_it(workspace: Path):
