@@ -18,12 +18,20 @@ MAGIC = 0x2F271
 STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY = 2, 3, 4, 5, 6
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
+@pytest.fixture(scope="module")
+def tracker() -> Iterator[tuple[ChildProcess, int]]:
+    """A tracker and its port."""
     command = [sys.executable, "-P", "-m", "tvmake.device.rpc.tracker_process", "127.0.0.1", "0"]
     with ChildProcess(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        yield int(process.read_line(HANG_S).rpartition(":")[2])
-        assert process.code is None, "the tracker has ended"
+        yield process, int(process.read_line(HANG_S).rpartition(":")[2])
+
+
+@pytest.fixture
+def port(tracker: tuple[ChildProcess, int]) -> Iterator[int]:
+    """The tracker's port. It is still running after the test."""
+    process, port = tracker
+    yield port
+    assert process.code is None, "the tracker has ended"
 
 
 class Client:
@@ -33,10 +41,10 @@ class Client:
         assert struct.unpack("<i", self.read(4))[0] == MAGIC
 
     def read(self, size: int) -> bytes:
-        found = b""
-        while len(found) < size and (part := self.socket.recv(size - len(found))):
-            found += part
-        return found
+        data = b""
+        while len(data) < size and (part := self.socket.recv(size - len(data))):
+            data += part
+        return data
 
     def send(self, message: object) -> None:
         text = json.dumps(message).encode()
