@@ -37,7 +37,7 @@ def wait_for(count: int, *notes: Path) -> None:
 def test_every_record_that_was_flushed_survives_a_kill_of_its_writer(store, tmp_path):
     notes = tmp_path / "notes"
     chance = random.Random(0)
-    for round_ in range(8):
+    for round_ in range(4):
         process = writer(store, notes, first=round_ * 100_000, batch=chance.choice([1, 16]))
         wait_for(len(noted(notes)) + 20, notes)
         time.sleep(chance.uniform(0, 0.02))
@@ -51,7 +51,7 @@ def test_every_record_that_was_flushed_survives_a_kill_of_its_writer(store, tmp_
 
 def test_two_processes_that_append_to_one_workload_lose_nothing(store, tmp_path):
     notes = [tmp_path / "first", tmp_path / "second"]
-    processes = [writer(store, note, first=index * 100_000, count=300, batch=3) for index, note in enumerate(notes)]
+    processes = [writer(store, note, first=index * 100_000, count=99, batch=3) for index, note in enumerate(notes)]
     read = []
     while any(process.poll() is None for process in processes):
         # A reader meanwhile sees whole records only, and takes none away.
@@ -60,7 +60,7 @@ def test_two_processes_that_append_to_one_workload_lose_nothing(store, tmp_path)
     assert read == sorted(read)
     loaded = digests(store.load(CONTEXT, CONV))
     assert sorted(loaded) == sorted(noted(notes[0]) + noted(notes[1]))
-    assert len(loaded) == 600
+    assert len(loaded) == 198
     assert verify(store).findings == []
     assert store.journal(CONTEXT, CONV).count_quarantined() == 0
 
@@ -84,7 +84,7 @@ def test_writers_continue_while_one_of_them_is_killed_and_bad_lines_are_set_asid
 
 def test_a_file_that_is_replaced_while_others_append_loses_none_of_theirs(store, tmp_path):
     notes = tmp_path / "notes"
-    process = writer(store, notes, first=0, count=400)
+    process = writer(store, notes, first=0, count=120)
     wait_for(1, notes)
     while process.poll() is None:
         store.journal(CONTEXT, CONV).rewrite(lambda _: True)

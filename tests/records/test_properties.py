@@ -13,9 +13,12 @@ from tvmake.errors import InputError
 from tvmake.records.sharing.exchange import all_workloads, export_records, import_records, merge
 from tvmake.records.store import RecordStore
 
+EXAMPLES = 40
+"""Of each property; each example writes files."""
+
 NUMBERS = st.integers(0, 12)
 RECORDS = {number: record(number, ms=None if number % 3 == 0 else 1 + number) for number in range(13)}
-BY_DIGEST = {one.digest: one for one in RECORDS.values()}
+BY_DIGEST = {known.digest: known for known in RECORDS.values()}
 
 batches = st.lists(st.lists(NUMBERS, max_size=4), max_size=6)
 
@@ -28,6 +31,7 @@ def in_order(numbers) -> list[str]:
     return [RECORDS[number].digest for number in dict.fromkeys(numbers)]
 
 
+@settings(max_examples=EXAMPLES)
 @given(batches)
 def test_any_appends_come_back_each_record_once_in_order_of_first_appearance(appends):
     with tempfile.TemporaryDirectory() as temporary:
@@ -37,6 +41,7 @@ def test_any_appends_come_back_each_record_once_in_order_of_first_appearance(app
         assert digests(store.load(CONTEXT, CONV)) == in_order(number for numbers in appends for number in numbers)
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_a_file_cut_anywhere_and_any_number_of_times_keeps_every_record_before_the_cut(data):
     with tempfile.TemporaryDirectory() as temporary:
@@ -58,21 +63,22 @@ def test_a_file_cut_anywhere_and_any_number_of_times_keeps_every_record_before_t
 
 def intact(content: bytes) -> list[str]:
     """Records whose lines are whole, by comparing with what was written, not by the store's own reading."""
-    found = []
+    records = []
     for line in content.split(b"\n"):
         try:
             digest = record_in(json.loads(line))
         except (ValueError, KeyError, TypeError):
             continue
-        found.append(digest)
-    return list(dict.fromkeys(found))
+        records.append(digest)
+    return list(dict.fromkeys(records))
 
 
 def record_in(line: dict) -> str:
-    (digest,) = [digest for digest, made in BY_DIGEST.items() if made.model_dump(mode="json") == line["record"]]
+    (digest,) = [digest for digest, known in BY_DIGEST.items() if known.model_dump(mode="json") == line["record"]]
     return digest
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_of_a_corrupted_file_every_untouched_line_is_loaded_nothing_else_and_no_byte_is_lost(data):
     with tempfile.TemporaryDirectory() as temporary:
@@ -106,7 +112,7 @@ def test_of_a_corrupted_file_every_untouched_line_is_loaded_nothing_else_and_no_
             # An insertion before or after a whole line leaves it whole.
             whole = {RECORDS[number].digest for index, number in enumerate(numbers) if index not in damaged}
             assert whole <= set(digests(loaded)) <= {RECORDS[number].digest for number in numbers}
-            assert all(one.record == BY_DIGEST[one.digest] for one in loaded)
+            assert all(stored.record == BY_DIGEST[stored.digest] for stored in loaded)
         aside = [json.loads(entry)["line"] for entry in quarantine(store)]
         missing = {number for number in numbers if RECORDS[number].digest not in digests(loaded)}
         assert bool(aside) >= bool(missing)
@@ -117,16 +123,16 @@ def quarantine(store: RecordStore) -> list[bytes]:
     return path.read_bytes().splitlines() if path.exists() else []
 
 
+@settings(max_examples=EXAMPLES)
 @given(batches, batches)
-@settings(max_examples=40)
 def test_merging_is_the_union_and_merging_again_changes_nothing(ours, theirs):
     with tempfile.TemporaryDirectory() as temporary:
         first, second = fresh_store(temporary, "first"), fresh_store(temporary, "second")
         for store, appends in ((first, ours), (second, theirs)):
             store.define_context(CONTEXT)
             for numbers in appends:
-                made = [RECORDS[number] for number in numbers]
-                store.append(CONTEXT, CONV, [*made, *(verdict(one, True) for one in made[:1])])
+                records = [RECORDS[number] for number in numbers]
+                store.append(CONTEXT, CONV, [*records, *(verdict(checked, True) for checked in records[:1])])
         union = in_order(number for appends in (ours, theirs) for numbers in appends for number in numbers)
         for _ in range(2):
             merge(first, second)
@@ -137,14 +143,14 @@ def test_merging_is_the_union_and_merging_again_changes_nothing(ours, theirs):
 
 
 def by_digest(store: RecordStore) -> dict:
-    return {one.digest: (one.record, one.verdict) for one in store.load(CONTEXT, CONV)}
+    return {stored.digest: (stored.record, stored.verdict) for stored in store.load(CONTEXT, CONV)}
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.data())
-@settings(max_examples=60)
 def test_of_a_damaged_export_only_what_was_exported_is_imported(data):
     with tempfile.TemporaryDirectory() as temporary:
-        store, other = fresh_store(temporary), fresh_store(temporary, "other")
+        store, importer = fresh_store(temporary), fresh_store(temporary, "importer")
         store.append(CONTEXT, CONV, list(RECORDS.values()))
         file = Path(temporary) / "records.jsonl.gz"
         export_records(store, all_workloads(store), file)
@@ -155,6 +161,6 @@ def test_of_a_damaged_export_only_what_was_exported_is_imported(data):
             content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
         file.write_bytes(content)
         with suppress(InputError):  # where nothing usable is left
-            import_records(other, file)
-        for one in other.load(CONTEXT, CONV):
-            assert one.record == BY_DIGEST[one.digest]
+            import_records(importer, file)
+        for stored in importer.load(CONTEXT, CONV):
+            assert stored.record == BY_DIGEST[stored.digest]
