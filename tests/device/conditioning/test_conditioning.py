@@ -16,6 +16,7 @@ from tests.device.local.test_local import image, inputs_file, own_store, package
 from tests.device.transport.adb_phone import Phone
 from tests.device.transport.adb_stand_in import AdbServer
 from tests.native import devices as native
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
 from tests.tune.measure.processes import eventually
@@ -33,7 +34,7 @@ from tvmake.errors import DeviceError
 from tvmake.tune.measure.connect import measurer
 from tvmake.tune.measure.local import LocalMeasurer
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("shared_servers")]
 
 GOVERNORS = tuple(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor" for core in range(2))
 CLOCK = "/sys/class/kgsl/kgsl-3d0/force_clk_on"
@@ -158,9 +159,9 @@ def phone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     server = AdbServer(tmp_path_factory.mktemp("phones"))
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    made = server.add("R58M123")
-    Machine(made.root)
-    yield made
+    phone = server.add("R58M123")
+    Machine(phone.root)
+    yield phone
     server.close()
 
 
@@ -174,9 +175,9 @@ def test_a_benchmark_over_adb_is_conditioned_and_says_so(phone: Phone, package: 
     )
     how = {"governor": "performance", "below_c": 60}
     device = connect("phone", device_config(via="adb", programs=str(programs), conditioning=how))
-    given = inputs_file(tmp_path / "in.npz", image())
+    inputs = inputs_file(tmp_path / "in.npz", image())
     with device.exclusive():
-        timing = device.execute(device.push(package), MEASURED, given, None).timing
+        timing = device.execute(device.push(package), MEASURED, inputs, None).timing
     assert (tmp_path / "seen").read_text() == "performance"
     assert phone.path(GOVERNORS[0]).read_text() == "schedutil"
     conditions = timing.conditions
@@ -223,9 +224,9 @@ def test_a_setting_that_needs_root_is_named(phone: Phone, package: Path, tmp_pat
     device = connect(
         "phone", device_config(via="adb", conditioning={"governor": "performance", "clocks": {CLOCK: "1"}})
     )
-    given = inputs_file(tmp_path / "in.npz", image())
+    inputs = inputs_file(tmp_path / "in.npz", image())
     with pytest.raises(DeviceError) as caught:
-        device.execute(device.push(package), MEASURED, given, None)
+        device.execute(device.push(package), MEASURED, inputs, None)
     assert str(caught.value).splitlines() == [
         f"device 'phone': {CLOCK} cannot be set to 1 (su: not allowed)",
         "  conditioning needs root there; leave governor and clocks out",
@@ -235,8 +236,8 @@ def test_a_setting_that_needs_root_is_named(phone: Phone, package: Path, tmp_pat
 
 def test_a_run_that_measures_nothing_is_not_conditioned(package: Path, tmp_path: Path):  # noqa: F811
     device = connect("local", device_config(conditioning={"pause_s": 1000}))
-    given = inputs_file(tmp_path / "in.npz", image())
-    device.execute(device.push(package), RunRequest(samples=1), given, tmp_path / "out.npz")
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    device.execute(device.push(package), RunRequest(samples=1), inputs, tmp_path / "out.npz")
 
 
 def test_a_local_measurement_says_what_was_seen(package: Path, tmp_path: Path):  # noqa: F811
@@ -310,7 +311,11 @@ def test_tuning_over_adb_is_conditioned_and_puts_everything_back(phone: Phone):
     with measurer(request, kernels.target()) as measuring:
         first, second = measuring.measure([kernels.add(number) for number in range(2)])
         assert phone.path(GOVERNORS[0]).read_text() == "performance"
-    for one in (first, second):
-        assert (one.status, one.conditions["governor"], one.conditions["throttled"]) == ("ok", "performance", "no")
-        assert one.conditions["temperature_after"] == "41.5 °C (cpu-thermal)"
+    for measured in (first, second):
+        assert (measured.status, measured.conditions["governor"], measured.conditions["throttled"]) == (
+            "ok",
+            "performance",
+            "no",
+        )
+        assert measured.conditions["temperature_after"] == "41.5 °C (cpu-thermal)"
     assert {phone.path(governor).read_text() for governor in GOVERNORS} == {"schedutil"}

@@ -15,6 +15,7 @@ from tests.device.configs import device_config
 from tests.device.local.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
 from tests.device.vouched import stored, vouch
 from tests.patience import HANG_S
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure.farm import HOST, Farm, free_port
 from tests.tune.measure.processes import children, command, eventually
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS
@@ -29,7 +30,7 @@ from tvmake.device.rpc.tracker import Tracker
 from tvmake.errors import DeviceError, InputError
 
 pytest_plugins = "tests.tune.measure.farm_fixtures"
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience", "shared_servers")]
 
 SERVERS = 1
 
@@ -60,10 +61,10 @@ def altered(deployment: Deployment, directory: Path, change) -> Deployment:
 
 def test_a_package_gives_the_same_outputs_there_as_here(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     request = RunRequest(samples=2, repeat_first=True)
-    given = inputs_file(tmp_path / "in.npz", image(0), image(1))
+    inputs = inputs_file(tmp_path / "in.npz", image(0), image(1))
     results = {}
     for device in (remote(farm), connect("local", device_config(threads=1))):
-        device.execute(device.push(package), request, given, tmp_path / f"{device.name}.npz")
+        device.execute(device.push(package), request, inputs, tmp_path / f"{device.name}.npz")
         results[device.name] = outputs_of(tmp_path / f"{device.name}.npz", 3)
     for there, here in zip(results["phone"], results["local"], strict=True):
         assert np.array_equal(there, here)
@@ -73,8 +74,8 @@ def test_a_package_gives_the_same_outputs_there_as_here(farm: Farm, package: Pat
 def test_a_package_is_timed_on_the_device_itself(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     how = Measurement(warmup=2, repeat=4, number=3, profile_ops=True)
     device = remote(farm)
-    given = inputs_file(tmp_path / "in.npz", image())
-    timing = device.execute(device.push(package), RunRequest(samples=1, measurement=how), given, None).timing
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    timing = device.execute(device.push(package), RunRequest(samples=1, measurement=how), inputs, None).timing
     assert len(timing.samples_ms) == 4 and len(timing.warmup_ms) == 2 and timing.number == 3
     assert all(value > 0 for value in [*timing.samples_ms, timing.load_ms, timing.first_run_ms])
     assert timing.op_runs == [] and "not available over RPC" in timing.conditions["operator_times"]
@@ -84,16 +85,16 @@ def test_a_package_is_timed_on_the_device_itself(farm: Farm, package: Path, tmp_
 def test_samples_continue_until_they_last_long_enough(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     how = Measurement(warmup=0, repeat=2, min_repeat_ms=5, min_duration_s=0.1)
     device = remote(farm)
-    given = inputs_file(tmp_path / "in.npz", image())
-    timing = device.execute(device.push(package), RunRequest(samples=1, measurement=how), given, None).timing
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    timing = device.execute(device.push(package), RunRequest(samples=1, measurement=how), inputs, None).timing
     assert timing.number > 1 and timing.warmup_ms == []
     assert sum(timing.samples_ms) * timing.number >= 100
 
 
 def test_a_dynamic_package_runs_on_any_extent(farm: Farm, dynamic_net: Transformed, tmp_path: Path):  # noqa: F811
     device = remote(farm)
-    given = inputs_file(tmp_path / "in.npz", np.ones((2, 3, 4), "float32"), np.ones((1, 5, 4), "float32"))
-    device.execute(device.push(packed(dynamic_net, tmp_path)), RunRequest(samples=2), given, tmp_path / "out.npz")
+    inputs = inputs_file(tmp_path / "in.npz", np.ones((2, 3, 4), "float32"), np.ones((1, 5, 4), "float32"))
+    device.execute(device.push(packed(dynamic_net, tmp_path)), RunRequest(samples=2), inputs, tmp_path / "out.npz")
     assert [output.shape for output in outputs_of(tmp_path / "out.npz", 2)] == [(36, 5), (30, 5)]
 
 
@@ -134,9 +135,9 @@ def test_a_deployed_file_that_changed_is_not_sent(farm: Farm, package: Path, tmp
 
 def test_inputs_that_do_not_fit_are_named(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     device = remote(farm)
-    given = inputs_file(tmp_path / "in.npz", np.zeros((1, 3, 8), "float32"))
+    inputs = inputs_file(tmp_path / "in.npz", np.zeros((1, 3, 8), "float32"))
     with pytest.raises(InputError, match=r"input 'x' is .* the package takes float32\[1, 3, 8, 8\]"):
-        device.execute(device.push(package), RunRequest(samples=1), given, None)
+        device.execute(device.push(package), RunRequest(samples=1), inputs, None)
 
 
 # --- what can go wrong, line by line -------------------------------------------------------------------------------
@@ -247,23 +248,23 @@ def workers() -> list[int]:
 
 def test_a_run_that_takes_too_long_is_ended_and_frees_the_server(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     device = remote(farm, timeout_s=2)
-    given = inputs_file(tmp_path / "in.npz", image())
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**6, number=10))
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    request = RunRequest(samples=1, measurement=Measurement(repeat=10**6, number=10))
     deployment = device.push(package)
-    assert error_of(device.execute, deployment, asked, given, None) == [
+    assert error_of(device.execute, deployment, request, inputs, None) == [
         "device 'phone': the run did not end within 2 s",
         "raise devices.phone.timeout_s, or lower benchmark.repeat, benchmark.min_duration_s, or the dataset's limit",
     ]
     assert workers() == []
-    remote(farm, timeout_s=HANG_S).execute(deployment, RunRequest(samples=1), given, None)
+    remote(farm, timeout_s=HANG_S).execute(deployment, RunRequest(samples=1), inputs, None)
 
 
 def test_a_server_lost_in_the_middle_is_named(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     (address,) = farm.servers
     device = remote(farm)
     deployment = device.push(package)
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**6, number=10))
-    given = inputs_file(tmp_path / "in.npz", image())
+    request = RunRequest(samples=1, measurement=Measurement(repeat=10**6, number=10))
+    inputs = inputs_file(tmp_path / "in.npz", image())
 
     def lose() -> None:
         eventually(lambda: "load_module" in "".join(log.read_text() for log in farm.directory.glob("rpc_server*.log")))
@@ -273,7 +274,7 @@ def test_a_server_lost_in_the_middle_is_named(farm: Farm, package: Path, tmp_pat
         os.truncate(log, 0)
     loser = threading.Thread(target=lose)
     loser.start()
-    assert error_of(device.execute, deployment, asked, given, None) == [
+    assert error_of(device.execute, deployment, request, inputs, None) == [
         f"device 'phone': its server {address} was lost while running the package (it closed the connection)",
         "see the server's output; restart it if it ended, and run the same command again",
     ]
@@ -283,8 +284,8 @@ def test_a_server_lost_in_the_middle_is_named(farm: Farm, package: Path, tmp_pat
 def test_code_for_another_processor_is_named(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     device = remote(farm)
     for_arm = altered(device.push(package), tmp_path / "arm", lambda data: data[:18] + b"\xb7\x00" + data[20:])
-    given = inputs_file(tmp_path / "in.npz", image())
-    problem, remedy = error_of(device.execute, for_arm, RunRequest(samples=1), given, None)
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    problem, remedy = error_of(device.execute, for_arm, RunRequest(samples=1), inputs, None)
     assert problem.startswith("device 'phone': it cannot load mod.so, which is code for aarch64 (")
     assert remedy == (
         "compile for this device: the target's mtriple and mcpu, and cc that links for it (docs/guides/devices-rpc.md)"
@@ -293,8 +294,8 @@ def test_code_for_another_processor_is_named(farm: Farm, package: Path, tmp_path
 
 def test_a_process_killed_here_is_one_clear_line_and_frees_the_server(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     device = remote(farm)
-    given = inputs_file(tmp_path / "in.npz", image())
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**5))
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    request = RunRequest(samples=1, measurement=Measurement(repeat=10**5))
 
     def kill() -> None:
         (worker,) = eventually(workers)
@@ -308,6 +309,6 @@ def test_a_process_killed_here_is_one_clear_line_and_frees_the_server(farm: Farm
     from tvmake.errors import MachineError
 
     with pytest.raises(MachineError, match="the process that used it ended with SIGKILL"):
-        device.execute(device.push(package), asked, given, None)
+        device.execute(device.push(package), request, inputs, None)
     killer.join()
     assert device.fingerprint().soc == "phone"

@@ -189,7 +189,7 @@ def test_a_kept_file_that_was_damaged_there_is_sent_again(fresh: Kind, net: Path
     assert all(digest_file(file) == file.name for file in kept)
 
 
-def test_what_is_kept_is_bounded_and_the_least_recently_used_goes(fresh: Kind, tmp_path: Path):
+def test_kept_files_are_bounded_and_the_least_recently_used_is_removed(fresh: Kind, tmp_path: Path):
     files = {name: tmp_path / name for name in "abcd"}
     for name, file in files.items():
         file.write_bytes(name.encode() * 600_000)

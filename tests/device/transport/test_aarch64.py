@@ -14,13 +14,14 @@ from tests.device.transport.adb_stand_in import AdbServer
 from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
 from tests.native.emulated import SAYS_AARCH64, emulated_programs
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.config.benchmark import Measurement
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
 from tvmake.errors import DeviceError
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("shared_servers")]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from tests.device.transport.adb_stand_in import AdbServer
 from tests.device.transport.test_ssh import error_of, running
 from tests.native import devices as native
 from tests.patience import HANG_S
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
 from tests.tune.measure.farm import free_port
@@ -34,21 +35,23 @@ from tvmake.device.transport.adb import read_listing
 from tvmake.device.transport.shell import Unreachable
 from tvmake.tune.measure.connect import measurer
 
+pytestmark = pytest.mark.usefixtures("shared_servers")
+
 SERIAL = "R58M123ABC"
 
 
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdbServer]:
-    made = AdbServer(tmp_path_factory.mktemp("phones"))
-    for name, value in made.environment.items():
+    server = AdbServer(tmp_path_factory.mktemp("phones"))
+    for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
-    yield made
-    made.close()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def one(server: AdbServer) -> Phone:
+def plugged(server: AdbServer) -> Phone:
     return server.add(SERIAL)
 
 
@@ -66,74 +69,74 @@ def phone(**config: object) -> Group:
 # --- packages ------------------------------------------------------------------------------------------------------
 
 
-def test_a_package_gives_the_same_outputs_there_as_here(one: Phone, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
+def test_a_package_gives_the_same_outputs_there_as_here(plugged: Phone, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     request = RunRequest(samples=2, repeat_first=True)
-    given = inputs_file(tmp_path / "in.npz", image(0), image(1))
+    inputs = inputs_file(tmp_path / "in.npz", image(0), image(1))
     results = {}
     for device in (phone(programs=str(programs)), connect("local", device_config())):
-        device.execute(device.push(package), request, given, tmp_path / f"{device.name}.npz")
+        device.execute(device.push(package), request, inputs, tmp_path / f"{device.name}.npz")
         results[device.name] = outputs_of(tmp_path / f"{device.name}.npz", 3)
     for there, here in zip(results["phone"], results["local"], strict=True):
         assert np.array_equal(there, here)
-    assert list(one.path("/data/local/tmp/tvmake/runs").iterdir()) == []
+    assert list(plugged.path("/data/local/tmp/tvmake/runs").iterdir()) == []
 
 
-def test_an_unchanged_package_moves_no_payload_bytes_and_a_damaged_one_is_sent_again(one: Phone, package: Path):  # noqa: F811
+def test_an_unchanged_package_moves_no_payload_bytes_and_a_damaged_one_is_sent_again(plugged: Phone, package: Path):  # noqa: F811
     (member,) = phone().members
     deployment, sent = member.push_counted(package)
     assert deployment.location.startswith("/data/local/tmp/tvmake/packages/")
-    assert sent == sum(size for _, size in one.received) > deployment.size_bytes / 2
-    one.received.clear()
+    assert sent == sum(size for _, size in plugged.received) > deployment.size_bytes / 2
+    plugged.received.clear()
     assert member.push_counted(package) == (deployment, 0)
-    assert one.received == []
-    library = one.path(f"{deployment.location}/{LIBRARY}")
+    assert plugged.received == []
+    library = plugged.path(f"{deployment.location}/{LIBRARY}")
     library.write_bytes(library.read_bytes()[:-9])
     assert member.push_counted(package)[1] == sent
 
 
-def test_the_phone_says_who_it_is(one: Phone):
-    told = phone().fingerprint()
-    assert (told.soc, told.os) == ("QTI SM8550", "Android 14")
-    assert told.details["gpu"] == "Adreno (TM) 740" and told.details["gpu_driver"] == "V@0676.42"
-    assert told.details["build"] == "stand/in/one:14/UP1A.231005.007/1:user/release-keys"
-    assert told.details["product"] == "Stand In One"
-    assert told.details["root"] in ("no", "with su")  # this machine's su represents the phone's
-    assert SERIAL not in told.model_dump_json()
-    one.says("id", "echo 0")
+def test_the_phone_says_who_it_is(plugged: Phone):
+    fingerprint = phone().fingerprint()
+    assert (fingerprint.soc, fingerprint.os) == ("QTI SM8550", "Android 14")
+    assert fingerprint.details["gpu"] == "Adreno (TM) 740" and fingerprint.details["gpu_driver"] == "V@0676.42"
+    assert fingerprint.details["build"] == "stand/in/one:14/UP1A.231005.007/1:user/release-keys"
+    assert fingerprint.details["product"] == "Stand In One"
+    assert fingerprint.details["root"] in ("no", "with su")  # this machine's su represents the phone's
+    assert SERIAL not in fingerprint.model_dump_json()
+    plugged.says("id", "echo 0")
     assert phone(soc="Snapdragon 8 Gen 2").fingerprint().details["root"] == "yes"
     assert phone(soc="Snapdragon 8 Gen 2").fingerprint().soc == "Snapdragon 8 Gen 2"
 
 
-def test_a_run_that_takes_too_long_is_ended_there(one: Phone, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
+def test_a_run_that_takes_too_long_is_ended_there(plugged: Phone, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     device = phone(programs=str(programs), timeout_s=2)
     deployment = device.push(package)
     problem, _ = error_of(device.execute, deployment, ENDLESS, inputs_file(tmp_path / "in.npz", image()), None)
     assert problem == "device 'phone': the run did not end within 2 s"
-    eventually(lambda: not running(f"--package {one.root}{deployment.location}"))
+    eventually(lambda: not running(f"--package {plugged.root}{deployment.location}"))
 
 
 def test_a_crash_there_is_one_clear_line_and_the_phones_log_of_it_is_kept(
-    one: Phone,
+    plugged: Phone,
     programs: Path,
     package: Path,  # noqa: F811
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    one.says("logcat", "echo 'F DEBUG: signal 11 (SIGSEGV), fault addr 0x0'")
+    plugged.says("logcat", "echo 'F DEBUG: signal 11 (SIGSEGV), fault addr 0x0'")
     crashing = tmp_path / "programs"
     shutil.copytree(programs, crashing)
     (crashing / "tvmake-run").write_text("#!/bin/sh\nkill -SEGV $$\n")
     device = phone(programs=str(crashing))
     deployment = device.push(package)
-    given = inputs_file(tmp_path / "in.npz", image())
-    problem, _ = error_of(device.execute, deployment, RunRequest(samples=1), given, None)
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    problem, _ = error_of(device.execute, deployment, RunRequest(samples=1), inputs, None)
     assert problem == "device 'phone': running the package ended with SIGSEGV"
     assert "phone: F DEBUG: signal 11 (SIGSEGV), fault addr 0x0" in capfd.readouterr().err
 
 
 def test_a_phone_that_is_unplugged_in_the_middle_is_named(
     server: AdbServer,
-    one: Phone,
+    plugged: Phone,
     programs: Path,
     package: Path,  # noqa: F811
     tmp_path: Path,
@@ -142,8 +145,8 @@ def test_a_phone_that_is_unplugged_in_the_middle_is_named(
 
     device = phone(programs=str(programs))
     deployment = device.push(package)
-    given = inputs_file(tmp_path / "in.npz", image())
-    run = f"tvmake-run --package {one.root}{deployment.location}"
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    run = f"tvmake-run --package {plugged.root}{deployment.location}"
 
     def unplug() -> None:
         eventually(lambda: running(run))
@@ -152,7 +155,7 @@ def test_a_phone_that_is_unplugged_in_the_middle_is_named(
     thread = threading.Thread(target=unplug)
     thread.start()
     with pytest.raises(Unreachable, match=r"device 'phone': the connection was lost"):
-        device.execute(deployment, ENDLESS, given, None)
+        device.execute(deployment, ENDLESS, inputs, None)
     thread.join()
     eventually(lambda: not running(run))
 
@@ -167,7 +170,7 @@ def test_no_device_is_connected(server: AdbServer):
     ]
 
 
-def test_another_device_is_connected(one: Phone):
+def test_another_device_is_connected(plugged: Phone):
     assert error_of(phone(serial="ABC").fingerprint)[0] == (
         f"device 'phone' (ABC): adb does not list device ABC; adb lists {SERIAL}"
     )
@@ -207,7 +210,7 @@ def test_adb_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ]
 
 
-def test_a_port_of_adbs_server_that_is_none(monkeypatch: pytest.MonkeyPatch):
+def test_a_port_of_adbs_server_that_is_not_a_number(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "x")
     assert error_of(phone().fingerprint) == [
         "ANDROID_ADB_SERVER_PORT: expected a port (got 'x')",
@@ -226,20 +229,20 @@ def test_an_adb_that_starts_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path:
     ]
 
 
-def test_a_full_phone(one: Phone, package: Path):  # noqa: F811
-    one.full_after = 1000
+def test_a_full_phone(plugged: Phone, package: Path):  # noqa: F811
+    plugged.full_after = 1000
     problem, remedy = error_of(phone().push, package)
     assert problem.startswith("device 'phone': no space left on the device (writing /data/local/tmp/tvmake/packages/")
     assert remedy == "free some there, or set another directory"
-    assert list(one.path("/data/local/tmp/tvmake/packages").iterdir()) == []
+    assert list(plugged.path("/data/local/tmp/tvmake/packages").iterdir()) == []
 
 
-def test_a_package_for_another_processor_is_not_sent(one: Phone, package: Path):  # noqa: F811
-    one.says("uname", 'test "$1" = -m && echo aarch64 || exec /bin/uname "$@"')
+def test_a_package_for_another_processor_is_not_sent(plugged: Phone, package: Path):  # noqa: F811
+    plugged.says("uname", 'test "$1" = -m && echo aarch64 || exec /bin/uname "$@"')
     assert error_of(phone().push, package)[0] == (
         "device 'phone': mod.so is code for x86-64, and the device is aarch64 (uname -m: aarch64)"
     )
-    assert one.received == []
+    assert plugged.received == []
 
 
 def test_a_listing_is_read_as_adb_writes_it():
@@ -265,10 +268,10 @@ def test_of_two_equal_phones_the_one_that_is_there_serves(
     server.add("ONE", state="offline")
     server.add("TWO")
     device = phone(serial=["ONE", "TWO"], programs=str(programs))
-    given = inputs_file(tmp_path / "in.npz", image())
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    request = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
     with device.exclusive():
-        result = device.execute(device.push(package), asked, given, None)
+        result = device.execute(device.push(package), request, inputs, None)
     assert result.timing.conditions["device"] == "TWO"
 
 
@@ -282,22 +285,24 @@ def test_a_phone_whose_server_keeps_ending_is_set_aside_and_the_other_times_ever
     request = TuneRequest(
         target_name="phone", target=TargetConfig(kind="llvm"), device_name="phone", device=config, measure=QUICK
     )
-    told: list[str] = []
-    with measurer(request, kernels.target(), told.append) as measuring:
+    warnings: list[str] = []
+    with measurer(request, kernels.target(), warnings.append) as measuring:
         eventually(lambda: health("adb-ONE").is_set_aside)
         results = list(measuring.measure([kernels.add(number) for number in range(3)]))
     assert [result.status for result in results] == ["ok"] * 3
     assert "device 'phone' (ONE): set aside after 3 failures" in capfd.readouterr().err
-    assert told and all("device 'phone' (ONE): set aside" in line for line in told)
+    assert warnings and all("device 'phone' (ONE): set aside" in line for line in warnings)
 
 
-def test_two_names_of_one_phone_share_its_lease(one: Phone):
+def test_two_names_of_one_phone_share_its_lease(plugged: Phone):
     unnamed, named = phone().members + phone(serial=SERIAL).members
     assert device_id(unnamed) == device_id(named) == f"adb-{SERIAL}"
 
 
-def test_candidates_are_timed_on_the_phone_and_its_ports_are_given_back(server: AdbServer, one: Phone, programs: Path):
-    shutil.rmtree(one.path("/data/local/tmp"))
+def test_candidates_are_timed_on_the_phone_and_its_ports_are_given_back(
+    server: AdbServer, plugged: Phone, programs: Path
+):
+    shutil.rmtree(plugged.path("/data/local/tmp"))
     config = device_config(via="adb", programs=str(programs), threads=1, wait_s=HANG_S)
     request = TuneRequest(
         target_name="phone", target=TargetConfig(kind="llvm"), device_name="phone", device=config, measure=QUICK
@@ -307,10 +312,10 @@ def test_candidates_are_timed_on_the_phone_and_its_ports_are_given_back(server: 
         assert [result.status for result in results] == ["ok"] * 3
         assert len(server.forwards) == len(server.reverses) == 1
     assert server.forwards == {} and server.reverses == {}
-    eventually(lambda: not running(one.loopback))
+    eventually(lambda: not running(plugged.loopback))
 
 
-def test_a_tunnel_left_by_a_killed_process_is_taken_over(server: AdbServer, one: Phone, programs: Path):
+def test_a_tunnel_left_by_a_killed_process_is_taken_over(server: AdbServer, plugged: Phone, programs: Path):
     config = device_config(via="adb", programs=str(programs), wait_s=HANG_S)
     with closing(Serving("phone", config)):
         (tunnel,) = server.forwards

@@ -21,6 +21,7 @@ from tests.device.local.test_local import image, inputs_file, own_store, package
 from tests.device.rpc.test_rpc import altered, outputs_of
 from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure.farm import HOST, free_port
 from tests.tune.measure.processes import command, eventually
 from tvmake.artifact.package import LIBRARY
@@ -30,12 +31,14 @@ from tvmake.device.interface import Deployment, RunRequest
 from tvmake.device.sharing.group import Group
 from tvmake.errors import DeviceError, InputError, TvmakeError
 
+pytestmark = pytest.mark.usefixtures("shared_servers")
+
 
 @pytest.fixture(scope="module")
 def shared_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    made = Sshd(tmp_path_factory.mktemp("sshd"))
-    yield made
-    made.stop()
+    server = Sshd(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +64,10 @@ def programs() -> Path:
 
 @pytest.fixture
 def second(tmp_path_factory: pytest.TempPathFactory, sshd: Sshd) -> Iterator[Sshd]:
-    made = Sshd(tmp_path_factory.mktemp("second"), sshd.user_key)
-    made.known_hosts.write_text(made.known_hosts.read_text() + sshd.known_hosts.read_text())
-    yield made
-    made.stop()
+    server = Sshd(tmp_path_factory.mktemp("second"), sshd.user_key)
+    server.known_hosts.write_text(server.known_hosts.read_text() + sshd.known_hosts.read_text())
+    yield server
+    server.stop()
 
 
 def board(sshd: Sshd, **config: object) -> Group:
@@ -84,10 +87,10 @@ def error_of(work, *arguments: object) -> list[str]:
 
 def test_a_package_gives_the_same_outputs_there_as_here(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     request = RunRequest(samples=2, repeat_first=True)
-    given = inputs_file(tmp_path / "in.npz", image(0), image(1))
+    inputs = inputs_file(tmp_path / "in.npz", image(0), image(1))
     results = {}
     for device in (board(sshd, programs=str(programs)), connect("local", device_config())):
-        device.execute(device.push(package), request, given, tmp_path / f"{device.name}.npz")
+        device.execute(device.push(package), request, inputs, tmp_path / f"{device.name}.npz")
         results[device.name] = outputs_of(tmp_path / f"{device.name}.npz", 3)
     for there, here in zip(results["board"], results["local"], strict=True):
         assert np.array_equal(there, here)
@@ -95,10 +98,10 @@ def test_a_package_gives_the_same_outputs_there_as_here(sshd: Sshd, programs: Pa
 
 def test_a_run_is_timed_there_and_leaves_nothing_behind(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     device = board(sshd, programs=str(programs), threads=1, soc="BCM2712")
-    given = inputs_file(tmp_path / "in.npz", image())
+    inputs = inputs_file(tmp_path / "in.npz", image())
     how = Measurement(warmup=1, repeat=3)
     with device.exclusive():
-        result = device.execute(device.push(package), RunRequest(samples=1, measurement=how), given, None)
+        result = device.execute(device.push(package), RunRequest(samples=1, measurement=how), inputs, None)
     assert len(result.timing.samples_ms) == 3 and result.timing.conditions["device"] == sshd.host
     assert (result.fingerprint.soc, result.fingerprint.details["threads"]) == ("BCM2712", "1")
     assert result.fingerprint.runtime.startswith("apache-tvm")
@@ -133,12 +136,12 @@ def test_a_file_that_was_damaged_there_is_sent_again(sshd: Sshd, package: Path):
 
 
 def test_the_device_says_who_it_is(sshd: Sshd):
-    told = board(sshd).fingerprint()
-    assert told.cores == len(os.sched_getaffinity(0)) or told.cores > 0
-    assert told.memory_bytes > 1 << 28 and told.soc
-    assert told.details["machine"] == os.uname().machine
-    assert told.details["root"] in ("yes", "no", "with su")
-    assert sshd.host not in told.model_dump_json()
+    fingerprint = board(sshd).fingerprint()
+    assert fingerprint.cores == len(os.sched_getaffinity(0)) or fingerprint.cores > 0
+    assert fingerprint.memory_bytes > 1 << 28 and fingerprint.soc
+    assert fingerprint.details["machine"] == os.uname().machine
+    assert fingerprint.details["root"] in ("yes", "no", "with su")
+    assert sshd.host not in fingerprint.model_dump_json()
 
 
 def test_what_ssh_knows_of_a_host_counts(sshd: Sshd, tmp_path: Path):
@@ -186,7 +189,7 @@ def test_a_run_that_takes_too_long_is_ended_there(sshd: Sshd, programs: Path, pa
 
 def test_a_process_killed_here_ends_its_run_there(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     deployment = board(sshd).push(package)
-    given = inputs_file(tmp_path / "in.npz", image())
+    inputs = inputs_file(tmp_path / "in.npz", image())
     script = textwrap.dedent(
         f"""
         from pathlib import Path
@@ -195,8 +198,8 @@ def test_a_process_killed_here_ends_its_run_there(sshd: Sshd, programs: Path, pa
         from tvmake.device.interface import Deployment, RunRequest
         device = connect("board", SshDeviceConfig(**{sshd.config(programs=str(programs))!r}))
         deployment = Deployment.model_validate_json({deployment.model_dump_json()!r})
-        asked = RunRequest.model_validate_json({ENDLESS.model_dump_json()!r})
-        device.execute(deployment, asked, Path({str(given)!r}), None)
+        request = RunRequest.model_validate_json({ENDLESS.model_dump_json()!r})
+        device.execute(deployment, request, Path({str(inputs)!r}), None)
         """
     )
     client = subprocess.Popen([sys.executable, "-c", script])
@@ -226,9 +229,9 @@ def with_crash(deployment: Deployment, directory: Path) -> Deployment:
 
 def test_inputs_that_do_not_fit_are_named(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     device = board(sshd, programs=str(programs))
-    given = inputs_file(tmp_path / "in.npz", np.zeros((1, 3, 8), "float32"))
+    inputs = inputs_file(tmp_path / "in.npz", np.zeros((1, 3, 8), "float32"))
     with pytest.raises(InputError, match=r"input 'x' is .* the package takes float32\[1, 3, 8, 8\]"):
-        device.execute(device.push(package), RunRequest(samples=1), given, None)
+        device.execute(device.push(package), RunRequest(samples=1), inputs, None)
 
 
 # --- what can go wrong, line by line -------------------------------------------------------------------------------
@@ -360,17 +363,17 @@ def test_a_device_that_fails_is_replaced_then_set_aside_and_the_result_says_so(
     device = pair(sshd, second, programs)
     deployment = device.push(package)
     second.stop()
-    given = inputs_file(tmp_path / "in.npz", image())
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    request = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
     conditions = []
     for _ in range(4):
         with device.exclusive():
-            conditions.append(device.execute(deployment, asked, given, None).timing.conditions)
+            conditions.append(device.execute(deployment, request, inputs, None).timing.conditions)
     assert {condition["device"] for condition in conditions} == {sshd.host}
     assert ["set_aside" in condition for condition in conditions] == [False, False, True, True]
     assert conditions[-1]["set_aside"] == f"{second.host}: no ssh server at {second.host} (connection refused)"
-    said = capfd.readouterr().err
-    assert said.count("; another device is used") == 2 and said.count("; set aside") == 1
+    errors = capfd.readouterr().err
+    assert errors.count("; another device is used") == 2 and errors.count("; set aside") == 1
 
 
 def test_a_device_that_somebody_measures_on_is_left_alone(
@@ -382,21 +385,23 @@ def test_a_device_that_somebody_measures_on_is_left_alone(
 ):
     device, other = pair(sshd, second, programs), pair(sshd, second, programs)
     deployment = device.push(package)
-    given = inputs_file(tmp_path / "in.npz", image())
+    inputs = inputs_file(tmp_path / "in.npz", image())
     with device.exclusive():
-        there = other.execute(deployment, RunRequest(samples=1), given, None).timing.conditions["device"]
+        there = other.execute(deployment, RunRequest(samples=1), inputs, None).timing.conditions["device"]
         assert there == sshd.host
         with other.exclusive():
-            done: list[str] = []
+            systems: list[str] = []
             third = pair(sshd, second, programs)
             waiting = threading.Thread(
-                target=lambda: done.append(third.execute(deployment, RunRequest(samples=1), given, None).fingerprint.os)
+                target=lambda: systems.append(
+                    third.execute(deployment, RunRequest(samples=1), inputs, None).fingerprint.os
+                )
             )
             waiting.start()
             time.sleep(1.5)
-            assert done == []
+            assert systems == []
     waiting.join(60)
-    assert len(done) == 1
+    assert len(systems) == 1
 
 
 def test_the_only_device_being_lost_is_an_error(sshd: Sshd, second: Sshd, programs: Path, package: Path):  # noqa: F811

@@ -29,15 +29,15 @@ from tvmake.device.transport.shell import in_sh
 @pytest.fixture
 def of_a_user(tmp_path_factory: pytest.TempPathFactory):
     """An sshd whose user has a given program instead of a shell."""
-    made: list[Sshd] = []
+    started: list[Sshd] = []
 
     def start(command: str) -> Sshd:
-        made.append(Sshd(tmp_path_factory.mktemp("shell"), options=f"ForceCommand {command}"))
-        return made[-1]
+        started.append(Sshd(tmp_path_factory.mktemp("shell"), options=f"ForceCommand {command}"))
+        return started[-1]
 
     yield start
-    for one in made:
-        one.stop()
+    for server in started:
+        server.stop()
 
 
 @pytest.mark.parametrize("shell", ["fish", "tcsh"])
@@ -46,8 +46,8 @@ def test_a_login_shell_of_another_kind(
 ):
     need(shell)
     device = board(of_a_user(f'{shutil.which(shell)} -c "$SSH_ORIGINAL_COMMAND"'), programs=str(programs))
-    given = inputs_file(tmp_path / "in.npz", image())
-    result = device.execute(device.push(package), RunRequest(samples=1), given, None)
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    result = device.execute(device.push(package), RunRequest(samples=1), inputs, None)
     assert result.fingerprint.details["machine"]
 
 
@@ -86,8 +86,8 @@ def test_a_directory_where_no_program_may_start(sshd: Sshd, programs: Path, pack
     sshd.says("chmod", "exec /bin/chmod 600 tvmake-run")
     there = str(tmp_path / "there")
     device = board(sshd, directory=there)
-    given = inputs_file(tmp_path / "in.npz", image())
-    problem, remedy = error_of(device.execute, device.push(package), RunRequest(samples=1), given, None)
+    inputs = inputs_file(tmp_path / "in.npz", image())
+    problem, remedy = error_of(device.execute, device.push(package), RunRequest(samples=1), inputs, None)
     assert "it may not start tvmake-run" in problem
     assert remedy.endswith("set devices.board.directory to one where programs run")
     steps = examine("board", device_config(**sshd.config(directory=there)))
@@ -111,7 +111,7 @@ def test_a_step_without_a_shell_is_not_called_the_connection(sshd: Sshd):
     assert steps == [("ok", f"{sshd.host}: connection"), ("problem", f"{sshd.host}: shell")]
 
 
-def test_lines_of_known_hosts_that_say_nothing_are_passed_over(sshd: Sshd, package: Path):
+def test_lines_of_known_hosts_that_cannot_be_read_are_ignored(sshd: Sshd, package: Path):
     known = sshd.known_hosts.read_text()
     sshd.known_hosts.write_bytes(b"@@@ nonsense\nhost not-a-key\n\xff\xfe bad\n" + known.encode())
     assert board(sshd).push(package).size_bytes > 0

@@ -1,4 +1,4 @@
-"""Tuning over ssh: servers there, a tracker here, tunnels between them; all of it ends with what asked for it."""
+"""Tuning over ssh: servers there, a tracker here, tunnels between them; all of it ends with the process that started it."""
 
 import itertools
 import os
@@ -18,6 +18,7 @@ from tests.device.configs import device_config
 from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
 from tests.patience import HANG_S
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
 from tests.tune.measure.processes import command, eventually
@@ -35,7 +36,7 @@ from tvmake.errors import DeviceError, InputError
 from tvmake.tune.measure.connect import measurer
 from tvmake.tune.verify.kernel_runner import kernel_runner
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("shared_servers")]
 
 ELSEWHERE = "127.0.0.3"
 """The device's loopback address: on one machine, both ends of a tunnel cannot have the same port of the same address."""
@@ -50,9 +51,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    made = Sshd(tmp_path_factory.mktemp("sshd"), options="GatewayPorts clientspecified")
-    yield made
-    made.stop()
+    server = Sshd(tmp_path_factory.mktemp("sshd"), options="GatewayPorts clientspecified")
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,9 @@ def config(sshd: Sshd, programs: Path, **more: object) -> DeviceConfig:
 def servers() -> list[int]:
     listed = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return [
-        one for one in listed if command(one).partition(" ")[0].endswith("/tvmake-serve") and ELSEWHERE in command(one)
+        process
+        for process in listed
+        if command(process).partition(" ")[0].endswith("/tvmake-serve") and ELSEWHERE in command(process)
     ]
 
 
@@ -89,12 +92,12 @@ def test_candidates_are_timed_there_and_nothing_is_left_running(sshd: Sshd, prog
 def test_a_winner_is_checked_there(sshd: Sshd, programs: Path, tmp_path: Path):
     runner = kernel_runner("board", config(sshd, programs), kernels.target(), "g++")
     library = doubling(tmp_path)
-    given = np.arange(64, dtype="float32")
+    values = np.arange(64, dtype="float32")
     try:
-        (doubled,) = runner.run(library, [given], [Tensor(dtype="float32", shape=(64,))], 0)
+        (doubled,) = runner.run(library, [values], [Tensor(dtype="float32", shape=(64,))], 0)
     finally:
         serving.close_all()
-    assert np.array_equal(doubled, 2 * given)
+    assert np.array_equal(doubled, 2 * values)
     eventually(lambda: not servers())
 
 
@@ -161,15 +164,15 @@ class Job:
             device=config(sshd, programs, **more),
             measure=measure,
         )
-        asked = directory / "request.json"
-        asked.write_text(request.model_dump_json())
+        request_file = directory / "request.json"
+        request_file.write_text(request.model_dump_json())
         with (directory / "complaints").open("ab") as complaints:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
                     "-c",
                     WITHOUT_TORCH + JOB,
-                    str(asked),
+                    str(request_file),
                     ELSEWHERE,
                     str(directory / "mark"),
                     str(batches),
@@ -185,21 +188,26 @@ class Job:
 
     def results(self) -> list[list[str]]:
         assert self.process.stdout is not None
-        found = [line.split(maxsplit=3) for line in self.process.stdout]
+        results = [line.split(maxsplit=3) for line in self.process.stdout]
         assert self.process.wait(HANG_S) == 0
-        return found
+        return results
 
 
 def test_jobs_share_a_board_candidate_by_candidate_and_never_time_at_once(sshd: Sshd, programs: Path, tmp_path: Path):
     jobs = [Job(sshd, programs, tmp_path, batches=3) for _ in range(2)]
-    found = [job.results() for job in jobs]
-    assert [result for results in found for result in results if result[1] != "ok"] == []
-    order = [number for _, number in sorted((float(one[0]), number) for number, job in enumerate(found) for one in job)]
+    results = [job.results() for job in jobs]
+    assert [result for of_job in results for result in of_job if result[1] != "ok"] == []
+    order = [
+        number
+        for _, number in sorted(
+            (float(result[0]), number) for number, of_job in enumerate(results) for result in of_job
+        )
+    ]
     assert len(order) == 24
     # One that aborts is tried once more.
     assert "lost" not in (tmp_path / "complaints").read_text()
     # One after the other they would change once.
-    assert sum(one != following for one, following in itertools.pairwise(order)) > 6, order
+    assert sum(first != second for first, second in itertools.pairwise(order)) > 6, order
     eventually(lambda: not servers())
 
 

@@ -30,9 +30,9 @@ def wait_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return found.getsockname()[1]
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        return free.getsockname()[1]
 
 
 class Farm:

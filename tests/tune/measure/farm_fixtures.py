@@ -15,9 +15,9 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def shared_farm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
-    made = Farm(tmp_path_factory.mktemp("farm"), servers=request.module.SERVERS)
-    yield made
-    made.close()
+    farm = Farm(tmp_path_factory.mktemp("farm"), servers=request.module.SERVERS)
+    yield farm
+    farm.close()
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def lasting(number: int, milliseconds: int) -> Candidate:
 
 
 def numbers(measured: Sequence) -> list[int]:
-    return sorted(one.number for one in measured)
+    return sorted(result.number for result in measured)
 
 
 def _of(number: int, function: "tvm.tirx.PrimFunc") -> Candidate:
@@ -102,5 +102,5 @@ def _value(name: str, *arguments) -> "tvm.tirx.PrimExpr":
 
 def _argument(argument):
     if isinstance(argument, tuple):  # a call that gives a pointer
-        return tirx.call_extern("handle", argument[0], *(_argument(one) for one in argument[1:]))
+        return tirx.call_extern("handle", argument[0], *(_argument(inner) for inner in argument[1:]))
     return tvm.ir.StringImm(argument) if isinstance(argument, str) else tirx.const(argument, "int32")
