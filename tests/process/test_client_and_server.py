@@ -76,6 +76,7 @@ def test_a_killed_caller_takes_the_command_with_it(warm: Warm, tmp_path: Path):
 def test_a_killed_server_takes_its_commands_with_it_and_the_caller_says_so(warm: Warm, tmp_path: Path):
     client = warm.client("wait", str(tmp_path / "pid"))
     command = int(written(tmp_path / "pid"))
+    assert warm.client("exit", "0").wait(HANG_S) == 0  # the server answers in order: the first command has started
     warm.server.kill()
     _, err = client.communicate(timeout=HANG_S)
     assert client.returncode == 128 + signal.SIGKILL
