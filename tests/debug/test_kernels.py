@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.native.opencl_device import POCL, library
-from tests.process import shared
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.graphs import graph, kept, kernel
 from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.options import BuildOptions
@@ -15,9 +15,10 @@ from tvmake.codegen.weights import packed_weights
 from tvmake.config.target import TargetConfig
 from tvmake.debug.kernels import first_wrong_kernel
 from tvmake.debug.relax_values import Trace, trace_kernels
-from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.targets.resolve import tvm_target
 from tvmake.tune.verify.kernel_runner import LocalKernelRunner
+
+pytestmark = pytest.mark.usefixtures("shared_servers")
 
 F32 = "float32"
 op = tvm.relax.op
@@ -32,12 +33,6 @@ def values(shape: tuple[int, ...]) -> np.ndarray:
 
 def network(x, w, v):
     return op.matmul(op.reshape(op.nn.softmax(op.nn.conv2d(x, w, padding=1)), (1, 1600)), op.permute_dims(v))
-
-
-@pytest.fixture(autouse=True)
-def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As under ``tvmake make``: kernels run in forks of a process that has TVM's runtime loaded."""
-    monkeypatch.setenv(DIRECTORY, shared.directory())
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +54,10 @@ def test_kernels_whose_weights_the_build_packs_are_right_too():
     packed = lower(graph(network, *SHAPES), HERE, (), BuildOptions(), 1)
     x, *weights = [values(shape) for shape, _ in SHAPES]
     names = [str(parameter.name) for parameter in packed.unscheduled["main"].params[1:]]
-    given = {name: tvm.runtime.tensor(one) for name, one in zip(("x1", "x2"), weights, strict=True)}
-    held = packed_weights(given, packed.packings, names)
-    assert held.keys() != given.keys()
-    steps = trace_kernels(packed.unscheduled, [x, *(one.numpy() for one in held.values())]).steps
+    parameters = {name: tvm.runtime.tensor(weight) for name, weight in zip(("x1", "x2"), weights, strict=True)}
+    packed_parameters = packed_weights(parameters, packed.packings, names)
+    assert packed_parameters.keys() != parameters.keys()
+    steps = trace_kernels(packed.unscheduled, [x, *(tensor.numpy() for tensor in packed_parameters.values())]).steps
     assert first_wrong_kernel(packed, steps, HERE, LocalKernelRunner()) is None
 
 
@@ -81,10 +76,10 @@ def test_a_wrong_schedule_is_named_with_its_kernel(lowered: Lowered, trace: Trac
         lambda x: op.multiply(op.nn.softmax(x), tvm.relax.const(1.1, F32)), ((1, 16, 10, 10), F32), target=HERE
     )
     fused = tvm.IRModule({**lowered.fused.functions, lowered.fused.get_global_var(name): wrong})
-    found = first_wrong_kernel(replace(lowered, unpacked=fused), trace.steps, HERE, LocalKernelRunner())
-    assert found is not None
-    assert (found.step.kernel, found.schedule, found.is_right_unscheduled) == (name, "rule", True)
-    assert 0.01 < found.error < 1
+    fault = first_wrong_kernel(replace(lowered, unpacked=fused), trace.steps, HERE, LocalKernelRunner())
+    assert fault is not None
+    assert (fault.step.kernel, fault.schedule, fault.is_right_unscheduled) == (name, "rule", True)
+    assert 0.01 < fault.error < 1
 
 
 def test_a_kernel_that_is_wrong_whatever_its_schedule_is_the_code_generators(lowered: Lowered, trace: Trace):
@@ -94,7 +89,7 @@ def test_a_kernel_that_is_wrong_whatever_its_schedule_is_the_code_generators(low
         def run(self, *arguments, **options):
             return [value * np.float32(1.5) for value in super().run(*arguments, **options)]
 
-    found = first_wrong_kernel(lowered, trace.steps, HERE, Driver())
-    assert found is not None
-    assert found.step is next(step for step in trace.steps if step.kernel)
-    assert not found.is_right_unscheduled
+    fault = first_wrong_kernel(lowered, trace.steps, HERE, Driver())
+    assert fault is not None
+    assert fault.step is next(step for step in trace.steps if step.kernel)
+    assert not fault.is_right_unscheduled

@@ -63,7 +63,7 @@ def image(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((1, 3, 8, 8)).astype("float32")
 
 
-def test_a_timing_is_forked_where_its_memory_is_of_no_use(package: Path, tmp_path: Path):
+def test_a_timing_without_its_memory_is_forked(package: Path, tmp_path: Path):
     device, inputs = local(), inputs_file(tmp_path / "in.npz", image())
     deployment = device.push(package)
     timed = RunRequest(samples=1, want_outputs=False, measurement=Measurement(repeat=3))

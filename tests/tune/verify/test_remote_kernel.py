@@ -26,10 +26,10 @@ ARGUMENT = np.zeros(16, "float32")
 
 
 def runner(farm: Farm, **config: object) -> RPCKernelRunner:
-    given = {"via": "rpc", "tracker": f"{HOST}:{farm.port}", "key": farm.key, "wait_s": 1, **config}
-    made = kernel_runner("phone", device_config(**given), kernels.target(), "g++")
-    assert isinstance(made, RPCKernelRunner)
-    return made
+    config = {"via": "rpc", "tracker": f"{HOST}:{farm.port}", "key": farm.key, "wait_s": 1, **config}
+    runner = kernel_runner("phone", device_config(**config), kernels.target(), "g++")
+    assert isinstance(runner, RPCKernelRunner)
+    return runner
 
 
 def library(directory: Path, candidate) -> Path:
