@@ -10,6 +10,7 @@ import pytest
 
 from tests.device.configs import device_config
 from tests.device.local.test_local import own_store  # noqa: F401  # a fixture
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.requirements import need
 from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.target import TargetConfig
@@ -20,6 +21,8 @@ from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, Device, RunRequest, RunResult
 from tvmake.errors import DeviceError
 
+pytestmark = pytest.mark.usefixtures("shared_servers")
+
 SMALL = Extent(precisions=("float32",), megabytes=1, sizes=(64,), rounds=0)
 CPU = {"cpu": TargetConfig(kind="llvm")}
 GPU = {"gpu": TargetConfig(tag="adreno-buffer")}
@@ -28,7 +31,7 @@ FEW = {"operators": OPERATORS[7:9], "probes": PROBES[9:10]}
 
 
 class Faulty:
-    """This machine, with a fault: something is done to the outputs of each run.
+    """This machine, with a fault: something is done to the outputs of each run. It measures no rates.
 
     Args:
         spoil: gets the arrays by member's name, and changes them or raises.
@@ -43,6 +46,8 @@ class Faulty:
         return getattr(self.real, name)
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path) -> RunResult:
+        if request.measurement:
+            raise DeviceError("device 'local'", "it has no clock")
         result = self.real.execute(deployment, request, inputs, outputs)
         with zipfile.ZipFile(outputs) as archive:
             arrays = {name: read_array(archive, name).copy() for name in archive.namelist()}
@@ -93,7 +98,7 @@ def test_one_crash_costs_one_answer(own_store):  # noqa: F811
     assert [fault.problem for fault in report.faults] == ["the driver crashed"]
 
 
-def test_what_a_device_does_not_have_is_no_fault(own_store):  # noqa: F811
+def test_a_feature_that_a_device_lacks_is_not_a_fault(own_store):  # noqa: F811
     need("PoCL")
     extent = Extent(("float16",), 1, (64,), 0)
     report = report_of(connect("local", device_config()), GPU, FEW, extent)
