@@ -39,15 +39,20 @@ class StandIn:
         return ctypes.c_double.in_dll(self._library, "now_us").value
 
 
-@pytest.fixture
-def cuda(tmp_path: Path) -> StandIn:
-    """A separate library for each test, with initial counters."""
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("gcc") or shutil.which("cc")
     assert compiler
-    library = tmp_path / "driver.so"
+    library = tmp_path_factory.mktemp("driver") / "driver.so"
     source = Path(__file__).with_name("driver.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
-    return StandIn(library)
+    return library
+
+
+@pytest.fixture
+def cuda(library: Path, tmp_path: Path) -> StandIn:
+    """A separate copy for each test, with initial counters."""
+    return StandIn(shutil.copy(library, tmp_path / "driver.so"))
 
 
 def test_short_kernels_differ_although_each_launch_takes_longer(cuda: StandIn):
