@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from tests.native import clml
-from tests.native.clml_layers import LAYERS
+from tests.native.clml_layers import CASES
 from tests.native.devices import programs
 from tests.patience import HANG_S
 from tvmake.artifact.tensor_file import member, read_array, write_array
@@ -21,28 +21,18 @@ DIGITS = Path(__file__).parents[2] / "resources/digits.onnx"
 BOUNDS = {"float32": 1e-6, "float16": 1e-3}
 """Of differences, by the largest value."""
 
-IN_FLOAT32_ALONE = [name for name in LAYERS if "batch_norm" in name]
-"""TVM's check of the pattern has them in float32 alone."""
+
+@pytest.fixture(scope="module")
+def layers() -> dict[tuple[str, str], dict[str, Any]]:
+    """The results of all layers, by type and name."""
+    code = "import sys, runpy; sys.argv[0] = ''; runpy.run_module('tests.native.clml_layers', run_name='__main__')"
+    rows = json.loads(clml.run_python(code).splitlines()[-1])
+    return {(dtype, name): row for dtype, name, row in rows}
 
 
-@pytest.fixture(scope="module", params=["float32", "float16"])
-def layers(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    names = [name for name in LAYERS if request.param == "float32" or name not in IN_FLOAT32_ALONE]
-    printed = clml.run_python(
-        "import sys, runpy; sys.argv[0] = ''; runpy.run_module('tests.native.clml_layers', run_name='__main__')",
-        request.param,
-        *names,
-    )
-    return request.param, json.loads(printed.splitlines()[-1])
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_by_clml_gives_what_tvm_gives(layers: tuple[str, dict[str, Any]], name: str):
-    dtype, rows = layers
-    if name not in rows:
-        assert name in IN_FLOAT32_ALONE and dtype == "float16"
-        return
-    row = rows[name]
+@pytest.mark.parametrize(("dtype", "name"), CASES)
+def test_a_layer_by_clml_gives_what_tvm_gives(layers: dict[tuple[str, str], dict[str, Any]], dtype: str, name: str):
+    row = layers[dtype, name]
     assert (row["clml"], row["why_not"]) == ("4.0", "")
     assert row["error"] <= BOUNDS[dtype]
     assert row["layers"] == len(row["patterns"]) > 0
@@ -93,7 +83,7 @@ def reference(image: np.ndarray) -> np.ndarray:
 def test_a_package_says_which_layers_and_bytes_are_clmls(package: Path):
     manifest = json.loads((package / "mod.json").read_text())
     parts = manifest["clml"]
-    weights = {one["name"]: int(np.prod(one["shape"])) * 4 for one in manifest["parameters"]}
+    weights = {entry["name"]: int(np.prod(entry["shape"])) * 4 for entry in manifest["parameters"]}
     assert parts and all(part["layers"] for part in parts)
     for part in parts:
         assert part["weight_bytes"] >= sum(weights[name] for name in part["weights"]) > 0
@@ -121,7 +111,7 @@ def test_a_package_runs_its_layers_by_clml_and_the_result_says_so(package: Path,
         ({"FAKE_CLML_REFUSE": "conv2d"}, "refuses openclml."),
     ],
 )
-def test_where_there_is_no_clml_the_same_package_runs_kernels(
+def test_without_clml_the_same_package_runs_kernels(
     settings: dict[str, str], why: str, package: Path, image: np.ndarray, tmp_path: Path
 ):
     value, conditions, _ = run(package, image, tmp_path, **settings)
@@ -130,7 +120,7 @@ def test_where_there_is_no_clml_the_same_package_runs_kernels(
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0", "3.0"])
-def test_older_versions_of_the_interface_are_used_where_the_driver_has_no_newer(
+def test_older_versions_of_the_interface_are_used_if_the_driver_has_no_newer(
     version: str, package: Path, image: np.ndarray, tmp_path: Path
 ):
     value, conditions, computed = run(package, image, tmp_path, FAKE_CLML_VERSIONS=version)
