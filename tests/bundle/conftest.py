@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lock.conftest import library, run, store
+from tests.lock.conftest import finished, library, run, store
 
-__all__ = ["library", "run", "store"]
+__all__ = ["finished", "library", "run", "store"]
 """Fixtures, the same as for locks."""
 
 

@@ -280,7 +280,7 @@ def test_an_import_that_is_killed_at_a_write_is_finished_by_the_next_one(bundle:
     assert (site / "tvmake.yaml").read_bytes() == whole["tvmake.yaml"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_damaged_bundle_is_refused_or_arrives_whole(bundle: Path, tmp_path: Path, data: st.DataObject):
     content = bytearray(bundle.read_bytes())
