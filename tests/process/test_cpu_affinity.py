@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.patience import HANG_S
 from tvmake.process.cpu_affinity import VARIABLE
 
@@ -33,11 +34,11 @@ def cores_of_a_kernel(core: int, how: str, **variables: str) -> list[int]:
     """The cores that two threads of a kernel may use in a process that was given one."""
     kept = {name: value for name, value in os.environ.items() if name != VARIABLE}
     env = {**kept, "TVM_NUM_THREADS": "2", **variables}
-    command = [sys.executable, "-W", "ignore", "-c", KERNEL, str(core), how]
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_TORCH + KERNEL, str(core), how]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
-    found: list[int] = json.loads(done.stdout)
-    return found
+    cores: list[int] = json.loads(done.stdout)
+    return cores
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.patience import HANG_S
 
 
@@ -41,7 +42,7 @@ except KeyboardInterrupt:
 import tvm
 print(tvm.target.Target("llvm").kind)
 """
-    assert printed("-c", code).split() == ["interrupted", "llvm"]
+    assert printed("-c", WITHOUT_TORCH + code).split() == ["interrupted", "llvm"]
 
 
 def test_a_module_can_be_run_so(tmp_path):
