@@ -3,6 +3,7 @@
 import pytest
 
 from tests.native.opencl_device import loaded, require_entry_point, run_python
+from tests.native.opencl_forked import run_forked
 
 IMPORT = "import tvm; print(tvm.runtime.enabled('opencl'), tvm.opencl().exist)"
 
@@ -20,7 +21,9 @@ def test_importing_tvm_loads_the_library_that_is_built(only_runtime):
 
 def test_importing_tvm_says_nothing_where_no_library_is_built(tmp_path):
     require_entry_point()
-    output = run_python(f"import warnings; warnings.simplefilter('error'); {IMPORT}", TVMAKE_HOME=str(tmp_path))
+    output = run_python(
+        f"import warnings; warnings.simplefilter('error'); {IMPORT}", TVMAKE_HOME=str(tmp_path), TVM_USE_RUNTIME_LIB="1"
+    )
     assert output == "False False\n"
     assert list(tmp_path.iterdir()) == []
 
@@ -28,13 +31,14 @@ def test_importing_tvm_says_nothing_where_no_library_is_built(tmp_path):
 def test_importing_tvm_compiles_nothing_and_asks_no_compiler():
     require_entry_point()
     code = f"import os; os.environ['PATH'] = '/nowhere'; {IMPORT}"
-    assert run_python(code) == "True True\n"
+    assert run_python(code, TVM_USE_RUNTIME_LIB="1") == "True True\n"
 
 
 def test_importing_tvm_does_not_open_a_driver():
     require_entry_point()
     output = run_python(
-        "import tvm; print('libOpenCL' in open('/proc/self/maps').read(), tvm.runtime.enabled('opencl'))"
+        "import tvm; print('libOpenCL' in open('/proc/self/maps').read(), tvm.runtime.enabled('opencl'))",
+        TVM_USE_RUNTIME_LIB="1",
     )
     assert output == "False True\n"
 
@@ -85,11 +89,11 @@ print(use().numpy().sum())
 
 
 def test_a_process_can_fork_before_its_first_use():
-    assert run_python(FORK, "unused", TVM_USE_RUNTIME_LIB="1") == "6.0\n6.0\n"
+    assert run_forked(FORK, "unused") == "6.0\n6.0\n"
 
 
 def test_a_fork_after_the_first_use_is_reported_so_and_does_not_hang():
-    message, parents = run_python(FORK, "used", TVM_USE_RUNTIME_LIB="1").splitlines()
+    message, parents = run_forked(FORK, "used").splitlines()
     assert "this process was forked from one that had used OpenCL" in message
     assert parents == "6.0"
 

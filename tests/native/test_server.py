@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.device.configs import device_config
 from tests.device.local.test_local import image, inputs_file, packed
 from tests.device.rpc.test_rpc import outputs_of
@@ -23,6 +24,7 @@ from tests.native.devices import programs, run
 from tests.native.opencl_device import require_opencl
 from tests.native.servers import NativeFarm, Server, connect, is_gone, misbehaving_library
 from tests.patience import HANG_S
+from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure import kernels
 from tests.tune.measure.farm import HOST
 from tests.tune.measure.processes import children, eventually
@@ -33,6 +35,8 @@ from tvmake.device.interface import RunRequest
 from tvmake.device.rpc.orderly_close import client_connection
 from tvmake.device.rpc.session import SESSION_TIMEOUT
 from tvmake.device.rpc.tensors import DirectTensors
+
+pytestmark = pytest.mark.usefixtures("shared_servers")
 
 MAGIC = struct.pack("<i", 0xFF271)
 
@@ -157,7 +161,7 @@ def test_without_a_tracker_clients_come_one_after_the_other(command: list[str], 
     with Server([*command, "--key", "board"], tmp_path) as server:
         first = connect(server.port, "board")
         script = f"from tests.native.servers import connect; connect({server.port}, 'board').get_function('runtime.NumThreads')"
-        second = subprocess.Popen([sys.executable, "-c", script])
+        second = subprocess.Popen([sys.executable, "-c", WITHOUT_TORCH + script])
         with pytest.raises(subprocess.TimeoutExpired):
             second.wait(2)
         del first
@@ -185,7 +189,7 @@ def test_code_that_ends_the_process_is_reported_in_one_line(farm: NativeFarm, li
     assert f"ended with {how}" in error_of(call, farm.connect(), library, name)
 
 
-def test_what_a_session_started_ends_with_it(farm: NativeFarm, library: Path):
+def test_processes_that_a_session_started_end_with_it(farm: NativeFarm, library: Path):
     session = farm.connect()
     call(session, library, "breed")
     (process,) = farm.server.sessions()
@@ -206,7 +210,9 @@ session.load_module("code.so")[sys.argv[4]]()
 
 @pytest.mark.parametrize("name", ["slow", "hang"])
 def test_a_client_killed_in_the_middle_frees_the_server(farm: NativeFarm, library: Path, name: str):
-    client = subprocess.Popen([sys.executable, "-c", CLIENT, str(farm.port), farm.key, str(library), name])
+    client = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_TORCH + CLIENT, str(farm.port), farm.key, str(library), name]
+    )
     eventually(lambda: any(farm.server.work.glob("*/code.so")) or client.poll() is not None)
     assert client.poll() is None, "the client ended"
     client.send_signal(signal.SIGSTOP)
@@ -275,7 +281,7 @@ def test_a_killed_server_leaves_no_process_and_its_successor_tidies_up(
         assert [entry.name for entry in successor.work.iterdir()] == ["somebody's"]
 
 
-def test_a_tracker_that_was_away_is_found_again(command: list[str], tmp_path: Path):
+def test_the_server_registers_again_with_a_tracker_that_restarts(command: list[str], tmp_path: Path):
     farm = NativeFarm(command, tmp_path)
     try:
         farm.farm.lose_tracker()
@@ -316,7 +322,7 @@ def test_a_client_that_was_sent_and_does_not_come_is_not_waited_for(command: lis
         (["--loud"], 2, "--loud: no such option"),
     ],
 )
-def test_what_makes_no_sense_is_refused(command: list[str], options: list[str], code: int, problem: str):
+def test_options_that_make_no_sense_are_refused(command: list[str], options: list[str], code: int, problem: str):
     done = run(command, *options)
     assert done.returncode == code and done.stderr.startswith(f"error: {problem}"), done
 
@@ -343,10 +349,10 @@ def test_other_machines_are_let_in_only_on_request(command: list[str], tmp_path:
 @pytest.mark.long
 def test_the_server_holds_through_sessions_of_every_kind():
     script = Path(__file__).resolve().parents[2] / "benchmarks" / "server_soak.py"
-    done = subprocess.run([sys.executable, str(script), "--sessions", "60"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(script), "--sessions", "30"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
-    assert sum(counts["sessions"].values()) == 60 and counts["orphans"] == 0
+    assert sum(counts["sessions"].values()) == 30 and counts["orphans"] == 0
 
 
 # --- tensors -------------------------------------------------------------------------------------------------------
@@ -388,7 +394,7 @@ def test_a_session_that_leads_on_to_another_is_left_to_tvm(farm: NativeFarm):
     assert np.array_equal(tvm.runtime.tensor(value, session.cpu(0)).numpy(), value)
 
 
-def test_the_device_says_when_it_cannot_copy(farm: NativeFarm, monkeypatch: pytest.MonkeyPatch):
+def test_a_copy_that_the_device_refuses_is_an_error(farm: NativeFarm, monkeypatch: pytest.MonkeyPatch):
     session, tensors = direct(farm)
     import tvm
 
