@@ -45,7 +45,7 @@ def dividing_by_zero(trace: Any) -> Any:
 def without_a_name(trace: Any) -> Any:
     """An annotation by no name: TVM ends with SIGSEGV."""
     damaged = copy.deepcopy(trace)
-    (last, *_) = [one for one in reversed(damaged[0]) if one[0] == "Unannotate"]
+    (last, *_) = [step for step in reversed(damaged[0]) if step[0] == "Unannotate"]
     last[2][0] = None
     return damaged
 
@@ -53,22 +53,22 @@ def without_a_name(trace: Any) -> Any:
 def parallel_by_a_list(trace: Any) -> Any:
     """It replays, but MetaSchedule hangs when it mutates the number of parallel loops."""
     damaged = copy.deepcopy(trace)
-    (step,) = [one for one in damaged[0] if one[0] == "Annotate" and one[2] == ["meta_schedule.parallel"]]
+    (step,) = [entry for entry in damaged[0] if entry[0] == "Annotate" and entry[2] == ["meta_schedule.parallel"]]
     step[1][1] = [0]
     return damaged
 
 
 def stored(trace: Any, **changes: object) -> StoredRecord:
     """A record from a store."""
-    made = record(trace).model_copy(update=changes)
-    return StoredRecord(made, made.digest)
+    changed = record(trace).model_copy(update=changes)
+    return StoredRecord(changed, changed.digest)
 
 
 def validated(records: list[StoredRecord]) -> list[ValidRecord | Refused]:
     """All of them for the population, and to learn from."""
     context = meta_schedule_context(KERNEL, "evolutionary", 0, backend_of(TARGET).search_target(TARGET, 2), 1)
-    found = validate_records(KERNEL, context, list(context.generate_design_space()), records, records)
-    return [found[one.digest] for one in records]
+    results = validate_records(KERNEL, context, list(context.generate_design_space()), records, records)
+    return [results[stored.digest] for stored in records]
 
 
 def filled(root: Path, *records: Record) -> RecordStore:
@@ -79,8 +79,8 @@ def filled(root: Path, *records: Record) -> RecordStore:
 
 
 def test_metaschedules_own_schedules_seed_the_search_and_train_the_model(good: list[Any]):
-    for one in validated([stored(trace) for trace in good]):
-        assert one.tuning is not None and len(one.features) > 0
+    for result in validated([stored(trace) for trace in good]):
+        assert result.tuning is not None and len(result.features) > 0
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_records_without_features_are_not_unusable():
         kernel, "evolutionary", 0, backend_of(kernel.target).search_target(kernel.target, 2), 1
     )
     records = [stored(start.trace) for start in starts_by_rule(kernel)]
-    (found,) = validate_records(kernel, context, list(context.generate_design_space()), records, records).values()
-    assert isinstance(found, ValidRecord)
-    assert found.tuning is None and found.features is None
+    (result,) = validate_records(kernel, context, list(context.generate_design_space()), records, records).values()
+    assert isinstance(result, ValidRecord)
+    assert result.tuning is None and result.features is None
 
 
 def test_failed_records_teach_that_they_failed(good: list[Any]):
@@ -121,7 +121,7 @@ def test_failed_records_teach_that_they_failed(good: list[Any]):
     assert [float(cost) for cost in features.costs] == [pytest.approx(1e-3), pytest.approx(1e10)]
 
 
-@pytest.mark.parametrize("cost_model", ["xgb", "random"])
+@pytest.mark.parametrize("cost_model", ["xgb", pytest.param("random", marks=pytest.mark.soak)])
 def test_a_search_over_hostile_records_reaches_its_budget_and_names_them_once(
     tmp_path: Path, good: list[Any], cost_model: str
 ):
@@ -135,8 +135,8 @@ def test_a_search_over_hostile_records_reaches_its_budget_and_names_them_once(
     assert run.measured == 8
     (warning,) = warnings
     assert "3 unusable records left out (" in warning and "SIGFPE" in warning
-    unusable = [one for one in store.load(CONTEXT, KERNEL.key) if one.outcome == "wrong_output"]
-    assert [one.record.trace for one in unusable] == hostile[:3]
+    unusable = [loaded for loaded in store.load(CONTEXT, KERNEL.key) if loaded.outcome == "wrong_output"]
+    assert [loaded.record.trace for loaded in unusable] == hostile[:3]
     again = search(tmp_path, MadeUp(), 14, strategy="evolutionary", cost_model=cost_model)
     again.warn = warnings.append
     assert again.run() == "budget"
