@@ -57,23 +57,22 @@ def opencl(static_net: Transformed, tmp_path: Path) -> Path:  # noqa: F811
 
 
 @pytest.mark.long
-def test_an_opencl_package_agrees_with_the_cpus(tmp_path: Path):
+def test_an_opencl_package_agrees_with_the_cpus(static_net: Transformed, tmp_path: Path):  # noqa: F811
     need("PoCL")
-    net = native.digits(tmp_path / "net")
     sshd = Sshd(tmp_path / "sshd")
     device = connect("board", device_config(**sshd.config()))
     outputs, kinds = [], []
     try:
         for kind in ("opencl", "llvm"):
-            built = native.package_for(net, tmp_path / kind, TargetConfig(kind=kind))
+            built = native.package_for(static_net, tmp_path / kind, TargetConfig(kind=kind))
             package = tmp_path / f"{kind}.tar"
             pack({name: built / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, package)
             (spec,) = read_manifest((built / MANIFEST).read_bytes(), kind).signature.inputs
             with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
-                value = np.random.default_rng(0).random((1, 1, 8, 8)).astype("float32")
+                value = np.random.default_rng(0).random((1, 3, 8, 8)).astype("float32")
                 write_array(archive, member("input", spec.name, 0), value)
-            asked = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
-            result = device.execute(device.push(package), asked, tmp_path / "in.npz", tmp_path / "out.npz")
+            request = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
+            result = device.execute(device.push(package), request, tmp_path / "in.npz", tmp_path / "out.npz")
             kinds.append(result.fingerprint.kind)
             with zipfile.ZipFile(tmp_path / "out.npz") as archive:
                 outputs.append(read_array(archive, archive.namelist()[0]))
