@@ -24,7 +24,7 @@ project's release alone. A script exits with 1 while the defect exists:
 `python docs/scripts/repairs.py`.
 """
 
-PROJECTS = {"tvm": "TVM", "snakemake": "Snakemake"}
+PROJECTS = {"tvm": "TVM", "torch": "PyTorch", "onnx": "ONNX", "onnxruntime": "ONNX Runtime", "snakemake": "Snakemake"}
 LAYERS = get_args(Layer)
 
 

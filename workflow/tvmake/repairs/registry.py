@@ -7,6 +7,7 @@ from pathlib import Path
 from tvmake.repairs.adreno import ADRENO
 from tvmake.repairs.code_generation import CODE_GENERATION
 from tvmake.repairs.device_code import DEVICE_CODE
+from tvmake.repairs.frameworks import FRAMEWORKS
 from tvmake.repairs.graph import GRAPH
 from tvmake.repairs.imports import IMPORT
 from tvmake.repairs.repair import Repair
@@ -14,7 +15,7 @@ from tvmake.repairs.runtime import RUNTIME
 from tvmake.repairs.schedules import SCHEDULES
 from tvmake.repairs.workflow import WORKFLOW
 
-ALL = (*IMPORT, *GRAPH, *SCHEDULES, *ADRENO, *CODE_GENERATION, *DEVICE_CODE, *RUNTIME, *WORKFLOW)
+ALL = (*IMPORT, *GRAPH, *SCHEDULES, *ADRENO, *CODE_GENERATION, *DEVICE_CODE, *RUNTIME, *WORKFLOW, *FRAMEWORKS)
 
 REPAIRS: dict[str, Repair] = {repair.name: repair for repair in sorted(ALL, key=lambda repair: repair.name)}
 

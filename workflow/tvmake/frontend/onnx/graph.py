@@ -263,7 +263,7 @@ def _infer_shapes(model: onnx.ModelProto, check_types: bool) -> onnx.ModelProto:
 
 
 SHAPELESS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
-"""Operators for which ONNX 1.23 infers no shape; the result has the first input's shape."""
+"""Operators whose result has the first input's shape. Repair: `group-norm-shapes`."""
 
 
 def _replace_shapeless(model: onnx.ModelProto) -> onnx.ModelProto:

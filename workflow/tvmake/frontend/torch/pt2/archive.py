@@ -170,8 +170,7 @@ def _restricted_unpickling() -> Iterator[None]:
 def _drop_derived_ranges(program: ExportedProgram) -> None:
     """Remove the ranges of derived dimensions (``2*batch``), so that the program can be decomposed.
 
-    PyTorch 2.13 restores them as ranges of symbols, and run_decompositions then fails with "expected sympy.Symbol".
-    The ranges of the symbols themselves are equivalent.
+    The ranges of the symbols themselves are equivalent. Repair: `derived-symbol-ranges`.
     """
     for node in program.graph.find_nodes(op="placeholder"):
         for extent in getattr(node.meta.get("val"), "shape", ()):

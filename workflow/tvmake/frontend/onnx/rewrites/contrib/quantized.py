@@ -193,7 +193,7 @@ def _blocked_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if block.shape != regular.shape or not ((block >= 0) & (block < blocks)).all():
         return None
     if order and zero and zeros.dtype == np.uint8:
-        return None  # ONNX Runtime 1.31 uses 8 for every zero point here
+        return None  # Repair: `permuted-zero-points`.
     integers = _unpack(packed_values.reshape(columns, blocks, -1), bits).reshape(columns, blocks * size)[:, :rows]
     if zeros.dtype == np.uint8 and zeros.ndim:
         zeros = _unpack(zeros.reshape(columns, -1), bits)[:, :blocks]

@@ -63,7 +63,7 @@ def _resize_by_matmul(operator: Callable[..., torch.Tensor]) -> Callable[[fx.Nod
             ratios += argument if isinstance(argument, list | tuple) else [argument]
         down_scale, across_scale = ratios if len(ratios) == 2 else (None, None)
         dtype = node.meta["val"].dtype
-        # Two rows and columns: PyTorch 2.13 resizes images of one column wrongly.
+        # Two rows and columns. Repair: `one-column-resize`.
         rows, columns = (torch.eye(size, dtype=dtype)[None].expand(2, size, size) for size in sizes)
         down = operator(rows.permute(1, 2, 0)[None], [results[0], 2], align, down_scale, None)[0, :, :, 0]
         across = operator(columns.permute(1, 0, 2)[None], [2, results[1]], align, None, across_scale)[0, :, 0, :]
