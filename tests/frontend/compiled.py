@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.imported import ImportedModel
-
-from tvm import relax  # isort: skip
 
 
 def run_compiled(model: ImportedModel, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -18,7 +16,7 @@ def run_compiled(model: ImportedModel, inputs: Sequence[np.ndarray]) -> list[np.
         *(spec.relax_name for spec in model.signature.inputs),
         *model.params,
     ]
-    machine = relax.VirtualMachine(tvm.compile(model.module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(model.module)
     values = [*inputs, *(np.asarray(p.numpy() if hasattr(p, "numpy") else p) for p in model.params.values())]
     returned = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(value)) for value in values))
     outputs = [returned] if isinstance(returned, tvm.runtime.Tensor) else list(returned)

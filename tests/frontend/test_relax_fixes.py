@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 
 from tvm import relax  # isort: skip
@@ -18,7 +18,7 @@ def build(body, *parameters):
 
 
 def run(module, *values):
-    machine = relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(module)
     return machine["main"](*(tvm.runtime.tensor(value) for value in values)).numpy()
 
 

@@ -12,7 +12,7 @@ import tvm
 from onnx import helper
 
 from tests.frontend.onnx import models as onnx_models
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.artifact.dims import DimBounds
 from tvmake.frontend.imported import ImportedModel
 from tvmake.quantize.precision import PrecisionConfig
@@ -88,7 +88,7 @@ class Compiled:
 
     def __init__(self, made: Transformed):
         module, self.params = made
-        self.machine = relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+        self.machine = unoptimised_machine(module)
 
     def __call__(self, *inputs: np.ndarray) -> np.ndarray:
         return self.machine["main"](*(tvm.runtime.tensor(value) for value in inputs), *self.params.values()).numpy()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.ir.expressions import operator_name
 from tvmake.transform.fold_constants import OPERATORS, evaluate_constants, fold_constants
 
@@ -41,7 +41,7 @@ def module_of(build) -> tvm.IRModule:
 
 
 def result(module: tvm.IRModule) -> np.ndarray:
-    vm = relax.VirtualMachine(tvm.relax.build(module, target=UNOPTIMISED), tvm.cpu())
+    vm = unoptimised_machine(module)
     return vm["main"]().numpy()
 
 

@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.transform.uniform_values import fill_single_values, spread_single_values
 
 op, const = tvm.relax.op, tvm.relax.const
@@ -28,7 +28,7 @@ def operators(module: "tvm.IRModule") -> set[str]:
 
 
 def computed(module: "tvm.IRModule") -> np.ndarray:
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(module)
     result: np.ndarray = machine["main"](tvm.runtime.tensor(VALUES)).numpy()
     return result
 

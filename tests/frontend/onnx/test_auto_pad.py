@@ -9,7 +9,7 @@ import pytest
 import tvm
 from onnx import TensorProto, helper
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
@@ -53,6 +53,6 @@ def test_automatic_padding_agrees_with_onnx_runtime(
     x = np.random.default_rng(0).standard_normal((1, 2, *extents)).astype(np.float32)
     (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
     imported = read(path, ImportOptions(source=str(path)))
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(imported.module)
     result = machine["main"](tvm.runtime.tensor(x))
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)

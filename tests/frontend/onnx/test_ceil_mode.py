@@ -9,7 +9,7 @@ import pytest
 import tvm
 from onnx import TensorProto, helper
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
@@ -55,7 +55,7 @@ def test_later_operators_get_the_shapes_of_onnx_runtime(
     silent.log_severity_level = 4
     (expected,) = onnxruntime.InferenceSession(model, silent).run(None, {"x": x})
     imported = read(path, ImportOptions(source=str(path)))
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(imported.module)
     weights = [imported.params[str(one.name)] for one in imported.module["main"].params[1:]]
     result = machine["main"](tvm.runtime.tensor(x), *weights)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)

@@ -8,7 +8,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.onnx.models import FLOAT, model, random, read, save
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import UNOPTIMISED, unoptimised_machine
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
 from tvmake.frontend.onnx import importer
@@ -35,7 +35,7 @@ def assert_agrees_with_runtime(path: Path, nodes: list, constants: dict[str, np.
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     path.write_bytes(proto.SerializeToString())
     imported = importer.read(path, ImportOptions(source=str(path)))
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(imported.module)
     weights = [imported.params[str(one.name)] for one in imported.module["main"].params[1:]]
     for height, width in sizes:
         x = np.sin(np.arange(8 * height * width, dtype=np.float32)).reshape(2, 4, height, width) - 2

@@ -8,7 +8,7 @@ from onnx import helper
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, refusal, runtime, save
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import UNOPTIMISED, compile_unoptimised
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
 from tvmake.device.code import checking_arguments
@@ -48,7 +48,7 @@ def machine(imported):
     """A virtual machine for a package's code, and the package's weights."""
     module, params = transform(imported.module, imported.params, TransformRequest())
     lowered = lower(module, UNOPTIMISED, [], PassOptions(), len(imported.signature.inputs), rules=False)
-    machine = relax.VirtualMachine(tvm.compile(lowered.final, UNOPTIMISED, relax_pipeline="zero"), tvm.cpu())
+    machine = relax.VirtualMachine(compile_unoptimised(lowered.final, relax_pipeline="zero"), tvm.cpu())
     return lambda *inputs: machine["main"](*map(tvm.runtime.tensor, inputs), *params.values()).numpy()
 
 

@@ -13,10 +13,8 @@ from onnx import helper, numpy_helper
 from tests.children import WITHOUT_TORCH
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, INT64, linear, model, random, read, refusal, runtime, save
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.onnx.inputs import inspect
-
-from tvm import relax  # isort: skip
 
 node = helper.make_node
 
@@ -288,7 +286,7 @@ def test_a_run_time_branch_is_kept_and_unsafe_operators_in_it_are_refused(tmp_pa
     safe = node("If", ["c"], ["y"], then_branch=branch("IsNaN"), else_branch=branch("IsInf"))
     imported = read(save(tmp_path / "safe.onnx", model([safe], inputs, ["y"])))
     x = np.array([np.nan, np.inf], np.float32)
-    machine = relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(imported.module)
     for condition, expected in ((True, [True, False]), (False, [False, True])):
         result = machine["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(np.array(condition)))
         assert result.numpy().tolist() == expected

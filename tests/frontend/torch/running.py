@@ -1,6 +1,6 @@
 """Networks of one function, and runs of imported networks on the CPU."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 import tvm
 from torch import Tensor, nn
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
@@ -34,13 +34,22 @@ class Of(nn.Module):
         return self.function(x, *others)
 
 
+def compile_imported(imported: ImportedModel) -> Callable[..., list[np.ndarray]]:
+    """A function that runs an imported network on inputs."""
+    machine = unoptimised_machine(imported.module)
+
+    def run(*inputs: np.ndarray) -> list[np.ndarray]:
+        names = [str(parameter.name) for parameter in imported.module["main"].params[len(inputs) :]]
+        arguments = [*map(tvm.runtime.tensor, inputs), *(imported.params[name] for name in names)]
+        result: Any = machine["main"](*arguments)
+        return [output.numpy() for output in ([result] if hasattr(result, "numpy") else result)]
+
+    return run
+
+
 def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:
     """Run an imported network on inputs."""
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
-    names = [str(parameter.name) for parameter in imported.module["main"].params[len(inputs) :]]
-    arguments = [*map(tvm.runtime.tensor, inputs), *(imported.params[name] for name in names)]
-    result: Any = machine["main"](*arguments)
-    return [output.numpy() for output in ([result] if hasattr(result, "numpy") else result)]
+    return compile_imported(imported)(*inputs)
 
 
 class _Combined(nn.Module):
@@ -64,40 +73,52 @@ class Cases:
     Args:
         networks: by name; functions or modules.
         inputs: of each network.
+        dynamic_shapes: of the inputs, if they have dynamic dimensions.
+        others: further inputs, with other sizes of these dimensions.
     """
 
-    def __init__(self, networks: Mapping[str, Callable[..., Any]], *inputs: Tensor):
-        self.inputs = inputs
+    def __init__(
+        self,
+        networks: Mapping[str, Callable[..., Any]],
+        *inputs: Tensor,
+        dynamic_shapes: Sequence[Any] | None = None,
+        others: Iterable[tuple[Tensor, ...]] = (),
+    ):
+        self.samples = [inputs, *others]
+        self.dynamic_shapes = dynamic_shapes
         self.networks = {
             name: (network if isinstance(network, nn.Module) else Of(network)).eval()
             for name, network in networks.items()
         }
 
-    def expected(self, name: str) -> list[np.ndarray]:
-        """PyTorch's outputs."""
-        return [output.detach().numpy() for output in _flat(self.networks[name](*self.inputs))]
+    def expected(self, name: str, sample: int = 0) -> list[np.ndarray]:
+        """PyTorch's outputs for the inputs, or for the others of this number, from 1."""
+        return [output.detach().numpy() for output in _flat(self.networks[name](*self.samples[sample]))]
 
-    def outputs(self, name: str) -> list[np.ndarray]:
-        """The imported network's outputs."""
+    def outputs(self, name: str, sample: int = 0) -> list[np.ndarray]:
+        """The imported network's outputs for the same inputs."""
         if name in self._combined_outputs:
-            return self._combined_outputs[name]
-        return self._run(self.networks[name])
+            return self._combined_outputs[name][sample]
+        return self._run([name])[sample]
 
     @cached_property
-    def _combined_outputs(self) -> dict[str, list[np.ndarray]]:
+    def _combined_outputs(self) -> dict[str, list[list[np.ndarray]]]:
         return self._outputs_of([*self.networks])
 
-    def _outputs_of(self, names: list[str]) -> dict[str, list[np.ndarray]]:
+    def _outputs_of(self, names: list[str]) -> dict[str, list[list[np.ndarray]]]:
         try:
-            results = iter(self._run(_Combined(self.networks[name] for name in names)))
+            samples = [iter(results) for results in self._run(names)]
         except Exception:  # noqa: BLE001  # the test of the single network reports the error
             middle = len(names) // 2
             return self._outputs_of(names[:middle]) | self._outputs_of(names[middle:]) if middle else {}
-        return {name: [next(results) for _ in self.expected(name)] for name in names}
+        return {name: [[next(results) for _ in self.expected(name)] for results in samples] for name in names}
 
-    def _run(self, network: nn.Module) -> list[np.ndarray]:
-        imported = read(torch.export.export(network, self.inputs), ImportOptions(source="net"))
-        return outputs(imported, *(value.numpy() for value in self.inputs))
+    def _run(self, names: Iterable[str]) -> list[list[np.ndarray]]:
+        network = _Combined(self.networks[name] for name in names)
+        shapes = self.dynamic_shapes and (tuple(self.dynamic_shapes),)
+        program = torch.export.export(network, self.samples[0], dynamic_shapes=shapes)
+        run = compile_imported(read(program, ImportOptions(source="net")))
+        return [run(*(value.numpy() for value in sample)) for sample in self.samples]
 
 
 def _flat(results: Any) -> list[Tensor]:

@@ -7,9 +7,10 @@ from typing import Any
 import tvm
 
 from tests.tune.graphs import graph
+from tests.unoptimised import UNCHECKED
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
-from tvmake.codegen.options import BuildOptions, PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.targets.resolve import tvm_target
 
@@ -46,7 +47,7 @@ def lowered(expression: Any, *inputs: Any, name: str = TEXTURE) -> Lowered:
 
 def executable(made: Lowered, name: str = TEXTURE) -> Any:
     """A lowered network's code."""
-    return generate(made.final, target(name), BuildOptions(), "targets.t")
+    return generate(made.final, target(name), UNCHECKED, "targets.t")
 
 
 def kernels(built: Any) -> dict[str, str]:

@@ -6,7 +6,7 @@ import tvm
 
 from tests.targets.adreno_texture.nets import F16, conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import compile_unoptimised, unoptimised_machine
 from tvmake.targets.adreno_texture.convolution import conv2d_nchw4c, legalize_conv2d
 
 from tvm import te  # isort: skip
@@ -43,7 +43,7 @@ def test_grouped_convolutions_are_those_of_the_plain_layout(groups, strides, dil
     packed_weight = weight.reshape(outputs // 4, 4, channels // groups, 3, 3).transpose(0, 2, 3, 4, 1).copy()
     given = [te.placeholder(value.shape, "float32") for value in (packed_data, packed_weight)]
     made = conv2d_nchw4c(*given, [strides] * 2, [1] * 4, [dilation] * 2, groups, "float32")
-    library = tvm.compile(te.create_prim_func([*given, made]), target=UNOPTIMISED)
+    library = compile_unoptimised(te.create_prim_func([*given, made]))
     got = tvm.runtime.empty([int(extent) for extent in made.shape], "float32")
     library(*(tvm.runtime.tensor(value) for value in (packed_data, packed_weight)), got)
     unpacked = got.numpy().transpose(0, 1, 4, 2, 3).reshape(want.shape)
@@ -56,7 +56,7 @@ def _plain(data, weight, strides, dilation, groups):
         tensor(*data.shape),
         tensor(*weight.shape),
     )
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(module)
     return machine["main"](tvm.runtime.tensor(data), tvm.runtime.tensor(weight)).numpy()
 
 

@@ -7,7 +7,7 @@ import tvm
 from tests.requirements import hint, require
 from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import compile_unoptimised
 from tvmake.codegen.weights import packed_weights
 from tvmake.native.backend import opencl_library
 
@@ -48,7 +48,7 @@ def values():
 
 @pytest.fixture(scope="module")
 def expected(values):
-    built = tvm.compile(graph(net, X, *WEIGHTS), target=UNOPTIMISED)
+    built = compile_unoptimised(graph(net, X, *WEIGHTS))
     return tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, values)).numpy()
 
 
@@ -85,7 +85,7 @@ def test_integers_stay_in_buffers_and_are_exact(device):
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(X[0]).astype(np.float32)]
     inputs += [random.integers(-127, 128, shape).astype(np.int8) for shape, _ in shapes]
-    built = tvm.compile(graph(integers, X, *shapes), target=UNOPTIMISED)
+    built = compile_unoptimised(graph(integers, X, *shapes))
     expected = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs)).numpy()
     machine = tvm.relax.VirtualMachine(executable(lowered(integers, X, *shapes)), device)
     found = machine["main"](*(tvm.runtime.tensor(value, device) for value in inputs)).numpy()

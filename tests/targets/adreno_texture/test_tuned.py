@@ -11,7 +11,7 @@ from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, conv, executable,
 from tests.tune.graphs import graph
 from tests.tune.replayed import best_set, traces
 from tests.tune.replayed import kernels as functions
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.codegen.kernel_analysis import why_trivial
 from tvmake.codegen.lowering import fused_module, lower
 from tvmake.codegen.options import PassOptions
@@ -62,7 +62,7 @@ def test_tuned_kernels_compute_what_the_network_does(scheduled):
     require(device.exist, hint("PoCL"))
     random = np.random.default_rng(0)
     x, w, v = (random.standard_normal(shape).astype(dtype) for shape, dtype in (X, W, V))
-    reference = tvm.relax.VirtualMachine(tvm.compile(graph(net, X, W, V), target=UNOPTIMISED), tvm.cpu())
+    reference = unoptimised_machine(graph(net, X, W, V))
     want = reference["main"](*map(tvm.runtime.tensor, (x, w, v))).numpy()
     params = {"x1": tvm.runtime.tensor(w), "x2": tvm.runtime.tensor(v)}
     names = [str(one.name) for one in made.fused["main"].params[1:]]

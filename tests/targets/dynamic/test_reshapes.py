@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.ir.size_expressions import evaluate_size
 from tvmake.targets.dynamic.reshapes import RESHAPES
 
@@ -51,7 +51,7 @@ def test_elements_keep_their_order(name):
     dims = {"height": 4, "width": 3}
     sizes = [[evaluate_size(size, dims) for size in sizes] for sizes in (shape, target)]
     lowered = relax.transform.LegalizeOps(RESHAPES)(network([*shape, HEIGHT, WIDTH], [*target, HEIGHT, WIDTH]))
-    machine = relax.VirtualMachine(tvm.compile(lowered, UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(lowered)
     x = np.random.default_rng(0).standard_normal([*sizes[0], 4, 3]).astype("float32")
     result = machine["main"](tvm.runtime.tensor(x)).numpy()
     np.testing.assert_allclose(result, np.exp(x).reshape([*sizes[1], 4, 3]), rtol=1e-5)

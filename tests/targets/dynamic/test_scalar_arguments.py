@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
@@ -50,7 +50,7 @@ def test_what_is_computed_from_dimensions_is_one_kernel_and_right(name: str):
     compute, expected = CASES[name]
     lowered = lower(module(compute), tvm_target(TargetConfig(kind="llvm"), "targets.t"), [], PassOptions(), 2)
     assert kernels(lowered.fused) == 1
-    machine = relax.VirtualMachine(tvm.compile(lowered.fused, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(lowered.fused)
     for sizes in ((1, 0), (3, 5), (17, 1)):
         found: Any = machine["main"](*(tvm.runtime.tensor(np.zeros(size, np.float32)) for size in sizes))
         np.testing.assert_allclose(found.numpy(), np.exp(0.1 * expected(*sizes)), rtol=1e-5)

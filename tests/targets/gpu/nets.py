@@ -8,6 +8,7 @@ import tvm
 from tests.targets.adreno_texture.nets import executable, lowered, target
 from tests.targets.cpu.schedules.nets import BASELINE, result, values
 from tests.targets.cpu.schedules.nets import lowered as lowered_for_cpu
+from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.weights import packed_weights
 from tvmake.native.backend import opencl_library
 from tvmake.targets.gpu.bound_rule import BoundRule
@@ -36,7 +37,7 @@ def error(expression: Any, *inputs: Any, name: str) -> float:
         tensors = [tensors[0], *packed_weights(params, made.packings, names).values()]
     machine = tvm.relax.VirtualMachine(executable(made, name), device)
     found = machine["main"](*(tvm.runtime.tensor(tensor.numpy(), device) for tensor in tensors)).numpy()
-    plain = result(lowered_for_cpu(expression, *inputs, rules=False, target=BASELINE), arguments, BASELINE)
+    plain = result(lowered_for_cpu(expression, *inputs, rules=False, target=BASELINE), arguments, UNOPTIMISED)
     assert found.shape == plain.shape
     assert found.dtype == plain.dtype
     difference = np.abs(found.astype("float64") - plain.astype("float64"))

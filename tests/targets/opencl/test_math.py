@@ -6,7 +6,7 @@ import tvm
 
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, executable, lowered, op, target, tensor
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import compile_unoptimised
 from tvmake.native.backend import opencl_library
 from tvmake.targets.backends import kernel_pipeline
 from tvmake.targets.opencl.math import FUNCTIONS
@@ -53,7 +53,7 @@ def test_its_value_is_right(operator):
     values = {}
     for name, device in ((BUFFER, tvm.device("opencl", 0)), ("llvm", tvm.cpu())):
         if name == "llvm":
-            built = tvm.compile(lowered(OPERATORS[operator], X, name=BUFFER).fused, target=UNOPTIMISED)
+            built = compile_unoptimised(lowered(OPERATORS[operator], X, name=BUFFER).fused)
         else:
             built = executable(lowered(OPERATORS[operator], X, name=name), name)
         machine = tvm.relax.VirtualMachine(built, device)

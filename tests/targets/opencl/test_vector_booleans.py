@@ -7,7 +7,7 @@ import tvm
 from tests.requirements import hint, require
 from tests.targets.adreno_texture.nets import BUFFER, executable, functions, lowered, op, target, tensor
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.native.backend import opencl_library
 
 X = tensor(4, 8, 16)
@@ -43,7 +43,7 @@ def test_a_vectorised_kernel_computes_what_it_does_on_the_cpu(net):
     device = tvm.device("opencl", 0)
     require(device.exist, hint("PoCL"))
     values = np.random.default_rng(0).standard_normal(X[0]).astype("float32")
-    machine = tvm.relax.VirtualMachine(tvm.compile(graph(net, X), target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(graph(net, X))
     expected = machine["main"](tvm.runtime.tensor(values)).numpy()
     fused = vectorised(lowered(net, X, name=BUFFER).fused)
     (name,) = (str(variable.name_hint) for variable in fused.get_global_vars())

@@ -4,7 +4,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.ir.expressions import is_call
 from tvmake.targets.cpu.channels_last import channels_last
 
@@ -45,9 +45,7 @@ def test_values_stay_the_same():
     module = module_of(True, tvm.tirx.Var("h", "int64"))
     data, rows = np.sin(np.arange(60, dtype="float32")).reshape(1, 3, 4, 5), np.arange(4)[::-1].copy()
     results = [
-        tvm.relax.VirtualMachine(tvm.compile(each, target=UNOPTIMISED), tvm.cpu())["main"](
-            tvm.runtime.tensor(data), tvm.runtime.tensor(rows)
-        ).numpy()
+        unoptimised_machine(each)["main"](tvm.runtime.tensor(data), tvm.runtime.tensor(rows)).numpy()
         for each in (module, channels_last(module))
     ]
     np.testing.assert_allclose(*results, rtol=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.transform.layouts.choices import LAYOUTS
 from tvmake.transform.layouts.norms import flatten_norms
 
@@ -24,7 +24,7 @@ def computed(module: "tvm.IRModule") -> np.ndarray:
     generator = np.random.default_rng(0)
     shapes = [tuple(map(int, parameter.ty.shape)) for parameter in module["main"].params]
     values = [generator.standard_normal(shape).astype(F32) for shape in shapes]
-    machine = tvm.relax.VirtualMachine(tvm.relax.build(module, UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(module)
     return machine["main"](*map(tvm.runtime.tensor, values)).numpy()
 
 

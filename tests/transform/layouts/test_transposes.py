@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.ir.expressions import is_call
 from tvmake.transform.layouts.choices import LAYOUTS
 from tvmake.transform.layouts.transposes import transpose_afterwards
@@ -52,7 +52,7 @@ def computed(module: tvm.IRModule) -> np.ndarray:
     generator = np.random.default_rng(0)
     shapes = [(2, 3, 6, 5), (4, 3, 1, 1), (2, 4, 1, 1)]
     arguments = [tvm.runtime.tensor(generator.standard_normal(shape).astype("float32")) for shape in shapes]
-    return relax.VirtualMachine(tvm.compile(module, UNOPTIMISED), tvm.cpu())["main"](*arguments).numpy()
+    return unoptimised_machine(module)["main"](*arguments).numpy()
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -76,6 +76,6 @@ def test_a_value_with_users_in_two_layouts_is_correct_in_both():
 
     module = graph(net, ((1, 2, 3, 4), "float32"), ((1, 2, 3, 4), "float32"))
     x, mask = (np.random.default_rng(seed).standard_normal((1, 2, 3, 4)).astype("float32") for seed in (0, 1))
-    machine = relax.VirtualMachine(tvm.compile(transpose_afterwards(module), UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(transpose_afterwards(module))
     found = machine["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(mask)).numpy()
     assert np.array_equal(found, np.maximum(x, mask))

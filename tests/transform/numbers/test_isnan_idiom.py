@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import compile_unoptimised
 from tvmake.ir.expressions import bindings, operator_name
 from tvmake.transform.numbers.isnan_idiom import ask_for_numbers
 
@@ -25,7 +25,7 @@ def compared(operator: str, dtype: str = "float32", with_itself: bool = True) ->
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_value_compared_with_itself_becomes_isnan(operator: str, dtype: str):
     values = np.array([1.5, np.nan, np.inf], dtype)
-    built = tvm.relax.build(ask_for_numbers(compared(operator, dtype)), target=UNOPTIMISED)
+    built = compile_unoptimised(ask_for_numbers(compared(operator, dtype)))
     given = tvm.runtime.tensor(values)
     found = relax.VirtualMachine(built, tvm.cpu())["main"](given, given).numpy()
     np.testing.assert_array_equal(found, getattr(np, operator)(values, values))

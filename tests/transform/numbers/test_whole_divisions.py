@@ -8,7 +8,7 @@ import torch
 import tvm
 from torch.overrides import TorchFunctionMode
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
@@ -51,7 +51,7 @@ def operators(module: tvm.IRModule) -> list[str]:
     ],
 )
 def test_zero_divides_as_one_does(operator: str, expected: list[int]):
-    machine = relax.VirtualMachine(tvm.relax.build(divide_by_no_zero(of_two(operator)), target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(divide_by_no_zero(of_two(operator)))
     result = machine["main"](tvm.runtime.tensor(A), tvm.runtime.tensor(B)).numpy()
     np.testing.assert_array_equal(result, expected)
 
@@ -72,7 +72,7 @@ def test_a_where_around_the_division_keeps_its_guard():
             result = builder.emit_output(relax.op.where(is_zero, relax.const(9, "int32"), quotient))
         builder.emit_func_output(result)
     fused = relax.get_pipeline("zero")(divide_by_no_zero(builder.get()))
-    machine = relax.VirtualMachine(tvm.relax.build(fused, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(fused)
     result = machine["main"](tvm.runtime.tensor(A), tvm.runtime.tensor(B)).numpy()
     np.testing.assert_array_equal(result, [3, -4, 9, 9])
 
@@ -80,7 +80,7 @@ def test_a_where_around_the_division_keeps_its_guard():
 @pytest.mark.parametrize("operator", ["divide", "floor_divide", "mod", "floor_mod"])
 def test_division_by_a_constant_zero_is_as_in_numpy(operator: str):
     module = divide_by_no_zero(of_two(operator, "float32", np.array(0, "float32")))
-    machine = relax.VirtualMachine(tvm.relax.build(module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(module)
     given = np.array([2, -3, 0, np.inf], "float32")
     result = machine["main"](tvm.runtime.tensor(given), tvm.runtime.tensor(given)).numpy()
     with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ import tvm
 
 from tests.frontend.torch.running import as_built
 from tests.tune.graphs import graph
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.transform.numbers.zero_products import keep_infinities
 
 EDGES = torch.tensor([torch.nan, torch.inf, -torch.inf, 2.0, 0.0])
@@ -27,7 +27,7 @@ def test_a_dynamic_multiplication_by_zero_is_as_in_pytorch():
     length = tvm.tirx.Var("length", "int64")
     zero = tvm.relax.const(0.0, "float32")
     module = keep_infinities(graph(lambda x: tvm.relax.op.multiply(x, zero), ((length,), "float32")))
-    built = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+    built = unoptimised_machine(module)
     found = built["main"](tvm.runtime.tensor(EDGES.numpy())).numpy()
     np.testing.assert_array_equal(found, (EDGES * 0.0).numpy())
 

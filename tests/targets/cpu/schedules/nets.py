@@ -6,9 +6,10 @@ import numpy as np
 import tvm
 
 from tests.tune.graphs import Shape, graph
+from tests.unoptimised import UNCHECKED, UNOPTIMISED
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
-from tvmake.codegen.options import BuildOptions, PassOptions
+from tvmake.codegen.options import PassOptions
 from tvmake.codegen.weights import packed_weights
 from tvmake.targets.cpu.native import native_attributes
 
@@ -40,7 +41,7 @@ def result(made: Lowered, arguments: list[np.ndarray], target: Any = NATIVE) -> 
         params = {f"x{index}": tensor for index, tensor in enumerate(tensors) if index}
         names = [str(parameter.name) for parameter in made.fused["main"].params[1:]]
         tensors = [tensors[0], *packed_weights(params, made.packings, names).values()]
-    executable = generate(made.final, target, BuildOptions(), "targets.t")
+    executable = generate(made.final, target, UNCHECKED, "targets.t")
     return tvm.relax.VirtualMachine(executable, tvm.cpu())["main"](*tensors).numpy()
 
 
@@ -48,7 +49,7 @@ def error(expression: Any, *inputs: Shape, target: Any = NATIVE) -> float:
     """The largest difference between results with and without rules, relative to the largest value."""
     arguments = values(*inputs)
     with_rules = result(lowered(expression, *inputs, target=target), arguments, target)
-    plain = result(lowered(expression, *inputs, rules=False, target=target), arguments, target)
+    plain = result(lowered(expression, *inputs, rules=False, target=target), arguments, UNOPTIMISED)
     assert with_rules.shape == plain.shape
     assert with_rules.dtype == plain.dtype
     difference = np.abs(with_rules.astype("float64") - plain.astype("float64"))

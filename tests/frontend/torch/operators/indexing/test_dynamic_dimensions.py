@@ -10,7 +10,7 @@ import torch
 import tvm
 from torch import Tensor, nn
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
 from tvmake.config.target import TargetConfig
@@ -57,7 +57,7 @@ def as_function(network: nn.Module, inputs: tuple[Tensor, ...], dimensions: dict
     imported = read(program, ImportOptions(source="net", trusted=True))
     target = tvm_target(TargetConfig(kind="llvm"), "targets.t")
     lowered = lower(imported.module, target, [], PassOptions(), len(inputs), rules=False)
-    machine = tvm.relax.VirtualMachine(tvm.compile(lowered.fused, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(lowered.fused)
 
     def run(*given: Tensor) -> list[Any]:
         results: Any = machine["main"](

@@ -8,7 +8,7 @@ import torch
 import tvm
 from torch import nn
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 
@@ -34,7 +34,7 @@ def assert_equals_pytorch(function: Callable[..., tuple[torch.Tensor, ...]]) -> 
     images = torch.randn(2, 4, 8, 10), torch.randn(3, 4, 9, 19)
     program = torch.export.export(network, images, dynamic_shapes={"x": axes, "like": axes})
     imported = read(program, ImportOptions(source="net"))
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    machine = unoptimised_machine(imported.module)
     weights = [imported.params[str(parameter.name)] for parameter in imported.module["main"].params[2:]]
     for height, width in SIZES:
         inputs = torch.randn(2, 4, height, width), torch.randn(3, 4, height + 1, 2 * width - 1)
