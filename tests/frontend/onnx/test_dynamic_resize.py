@@ -10,12 +10,13 @@ import tvm
 from onnx import TensorProto, helper
 
 from tests.frontend.onnx.models import refusal
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
 SIZES = [(8, 12), (7, 5), (2, 9), (5, 2)]
-SCALES = [(2.0, 2.0), (1.5, 0.6), (3.0, 0.5), (1.1, 1.1)]
+SCALES = [(1.5, 0.6), (3.0, 0.5), (2.0, 2.0), (1.1, 1.1)]
+NUMBERS_OF_SCALES = pytest.mark.parametrize("scales", [1, pytest.param(len(SCALES), marks=pytest.mark.soak)])
 ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
 MODES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
 
@@ -30,19 +31,19 @@ def model(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], output
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
 
 
-def resizes(options: dict[str, object]) -> onnx.ModelProto:
-    """Resizes by all scales, to the height and width of another tensor, and to twice the height and 7 columns."""
+def resizes(options: dict[str, object], scales: int) -> onnx.ModelProto:
+    """Resizes by the first scales, to the height and width of another tensor, and to twice the height and 7 columns."""
     constants = [
-        helper.make_tensor(f"by{number}", TensorProto.FLOAT, [4], [1, 1, *scales])
-        for number, scales in enumerate(SCALES)
+        helper.make_tensor(f"by{number}", TensorProto.FLOAT, [4], [1, 1, *factors])
+        for number, factors in enumerate(SCALES[:scales])
     ]
     constants += [
         helper.make_tensor("twice", TensorProto.INT64, [2], [2, 1]),
         helper.make_tensor("seven", TensorProto.INT64, [1], [7]),
-        *(helper.make_tensor(f"{at}", TensorProto.INT64, [1], [at]) for at in (0, 1, 2, 4)),
+        *(helper.make_tensor(f"{index}", TensorProto.INT64, [1], [index]) for index in (0, 1, 2, 4)),
     ]
     nodes = [
-        helper.make_node("Resize", ["x", "", f"by{number}"], [f"y{number}"], **options) for number in range(len(SCALES))
+        helper.make_node("Resize", ["x", "", f"by{number}"], [f"y{number}"], **options) for number in range(scales)
     ]
     nodes += [
         helper.make_node("Shape", ["x"], ["shape"]),
@@ -50,22 +51,22 @@ def resizes(options: dict[str, object]) -> onnx.ModelProto:
         helper.make_node("Slice", ["shape", "0", "2"], ["kept"]),
         helper.make_node("Slice", ["wanted", "2", "4"], ["spatial"]),
         helper.make_node("Concat", ["kept", "spatial"], ["sizes"], axis=0),
-        helper.make_node("Resize", ["x", "", "", "sizes"], [f"y{len(SCALES)}"], **options),
+        helper.make_node("Resize", ["x", "", "", "sizes"], [f"y{scales}"], **options),
         helper.make_node("Slice", ["shape", "2", "4"], ["own"]),
         helper.make_node("Mul", ["own", "twice"], ["doubled"]),
         helper.make_node("Slice", ["doubled", "0", "1"], ["height"]),
         helper.make_node("Concat", ["kept", "height", "seven"], ["others"], axis=0),
-        helper.make_node("Resize", ["x", "", "", "others"], [f"y{len(SCALES) + 1}"], **options),
+        helper.make_node("Resize", ["x", "", "", "others"], [f"y{scales + 1}"], **options),
     ]
-    return model(nodes, constants, len(SCALES) + 2)
+    return model(nodes, constants, scales + 2)
 
 
 def assert_agrees_with_runtime(path: Path, proto: onnx.ModelProto, tolerance: float) -> None:
     path.write_bytes(proto.SerializeToString())
     session = onnxruntime.InferenceSession(str(path))
     imported = read(path, ImportOptions(source=str(path)))
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
-    weights = [imported.params[str(one.name)] for one in imported.module["main"].params[2:]]
+    machine = unoptimised_machine(imported.module)
+    weights = [imported.params[str(parameter.name)] for parameter in imported.module["main"].params[2:]]
     for height, width in SIZES:
         x = np.sin(np.arange(2 * 3 * height * width, dtype=np.float32)).reshape(2, 3, height, width)
         inputs = {"x": x, "like": np.zeros((2, 1, height + 1, 2 * width - 1), np.float32)}
@@ -83,25 +84,35 @@ def assert_agrees_with_runtime(path: Path, proto: onnx.ModelProto, tolerance: fl
         *((mode, "round_prefer_floor") for mode in (*MODES[1:4], "tf_half_pixel_for_nn")),
     ],
 )
-def test_nearest_elements_agree_with_onnx_runtime(tmp_path: Path, mode: str, rounding: str):
+@NUMBERS_OF_SCALES
+def test_nearest_elements_agree_with_onnx_runtime(tmp_path: Path, mode: str, rounding: str, scales: int):
     options = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": rounding}
-    assert_agrees_with_runtime(tmp_path / "nearest.onnx", resizes(options), 0)
+    assert_agrees_with_runtime(tmp_path / "nearest.onnx", resizes(options, scales), 0)
 
 
 @pytest.mark.parametrize(
     ("method", "mode"), [*(("linear", mode) for mode in MODES), ("cubic", "half_pixel"), ("cubic", "align_corners")]
 )
-def test_interpolated_values_agree_with_onnx_runtime(tmp_path: Path, method: str, mode: str):
+@NUMBERS_OF_SCALES
+def test_interpolated_values_agree_with_onnx_runtime(tmp_path: Path, method: str, mode: str, scales: int):
     options = {"mode": method, "coordinate_transformation_mode": mode}
-    assert_agrees_with_runtime(tmp_path / "interpolated.onnx", resizes(options), 1e-5)
+    assert_agrees_with_runtime(tmp_path / "interpolated.onnx", resizes(options, scales), 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "mode", "rounding"), [("nearest", "half_pixel", "round_prefer_floor"), ("linear", "half_pixel", "floor")]
+)
+def test_all_scales_agree_with_onnx_runtime(tmp_path: Path, method: str, mode: str, rounding: str):
+    options = {"mode": method, "coordinate_transformation_mode": mode, "nearest_mode": rounding}
+    assert_agrees_with_runtime(tmp_path / "resized.onnx", resizes(options, len(SCALES)), 1e-5)
 
 
 def test_a_cubic_resize_with_another_coefficient_that_excludes_outside(tmp_path: Path):
     options = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}
-    assert_agrees_with_runtime(tmp_path / "cubic.onnx", resizes(options), 1e-5)
+    assert_agrees_with_runtime(tmp_path / "cubic.onnx", resizes(options, 1), 1e-5)
 
 
 def test_antialiasing_is_refused(tmp_path: Path):
     path = tmp_path / "smooth.onnx"
-    path.write_bytes(resizes({"mode": "linear", "antialias": 1}).SerializeToString())
+    path.write_bytes(resizes({"mode": "linear", "antialias": 1}, 1).SerializeToString())
     assert "antialias needs fixed height and width" in refusal(path).problem

@@ -8,7 +8,7 @@ import pytest
 import tvm
 from onnx import TensorProto, helper
 
-from tests.unoptimised import UNOPTIMISED
+from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.onnx.importer import read
 from tvmake.frontend.options import ImportOptions
 
@@ -32,15 +32,15 @@ def test_nearest_elements_agree_with_onnx_runtime(tmp_path: Path, mode: str, rou
         nodes.append(helper.make_node("Resize", [f"x{name}", *arguments], [f"y{name}"], **options))
         inputs[f"x{name}"] = np.arange(extent, dtype=np.float32).reshape(1, 1, 1, extent)
         outputs.append(helper.make_tensor_value_info(f"y{name}", TensorProto.FLOAT, None))
-    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in inputs.items()]
-    graph = helper.make_graph(nodes, "resized", given, outputs, constants)
+    declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in inputs.items()]
+    graph = helper.make_graph(nodes, "resized", declared, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9).SerializeToString()
     path = tmp_path / "resized.onnx"
     path.write_bytes(model)
     expected = onnxruntime.InferenceSession(model).run(None, inputs)
     imported = read(path, ImportOptions(source=str(path)))
-    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
-    weights = [imported.params[str(one.name)] for one in imported.module["main"].params[len(inputs) :]]
-    result = machine["main"](*map(tvm.runtime.tensor, inputs.values()), *weights)
-    for number, (one, wanted) in enumerate(zip(result, expected, strict=True)):
-        assert one.numpy().tolist() == wanted.tolist(), f"{[*SCALED, *SIZED][number]}"
+    machine = unoptimised_machine(imported.module)
+    weights = [imported.params[str(parameter.name)] for parameter in imported.module["main"].params[len(inputs) :]]
+    results = machine["main"](*map(tvm.runtime.tensor, inputs.values()), *weights)
+    for number, (result, reference) in enumerate(zip(results, expected, strict=True)):
+        assert result.numpy().tolist() == reference.tolist(), f"{[*SCALED, *SIZED][number]}"
