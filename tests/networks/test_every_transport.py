@@ -65,6 +65,7 @@ EVERYWHERE = "mobilenet_v2"
 SOAK = {
     ("Intel-buffers", "float16"),
     ("Intel-textures", "float16_acc32"),
+    ("native-server-aarch64", "float32"),
     ("ssh-aarch64", "float32"),
     ("adb-aarch64", "float32"),
 }

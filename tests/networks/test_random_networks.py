@@ -44,14 +44,14 @@ def outcomes(*options: str) -> dict[str, int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["torch", "onnx"])
+@pytest.mark.parametrize("source", ["torch", pytest.param("onnx", marks=pytest.mark.soak)])
 def test_random_networks_are_right_on_a_cpu(source):
     counts = outcomes("--source", source, "--networks", "8", "--targets", "llvm")
     assert counts["right"] >= 7
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["torch", "onnx"])
+@pytest.mark.parametrize("source", [pytest.param("torch", marks=pytest.mark.soak), "onnx"])
 def test_random_networks_with_dynamic_dimensions_are_right_on_a_cpu(source):
     counts = outcomes("--source", source, "--dynamic", "--networks", "8", "--targets", "llvm")
     assert counts["right"] >= 5
