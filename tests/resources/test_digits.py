@@ -68,11 +68,11 @@ def test_the_onnx_file_keeps_its_batch_norms_for_the_compiler_to_fold():
     assert operators.count("BatchNormalization") == 3
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_training_again_gives_the_shipped_test_set_and_as_good_a_network(tmp_path):
     """Weights depend on the CPU's vector width, so only the data's bytes are compared."""
     script = RESOURCES / "train_digits.py"
-    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
     assert (tmp_path / "digits-test.npz").read_bytes() == (RESOURCES / "digits-test.npz").read_bytes()
-    accuracy = float(next(line for line in done.stdout.splitlines() if "held-out" in line).rsplit(maxsplit=1)[1])
+    accuracy = float(next(line for line in process.stdout.splitlines() if "held-out" in line).rsplit(maxsplit=1)[1])
     assert accuracy >= 0.97
