@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.config.reading.mistakes import MINIMAL, mistakes
@@ -35,6 +35,7 @@ def test_values_in_text_form_are_parsed(write):
     assert model.inputs["x"].range == (0.0, 1.0)
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 10**6))
 def test_a_number_and_its_text_give_equal_configs(number):
     def config(value):
@@ -193,6 +194,7 @@ def test_input_names_with_brackets_stay_readable(write):
     assert mistake.problem.startswith("models.net.inputs.x[0]:1.shape[0]: ")
 
 
+@settings(max_examples=25)
 @given(st.sampled_from([name for name in BenchmarkOptions.model_fields if len(name) > 5]), st.data())
 def test_a_key_with_a_missing_letter_gets_the_right_suggestion(key, data):
     cut = data.draw(st.integers(0, len(key) - 1))
@@ -265,6 +267,7 @@ junk = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(st.sampled_from(list(Config.model_fields)), junk))
 def test_any_values_give_a_config_or_errors_that_name_a_key(values):
     try:
