@@ -27,7 +27,11 @@ def weight_bytes(made: Transformed) -> int:
     return sum(value.numpy().nbytes for value in made[1].values())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed",
+    # Both types of activations, both formats, scales of channels and tensors, symmetric or not; the others repeat these.
+    [1, 2, 4, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 3, 5, 6, 7))],
+)
 def test_drawn_networks_differ_from_onnxruntime_by_a_step_at_most(seed, tmp_path):
     quantized = quantized_by_onnxruntime(drawn_network(seed), seed, tmp_path)
     made = transformed(imported(quantized))

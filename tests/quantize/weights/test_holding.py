@@ -12,6 +12,7 @@ from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
 from tests.targets.opencl.test_packages import first_device
 from tests.transform.nets import Compiled, Transformed, calls, classifier, imported, run, transformed
+from tests.unoptimised import UNCHECKED
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.options import BuildOptions
@@ -54,7 +55,7 @@ def code(made: Transformed, target: str) -> Callable[[np.ndarray], np.ndarray]:
     low, resolved = lowered(made, target)
     names = [str(parameter.name) for parameter in low.fused["main"].params[1:]]
     weights = packed_weights(made[1], low.packings, names) if low.packings else made[1]
-    machine = tvm.relax.VirtualMachine(generate(low.final, resolved, BuildOptions(), "targets.t"), device)
+    machine = tvm.relax.VirtualMachine(generate(low.final, resolved, UNCHECKED, "targets.t"), device)
     tensors = [tvm.runtime.tensor(weights[name].numpy(), device) for name in names]
     return lambda value: machine["main"](tvm.runtime.tensor(value, device), *tensors).numpy()
 
