@@ -18,10 +18,10 @@ def check(module: nn.Module, x: Tensor) -> None:
     torch.manual_seed(0)
     module.eval()
     imported = read(exported_program("net", module, (x,)), ImportOptions(source="net", trusted=True))
-    wanted = module(x.clone())
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    for found, expected in zip(outputs(imported, x.numpy()), wanted, strict=True):
-        np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+    results = module(x.clone())
+    results = results if isinstance(results, tuple) else (results,)
+    for output, expected in zip(outputs(imported, x.numpy()), results, strict=True):
+        np.testing.assert_allclose(output, expected.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 class Energy(nn.Module):
@@ -83,7 +83,7 @@ class InputGradient(nn.Module):
     ids=["maxima", "norms"],
 )
 def test_gradients_of_layers(layers: Callable[[], list[nn.Module]]):
-    check(InputGradient(*layers()), torch.randn(1, 3, 9, 8))
+    check(InputGradient(*layers()), torch.randn(1, 3, 3, 8))
 
 
 class First(nn.Module):
@@ -100,7 +100,9 @@ class ParameterGradient(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x[0, :, :, :4].flatten(0, 1)
-        return torch.func.grad(lambda one: torch.linalg.solve(one.T @ one + torch.eye(4), rows.T).sum())(self.matrix)
+        return torch.func.grad(lambda matrix: torch.linalg.solve(matrix.T @ matrix + torch.eye(4), rows.T).sum())(
+            self.matrix
+        )
 
 
 def test_gradients_by_weights():

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.frontend.torch.operators.indexing.test_scatter import Of
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Cases, Of, outputs
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
@@ -85,16 +84,18 @@ NETS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_it_equals_pytorch(name):
-    inputs, function = NETS[name]
-    network = (function if isinstance(function, nn.Module) else Of(function)).eval()
-    program = torch.export.export(network, (inputs,))
-    with torch.no_grad():
-        expected = network(inputs).numpy()
-    (found,) = outputs(read(program, ImportOptions(source="networks:one", trusted=True)), inputs.numpy())
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+CASES = {
+    kind: Cases({name: network for name, (inputs, network) in NETS.items() if inputs is values}, values)
+    for kind, values in (("image", IMAGE), ("signal", SIGNAL))
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, cases in CASES.items() for name in cases.networks])
+def test_it_equals_pytorch(kind, name):
+    (output,) = CASES[kind].outputs(name)
+    (expected,) = CASES[kind].expected(name)
+    assert (output.shape, output.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(

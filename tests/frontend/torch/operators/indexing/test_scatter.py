@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.frontend.torch.running import Cases, Of, outputs
+from tests.frontend.torch.running import Cases, Of
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
@@ -143,13 +143,20 @@ DYNAMIC = {
 }
 
 
-@pytest.mark.parametrize("write", DYNAMIC.values(), ids=DYNAMIC)
-def test_a_write_with_a_dynamic_batch_equals_pytorch(write):
-    shapes = ({0: torch.export.Dim("n", min=2, max=64)},)
-    imported = read(torch.export.export(Of(write).eval(), (IMAGE,), dynamic_shapes=shapes), ImportOptions(source="p"))
-    for batch in (IMAGE, torch.cat([IMAGE.cos(), IMAGE, IMAGE.flip(1)])[:5]):
-        (found,) = outputs(imported, batch.numpy())
-        assert np.allclose(found, write(batch).numpy(), atol=1e-5)
+DYNAMIC_CASES = Cases(
+    DYNAMIC,
+    IMAGE,
+    dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},),
+    others=[(torch.cat([IMAGE.cos(), IMAGE, IMAGE.flip(1)])[:5],)],
+)
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_a_write_with_a_dynamic_batch_equals_pytorch(name: str):
+    for sample in range(len(DYNAMIC_CASES.samples)):
+        (output,) = DYNAMIC_CASES.outputs(name, sample)
+        (expected,) = DYNAMIC_CASES.expected(name, sample)
+        assert np.allclose(output, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("values", [lambda x: x[x < 0][:3], lambda x: x.flip(0)[x.flip(0) > 0]])
