@@ -51,20 +51,24 @@ ballast = [object() for _ in range(int(sys.argv[1]))]
 from tvmake.config.requests.building import BuildRequest
 from tvmake.stages.package.build import build
 paths = [Path(argument) for argument in sys.argv[3:]]
-build(*paths[:3], BuildRequest.model_validate_json(sys.argv[2]), *paths[3:])
+while paths:
+    sources, outputs, paths = paths[:3], paths[3:7], paths[7:]
+    build(*sources, BuildRequest.model_validate_json(sys.argv[2]), *outputs)
 """
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("net", ["static_net", "dynamic_net"])
-def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str, request_fixture, tmp_path: Path):
-    files = request_fixture(net)
+def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(
+    static_net: Transformed, dynamic_net: Transformed, tmp_path: Path
+):
     digests = set()
     for number, name in enumerate(["a", "a-rather-longer-directory-name", "c"]):
-        directory = tmp_path / name
-        directory.mkdir()
-        paths = [files.module, files.params, files.signature]
-        paths += [directory / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
+        paths: list[Path] = []
+        packages = [tmp_path / name / kind for kind in ("static", "dynamic")]
+        for directory, files in zip(packages, (static_net, dynamic_net), strict=True):
+            directory.mkdir(parents=True)
+            paths += [files.module, files.params, files.signature]
+            paths += [directory / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
         command = [
             sys.executable,
             "-c",
@@ -73,8 +77,11 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str,
             request().model_dump_json(),
             *map(str, paths),
         ]
-        subprocess.run(command, check=True, cwd=directory, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
-        digests.add(tuple(digest_file(directory / part) for part in ("mod.so", "mod.json", "mod.params")))
+        environment = {"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"}
+        subprocess.run(command, check=True, cwd=tmp_path / name, env=environment)
+        digests.add(
+            tuple(digest_file(package / part) for package in packages for part in ("mod.so", "mod.json", "mod.params"))
+        )
     assert len(digests) == 1
 
 
@@ -89,11 +96,6 @@ def test_an_operator_that_tvm_computes_in_python_is_refused_by_name():
         InputError, match=r"models\.net: TVM computes relax\.unique in Python, which packages run without"
     ):
         lower_and_generate(builder.get(), tvm.target.Target("llvm"), request(), 1)
-
-
-@pytest.fixture
-def request_fixture(request: pytest.FixtureRequest):
-    return request.getfixturevalue
 
 
 def test_the_manifest_tells_signature_parameters_target_kernels_and_origin(static_net: Transformed, tmp_path: Path):

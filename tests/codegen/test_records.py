@@ -60,21 +60,25 @@ class Built:
 Builder = Callable[..., Built]
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Builder:
-    """Builds into a new directory each time, because a library is loaded once per path."""
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """Builds a package into a directory of its own, the same one once."""
+    packages: dict[tuple[str, ...], Built] = {}
 
-    def make(net: Transformed, best: BestSet | None = None, asked: BuildRequest | None = None) -> Built:
-        directory = tmp_path / f"build{len(list(tmp_path.iterdir()))}"
-        directory.mkdir()
-        records = directory / "best.json" if best else None
-        if best and records:
-            stage_json.save(best, records)
-        outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-        build(net.module, net.params, net.signature, asked or request(), *outputs, records)
-        return Built(directory)
+    def build_package(net: Transformed, best: BestSet | None = None, asked: BuildRequest | None = None) -> Built:
+        asked = asked or request()
+        key = (str(net.module), best.model_dump_json() if best else "", asked.model_dump_json())
+        if key not in packages:
+            directory = tmp_path_factory.mktemp("build")
+            records = directory / "best.json" if best else None
+            if best and records:
+                stage_json.save(best, records)
+            outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
+            build(net.module, net.params, net.signature, asked, *outputs, records)
+            packages[key] = Built(directory)
+        return packages[key]
 
-    return make
+    return build_package
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +92,12 @@ def best(tunable_net: Transformed, target) -> BestSet:
 
 
 def test_records_change_the_kernels_and_pack_the_weights_but_keep_the_results(
-    tunable_net: Transformed, best: BestSet, made: Builder
+    tunable_net: Transformed, best: BestSet, package: Builder
 ):
-    plain, tuned = made(tunable_net), made(tunable_net, best)
+    plain, tuned = package(tunable_net), package(tunable_net, best)
     inputs = np.random.default_rng(1).standard_normal((1, 8, 16, 16)).astype("float32")
     np.testing.assert_allclose(tuned.outputs(inputs)[0], plain.outputs(inputs)[0], rtol=1e-4, atol=1e-4)
-    before, after = ({kernel.name: kernel for kernel in one.manifest.kernels} for one in (plain, tuned))
+    before, after = ({kernel.name: kernel for kernel in built.manifest.kernels} for built in (plain, tuned))
     assert before.keys() == after.keys()
     changed = {name for name in before if before[name].sha256 != after[name].sha256}
     assert changed == {name for name, kernel in after.items() if kernel.is_tuned} != set()
@@ -103,9 +107,9 @@ def test_records_change_the_kernels_and_pack_the_weights_but_keep_the_results(
 
 
 def test_packed_weights_represent_the_original_ones_and_are_described(
-    tunable_net: Transformed, best: BestSet, made: Builder
+    tunable_net: Transformed, best: BestSet, package: Builder
 ):
-    tuned = made(tunable_net, best)
+    tuned = package(tunable_net, best)
     said = tuned.manifest.parameters
     packed = [parameter for parameter in said if "_packed" in parameter.name]
     assert len(packed) >= 3
@@ -151,8 +155,8 @@ def test_building_with_records_in_fresh_processes_gives_the_same_bytes(
     assert len(digests) == 1
 
 
-def test_a_build_without_records_takes_schedules_from_rules(tunable_net: Transformed, made: Builder):
-    one = made(tunable_net)
+def test_a_build_without_records_takes_schedules_from_rules(tunable_net: Transformed, package: Builder):
+    one = package(tunable_net)
     assert {kernel.scheduled for kernel in one.manifest.kernels} == {"rule"}
     assert one.manifest.records_sha256 is None
     assert one.manifest.coverage.tuned == 0 and one.manifest.coverage.time_share == 0
@@ -160,9 +164,9 @@ def test_a_build_without_records_takes_schedules_from_rules(tunable_net: Transfo
 
 
 def test_the_manifest_names_the_records_file_among_what_the_package_was_made_from(
-    tunable_net: Transformed, best: BestSet, made: Builder
+    tunable_net: Transformed, best: BestSet, package: Builder
 ):
-    tuned = made(tunable_net, best)
+    tuned = package(tunable_net, best)
     digest = digest_file(tuned.directory / "best.json")
     assert tuned.manifest.records_sha256 == digest
     sources = tuned.manifest.provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
@@ -218,10 +222,10 @@ def test_kernels_without_a_record_that_applies_are_misses_with_a_reason(
 
 
 def test_a_build_with_some_misses_works_and_says_what_share_is_covered(
-    tunable_net: Transformed, best: BestSet, made: Builder
+    tunable_net: Transformed, best: BestSet, package: Builder
 ):
     heaviest = max(best.kernels, key=lambda kernel: kernel.flops)
-    partly = made(tunable_net, without_record(best, heaviest.name, record=None, latency_ms=None, reason="no luck"))
+    partly = package(tunable_net, without_record(best, heaviest.name, record=None, latency_ms=None, reason="no luck"))
     said = partly.manifest.coverage
     assert (said.tuned, said.tunable) == (len(best.kernels) - 1, len(best.kernels))
     assert said.misses == {heaviest.name: "no luck"}
@@ -229,30 +233,30 @@ def test_a_build_with_some_misses_works_and_says_what_share_is_covered(
     untunable = {kernel.name for kernel in partly.manifest.kernels} - {kernel.name for kernel in best.kernels}
     assert said.not_tunable.keys() == untunable
     inputs = np.random.default_rng(1).standard_normal((1, 8, 16, 16)).astype("float32")
-    expected = made(tunable_net).outputs(inputs)[0]
+    expected = package(tunable_net).outputs(inputs)[0]
     np.testing.assert_allclose(partly.outputs(inputs)[0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_build_that_covers_less_than_is_demanded_fails_and_lists_the_misses(
-    tunable_net: Transformed, best: BestSet, made: Builder
+    tunable_net: Transformed, best: BestSet, package: Builder
 ):
-    made(tunable_net, best, request(require_coverage=1.0))
+    package(tunable_net, best, request(require_coverage=1.0))
     heaviest = max(best.kernels, key=lambda kernel: kernel.flops)
     lacking = without_record(best, heaviest.name, record=None, latency_ms=None, reason="no luck")
     with pytest.raises(InputError, match=rf"{heaviest.name} \(no luck\)") as caught:
-        made(tunable_net, lacking, request(require_coverage=0.99))
+        package(tunable_net, lacking, request(require_coverage=0.99))
     assert caught.value.where == "net/float32/t" and "tuning.trials" in str(caught.value.remedy)
     with pytest.raises(InputError, match="tuning is off"):
-        made(tunable_net, None, request(require_coverage=0.5))
+        package(tunable_net, None, request(require_coverage=0.5))
 
 
-def test_on_a_gpu_records_come_first_and_default_schedules_serve_the_rest(tunable_net: Transformed, made: Builder):
+def test_on_a_gpu_records_come_first_and_default_schedules_serve_the_rest(tunable_net: Transformed, package: Builder):
     target = tvm_target(OPENCL, "t")
     module = fused(tunable_net, target)
     assert all("layout_free_buffers" not in function.attrs for function in kernels(module).values())
     miss = next(name for name in kernels(module) if "matmul" in name)
     some = best_set(module, target, without={miss})
-    tuned, plain = made(tunable_net, some, request(OPENCL)), made(tunable_net, None, request(OPENCL))
+    tuned, plain = package(tunable_net, some, request(OPENCL)), package(tunable_net, None, request(OPENCL))
     assert tuned.manifest.coverage.misses == {miss: "none of 16 candidates worked"}
     assert tuned.manifest.coverage.tuned == len(some.kernels) - 1 > 0
     assert digest_file(tuned.directory / "mod.params") == digest_file(tunable_net.params)
@@ -272,7 +276,9 @@ def test_a_schedule_for_another_kind_of_target_is_a_miss(tunable_net: Transforme
         assert any(said in reason for reason in applied.misses.values())
 
 
-def test_a_record_without_code_costs_its_kernel_the_schedule_and_not_the_build(tunable_net: Transformed, made: Builder):
+def test_a_record_without_code_costs_its_kernel_the_schedule_and_not_the_build(
+    tunable_net: Transformed, package: Builder
+):
     target = tvm_target(OPENCL, "t")
     module = fused(tunable_net, target)
     best = best_set(module, target)
@@ -280,10 +286,10 @@ def test_a_record_without_code_costs_its_kernel_the_schedule_and_not_the_build(t
     own = workload(kernels(module)[name], target)
     codeless = next(trace for trace in traces(own, 16) if not has_code(own, trace))
     (kernel,) = [kernel for kernel in with_trace(best, name, codeless).kernels if kernel.name == name]
-    built = made(tunable_net, with_trace(best, name, codeless), request(OPENCL))
+    built = package(tunable_net, with_trace(best, name, codeless), request(OPENCL))
     assert built.manifest.coverage.misses.keys() == {name}
     reason = built.manifest.coverage.misses[name]
     assert reason.startswith(f"there is no code for its record {kernel.record.digest[:12]}: ")
     assert built.manifest.coverage.tuned == len(best.kernels) - 1
     with pytest.raises(InputError, match=f"{name} .there is no code for its record"):
-        made(tunable_net, with_trace(best, name, codeless), request(OPENCL, require_coverage=1.0))
+        package(tunable_net, with_trace(best, name, codeless), request(OPENCL, require_coverage=1.0))
