@@ -19,8 +19,13 @@ HERE = f"{platform.machine()}-linux-gnu"
 WHERE = "targets.t"
 
 
+ZIG_CACHE = Path("~/.cache/zig").expanduser()
+"""Zig's compiled runtime libraries, which are shared: each target's take seconds."""
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(ZIG_CACHE))
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     for name in (*ndk.VARIABLES, *ndk.SDK_VARIABLES):
         monkeypatch.delenv(name, raising=False)
