@@ -140,7 +140,7 @@ def test_so_does_one_for_the_smallest_vectors(name: str):
 SMALL = st.integers(1, 21)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     channels=SMALL, filters=st.integers(1, 70), height=SMALL, width=SMALL, window=st.sampled_from([1, 2, 3, 5]),
     stride=st.integers(1, 3),
@@ -152,13 +152,13 @@ def test_convolutions_of_any_extents(channels: int, filters: int, height: int, w
     assert error(expression, tensor(1, channels, height, width), tensor(filters, channels, window, window)) <= NEAR
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(batch=st.integers(1, 3), rows=st.integers(1, 70), length=st.integers(1, 40), columns=st.integers(1, 70))
 def test_matmuls_of_any_extents(batch: int, rows: int, length: int, columns: int):
     assert error(op.matmul, tensor(batch, rows, length), tensor(batch, length, columns)) <= NEAR
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(rows=st.integers(1, 9), length=st.integers(1, 70))
 def test_rows_of_any_length(rows: int, length: int):
     assert error(op.nn.softmax, tensor(rows, length)) <= NEAR
