@@ -7,6 +7,7 @@ import pytest
 import tvm
 
 from tests.transform.nets import calls, input_dtypes
+from tests.unoptimised import unoptimised_machine
 from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.precision import to_precision
 
@@ -53,7 +54,7 @@ def network(end: Callable[[relax.BlockBuilder, relax.Expr], relax.Expr]) -> "tvm
 
 
 def computed(module: "tvm.IRModule") -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    machine = unoptimised_machine(module)
     return machine["main"](tvm.runtime.tensor(X)).numpy()
 
 

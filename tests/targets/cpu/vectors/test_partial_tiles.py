@@ -8,6 +8,7 @@ import pytest
 import tvm
 import tvm_ffi
 
+from tests.unoptimised import compile_unoptimised
 from tvmake.targets.cpu.vectors.partial_tiles import (
     ADDED,
     LANES,
@@ -94,7 +95,7 @@ def multiplied(lower: int) -> "tvm.IRModule":
 def compiled(module: "tvm.IRModule") -> Callable[..., np.ndarray]:
     """A kernel that writes its last argument, surrounded by memory that must stay unchanged."""
     passes = tvm.transform.Sequential([PartialTiles(), tirx.transform.ConvertSSA()])
-    code = tvm.compile(passes(module), target="llvm")["main"]
+    code = compile_unoptimised(passes(module))["main"]
 
     def run(*arguments: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         memory = tvm.runtime.tensor(np.full(int(np.prod(shape)) + 64, UNTOUCHED))
