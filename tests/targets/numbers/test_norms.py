@@ -14,6 +14,7 @@ from tests.frontend.torch.running import as_built
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import executable, lowered, tensor
 from tests.tune.graphs import graph
+from tests.unoptimised import unoptimised_machine
 from tvmake.native.backend import opencl_library
 from tvmake.targets.numbers.norms import NORMS
 
@@ -57,7 +58,7 @@ def test_channels_may_be_innermost():
     x = far_from_zero(2, 4, 5, 6)
     scale, shift = torch.arange(4.0), torch.ones(4)
     arguments = [x.permute(0, 2, 3, 1).contiguous(), scale, shift]
-    machine = relax.VirtualMachine(relax.build(module, "llvm"), tvm.cpu())
+    machine = unoptimised_machine(module)
     found = machine["main"](*(tvm.runtime.tensor(one.numpy()) for one in arguments)).numpy()
     expected = nn.functional.group_norm(x.double(), 2, scale.double(), shift.double()).permute(0, 2, 3, 1).numpy()
     assert decibels(found, expected) > 70
@@ -72,7 +73,7 @@ def test_extents_may_be_dynamic():
     module = relax.transform.LegalizeOps(NORMS)(
         graph(net, ((n, 4, length), "float32"), ((4,), "float32"), ((4,), "float32"))
     )
-    machine = relax.VirtualMachine(relax.build(module, "llvm"), tvm.cpu())
+    machine = unoptimised_machine(module)
     x = far_from_zero(3, 4, 11)
     arguments = [x.numpy(), np.ones(4, np.float32), np.zeros(4, np.float32)]
     found = machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()
