@@ -3,7 +3,7 @@
 As a candidate's latency depends on nothing else, a search that is resumed must end with the same records as
 one that was never disturbed.
 
-    python benchmarks/pure_search.py STORE --begun FILE --strategy grid --trials 40     # one search, to be killed
+    python benchmarks/pure_search.py STORE --begun FILE --trials 40     # one search, to be killed
 """
 
 import argparse
@@ -25,11 +25,9 @@ from killing import missing, record_lines
 
 from tvmake.process.tvm_import import hide_torch_from_tvm
 
-EXTENTS = {"grid": 4}
 EXTENT = 64
-"""Of the matrices that are multiplied; a grid needs a small space."""
+"""Of the matrices that are multiplied."""
 
-STRATEGIES = ("grid", "replay-trace", "replay-func", "evolutionary")
 BATCH = 4
 CANDIDATE_S = 0.02
 """What measuring one takes."""
@@ -50,9 +48,8 @@ class Kill:
 
 @dataclass
 class Outcome:
-    """A strategy's killed search beside an undisturbed one."""
+    """A killed search beside an undisturbed one."""
 
-    strategy: str
     kills: int
     trials: int
     lost: int
@@ -69,13 +66,13 @@ class Outcome:
         """What must not be."""
         found = []
         if self.lost:
-            found.append(f"{self.strategy}: {self.lost} records lost")
+            found.append(f"{self.lost} records lost")
         if self.unmeasured > BATCH:
-            found.append(f"{self.strategy}: {self.unmeasured} candidates had to be begun again after one kill")
+            found.append(f"{self.unmeasured} candidates had to be begun again after one kill")
         if self.stopped != "budget":
-            found.append(f"{self.strategy}: the search stopped before its budget ({self.stopped})")
+            found.append(f"the search stopped before its budget ({self.stopped})")
         if not self.is_equal:
-            found.append(f"{self.strategy}: another end than the undisturbed search's")
+            found.append("another end than the undisturbed search's")
         return found
 
 
@@ -102,7 +99,7 @@ class Pure:
         """Nothing is open."""
 
 
-def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
+def search(store: Path, begun: Path, trials: int) -> None:
     """One search; prints why it stopped and its best latency."""
     import tvm
     from tvm import te
@@ -115,17 +112,17 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
     from tvmake.tune.context import tuning_context
     from tvmake.tune.search.search import Search
 
-    target, device, extent = tvm.target.Target({"kind": "llvm"}), local_fingerprint(2), EXTENTS.get(strategy, EXTENT)
-    a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
-    k = te.reduce_axis((0, extent), "k")
-    c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
+    target, device = tvm.target.Target({"kind": "llvm"}), local_fingerprint(2)
+    a, b = (te.placeholder((EXTENT, EXTENT), "float32", name) for name in "ab")
+    k = te.reduce_axis((0, EXTENT), "k")
+    c = te.compute((EXTENT, EXTENT), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
     run = Search(
         workload=workload(te.create_prim_func([a, b, c]), target),
         context=tuning_context(target, device),
         store=RecordStore(store),
         measuring=lambda: nullcontext(Pure(begun)),
         device=device,
-        options=SearchOptions(strategy=strategy, cost_model="xgb", batch=BATCH, population=16),  # type: ignore[arg-type]
+        options=SearchOptions(cost_model="xgb", batch=BATCH, population=16),
         trials=trials,
         target=backend_of(target).search_target(target, 2),
         threads=1,
@@ -134,13 +131,13 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
     print(json.dumps({"stopped": stopped, "best_ms": run.best_ms}))
 
 
-def start(directory: Path, strategy: str, trials: int) -> subprocess.Popen[str]:
+def start(directory: Path, trials: int) -> subprocess.Popen[str]:
     """The search as a process."""
     directory.mkdir(exist_ok=True)
     begun = directory / "begun"
     begun.touch()
     command = [sys.executable, __file__, str(directory / "store"), "--begun", str(begun)]
-    command += ["--strategy", strategy, "--trials", str(trials)]
+    command += ["--trials", str(trials)]
     return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -158,11 +155,11 @@ def traces(directory: Path) -> list[str]:
     return [json.dumps(json.loads(line)["record"]["trace"]) for line in records.read_text().splitlines()]
 
 
-def kill_some(directory: Path, strategy: str, trials: int, kills: int, rng: random.Random) -> tuple[dict, list[Kill]]:
+def kill_some(directory: Path, trials: int, kills: int, rng: random.Random) -> tuple[dict, list[Kill]]:
     """Run a search to its end with kills; returns what it said, and the kills that met it."""
     store, begun, done = directory / "store", directory / "begun", []
     while True:
-        process = start(directory, strategy, trials)
+        process = start(directory, trials)
         if len(done) == kills:
             return finish(process), done
         had, stored = begun.stat().st_size, count(store)
@@ -183,14 +180,13 @@ def count(store: Path) -> int:
     return sum(map(len, record_lines(store).values()))
 
 
-def compare(directory: Path, strategy: str, trials: int, kills: int, rng: random.Random) -> Outcome:
+def compare(directory: Path, trials: int, kills: int, rng: random.Random) -> Outcome:
     """The same search undisturbed and killed."""
-    undisturbed, disturbed = directory / f"{strategy}-undisturbed", directory / f"{strategy}-disturbed"
-    reference = finish(start(undisturbed, strategy, trials))
-    said, done = kill_some(disturbed, strategy, trials, kills, rng)
+    undisturbed, disturbed = directory / "undisturbed", directory / "disturbed"
+    reference = finish(start(undisturbed, trials))
+    said, done = kill_some(disturbed, trials, kills, rng)
     ours, theirs = traces(disturbed), traces(undisturbed)
     return Outcome(
-        strategy=strategy,
         kills=len(done),
         trials=len(ours),
         lost=sum(one.lost for one in done),
@@ -201,21 +197,18 @@ def compare(directory: Path, strategy: str, trials: int, kills: int, rng: random
     )
 
 
-def report(outcomes: Sequence[Outcome]) -> list[str]:
-    """Print them; returns what must not be."""
+def report(outcome: Outcome) -> list[str]:
+    """Print it; returns what must not be."""
     print("\nlatencies made from the schedule: a killed search and an undisturbed one")
-    for outcome in outcomes:
-        equal = (
-            "the same records in the same order"
-            if outcome.is_equal
-            else f"best {outcome.best_ratio:.2f} of undisturbed"
-        )
-        print(
-            f"  {outcome.strategy:<14} {outcome.kills:3} kills {outcome.trials:4} trials {outcome.lost:3} lost"
-            f"   unmeasured at a kill, at most: {outcome.unmeasured}   {equal}"
-        )
-    print(json.dumps([asdict(outcome) for outcome in outcomes]))
-    return [fault for outcome in outcomes for fault in outcome.faults]
+    equal = (
+        "the same records in the same order" if outcome.is_equal else f"best {outcome.best_ratio:.2f} of undisturbed"
+    )
+    print(
+        f"  {outcome.kills:3} kills {outcome.trials:4} trials {outcome.lost:3} lost"
+        f"   unmeasured at a kill, at most: {outcome.unmeasured}   {equal}"
+    )
+    print(json.dumps(asdict(outcome)))
+    return outcome.faults
 
 
 if __name__ == "__main__":
@@ -223,7 +216,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     parser.add_argument("--begun", type=Path, required=True)
-    parser.add_argument("--strategy", required=True)
     parser.add_argument("--trials", type=int, required=True)
     asked = parser.parse_args()
-    search(asked.store, asked.begun, asked.strategy, asked.trials)
+    search(asked.store, asked.begun, asked.trials)

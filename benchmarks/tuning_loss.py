@@ -338,7 +338,7 @@ def main() -> int:
     """See the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["local", "rpc", "pure"], help="local, rpc, pure; all by default")
-    parser.add_argument("--rounds", type=int, default=20, help="kills; for pure, of each strategy")
+    parser.add_argument("--rounds", type=int, default=20, help="kills")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--batch", type=int, default=4)
@@ -357,12 +357,7 @@ def main() -> int:
                 faults += kill_makes(f"on {SERVERS} RPC servers", arguments, directory / "rpc", devices)
         if "pure" in arguments.what:
             rng = random.Random(arguments.seed)
-            strategies = pure_search.STRATEGIES
-            outcomes = [
-                pure_search.compare(directory, strategy, arguments.trials, arguments.rounds, rng)
-                for strategy in strategies
-            ]
-            faults += pure_search.report(outcomes)
+            faults += pure_search.report(pure_search.compare(directory, arguments.trials, arguments.rounds, rng))
     return 1 if faults else 0
 
 

@@ -92,7 +92,7 @@ class Stage:
                 target_name="cpu",
                 target=CPU,
                 store=str(self.directory / "records"),
-                search=SearchOptions(strategy="replay-trace", cost_model="random", batch=4, population=16),
+                search=SearchOptions(cost_model="random", batch=4, population=16),
             ),
         )
         out = self.directory / "out"

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from tvm import te
 
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.device.fingerprint import local_fingerprint
-from tvmake.errors import DeviceError, InputError
+from tvmake.errors import DeviceError
 from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
 from tvmake.records.workload import Workload, workload
@@ -22,7 +21,7 @@ from tvmake.storage.files import canonical_json
 from tvmake.targets.backends import backend_of
 from tvmake.tune.context import tuning_context
 from tvmake.tune.measure.interface import Candidate, Measured
-from tvmake.tune.search.search import MAX_FAILURES, MAX_STALE_BATCHES, Search
+from tvmake.tune.search.search import MAX_FAILURES, Search
 
 TARGET = tvm.target.Target({"kind": "llvm"})
 DEVICE = local_fingerprint(2)
@@ -66,14 +65,14 @@ class MadeUp:
 
 def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **options: object) -> Search:
     """A search that has not run."""
-    defaults = {"strategy": "replay-trace", "batch": 4, "population": 16}
+    given = {"cost_model": "random", "batch": 4, "population": 16, **options}
     return Search(
         workload=matmul(extent),
         context=tuning_context(TARGET, DEVICE),
         store=RecordStore(root),
         measuring=lambda: nullcontext(measurer),
         device=DEVICE,
-        options=SearchOptions(**{**defaults, **options}),
+        options=SearchOptions(**given),
         trials=trials,
         target=backend_of(TARGET).search_target(TARGET, 2),
         threads=1,
@@ -82,24 +81,15 @@ def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **option
 
 def traces(root: Path, where: TuningContext, key: str) -> list[str]:
     """The schedules in a store."""
-    return [canonical_json(stored.record.trace) for stored in RecordStore(root).load(where, key)]
+    return [canonical_json(one.record.trace) for one in RecordStore(root).load(where, key)]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "cost_model"),
-    [
-        ("evolutionary", "xgb"),
-        ("evolutionary", "random"),
-        ("replay-trace", "xgb"),  # the others ask no cost model
-        ("replay-func", "xgb"),
-        ("random", "xgb"),
-    ],
-)
-def test_every_strategy_measures_as_many_different_candidates_as_it_may(tmp_path: Path, strategy: str, cost_model: str):
-    run = search(tmp_path, MadeUp(), 10, strategy=strategy, cost_model=cost_model)
+@pytest.mark.parametrize("cost_model", ["xgb", "random"])
+def test_a_search_measures_as_many_different_candidates_as_it_may(tmp_path: Path, cost_model: str):
+    run = search(tmp_path, MadeUp(), 10, cost_model=cost_model)
     assert run.run() == "budget"
-    schedules = traces(tmp_path, run.context, run.workload.key)
-    assert len(schedules) == len(set(schedules)) == run.measured == 10
+    found = traces(tmp_path, run.context, run.workload.key)
+    assert len(found) == len(set(found)) == run.measured == 10
 
 
 def test_candidates_in_the_store_count(tmp_path: Path):
@@ -127,92 +117,39 @@ def test_a_search_that_dies_has_stored_everything_it_measured(tmp_path: Path):
     assert rest.measured == 5
 
 
-@pytest.mark.parametrize("deaths", [(3, 4, 2), pytest.param((1,), marks=pytest.mark.soak)])
-def test_an_interrupted_grid_ends_as_an_undisturbed_one(tmp_path: Path, deaths: tuple[int, ...]):
-    undisturbed = search(tmp_path / "a", MadeUp(), 40, 4, strategy="grid")
-    undisturbed.run()
+@pytest.fixture(scope="module", params=["xgb", "random"])
+def evolved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """A cost model, and where an undisturbed evolution with it has its records, and the search."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    made = search(place, MadeUp(), 50, cost_model=request.param)
+    made.run()
+    return request.param, place, made
+
+
+@pytest.mark.parametrize(
+    "deaths", [(3, 11, 9, 2, 14), *(pytest.param(one, marks=pytest.mark.soak) for one in ((5,), (16, 1)))]
+)
+def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, evolved, deaths: tuple[int, ...]):
+    cost_model, place, undisturbed = evolved
+    options = {"cost_model": cost_model}
     for death in deaths:
         with pytest.raises(Interrupted):
-            search(tmp_path / "b", MadeUp(dies_after=death), 40, 4, strategy="grid").run()
-    resumed = search(tmp_path / "b", MadeUp(), 40, 4, strategy="grid")
+            search(tmp_path / "b", MadeUp(dies_after=death), 50, **options).run()
+    resumed = search(tmp_path / "b", MadeUp(), 50, **options)
     resumed.run()
+    assert resumed.measured == 50 - sum(deaths)
     key = resumed.workload.key
-    assert traces(tmp_path / "b", resumed.context, key) == traces(tmp_path / "a", resumed.context, key)
+    assert traces(tmp_path / "b", resumed.context, key) == traces(place, resumed.context, key)
     assert resumed.best_ms == undisturbed.best_ms
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        "grid",
-        "replay-trace",
-        *(pytest.param(strategy, marks=pytest.mark.soak) for strategy in ("replay-func", "random")),
-    ],
-)
-def test_a_search_interrupted_late_resumes_where_it_stopped(tmp_path: Path, strategy: str):
-    extent = 4 if strategy == "grid" else 64
-    undisturbed = search(tmp_path / "a", MadeUp(), 40, extent, strategy=strategy)
-    undisturbed.run()
-    with pytest.raises(Interrupted):
-        # More batches than those after which a space without news counts as exhausted.
-        search(tmp_path / "b", MadeUp(dies_after=4 * (MAX_STALE_BATCHES + 2) + 3), 40, extent, strategy=strategy).run()
-    resumed = search(tmp_path / "b", MadeUp(), 40, extent, strategy=strategy)
-    assert resumed.run() == "budget"
-    key = resumed.workload.key
-    assert traces(tmp_path / "b", resumed.context, key) == traces(tmp_path / "a", resumed.context, key)
-
-
-EVOLUTION = 32
-"""Trials of an evolution of several generations."""
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Search]]:
-    """For a cost model, where an undisturbed evolution with it has its records, and the search."""
-
-    @cache
-    def evolve(cost_model: str) -> tuple[Path, Search]:
-        root = tmp_path_factory.mktemp("undisturbed")
-        evolution = search(root, MadeUp(), EVOLUTION, strategy="evolutionary", cost_model=cost_model)
-        evolution.run()
-        return root, evolution
-
-    return evolve
-
-
-@pytest.mark.parametrize(
-    ("cost_model", "deaths"),
-    [
-        ("xgb", (3, 9, 7, 2, 6)),
-        pytest.param("xgb", (5,), marks=pytest.mark.soak),
-        pytest.param("xgb", (16, 1), marks=pytest.mark.soak),
-        *(pytest.param("random", deaths, marks=pytest.mark.soak) for deaths in ((9, 7), (3, 9, 7, 2, 6))),
-    ],
-)
-def test_an_interrupted_evolution_ends_as_an_undisturbed_one(
-    tmp_path: Path, undisturbed: Callable[[str], tuple[Path, Search]], cost_model: str, deaths: tuple[int, ...]
-):
-    root, expected = undisturbed(cost_model)
-    options = {"strategy": "evolutionary", "cost_model": cost_model}
-    for death in deaths:
-        with pytest.raises(Interrupted):
-            search(tmp_path / "b", MadeUp(dies_after=death), EVOLUTION, **options).run()
-    resumed = search(tmp_path / "b", MadeUp(), EVOLUTION, **options)
-    resumed.run()
-    assert resumed.measured == EVOLUTION - sum(deaths)
-    key = resumed.workload.key
-    assert traces(tmp_path / "b", resumed.context, key) == traces(root, resumed.context, key)
-    assert resumed.best_ms == expected.best_ms
-
-
-def test_a_larger_budget_continues_where_the_smaller_one_ended(
-    tmp_path: Path, undisturbed: Callable[[str], tuple[Path, Search]]
-):
-    for trials in (14, EVOLUTION):
-        run = search(tmp_path / "b", MadeUp(), trials, strategy="evolutionary", cost_model="xgb")
-        run.run()
-    root, expected = undisturbed("xgb")
-    assert traces(tmp_path / "b", run.context, run.workload.key) == traces(root, expected.context, run.workload.key)
+def test_a_larger_budget_continues_where_the_smaller_one_ended(tmp_path: Path):
+    for trials in (14, 30, 50):
+        search(tmp_path / "b", MadeUp(), trials, cost_model="xgb").run()
+    once = search(tmp_path / "a", MadeUp(), 50, cost_model="xgb")
+    once.run()
+    key = once.workload.key
+    assert traces(tmp_path / "b", once.context, key) == traces(tmp_path / "a", once.context, key)
 
 
 def test_no_code_is_measured_twice(tmp_path: Path):
@@ -222,13 +159,13 @@ def test_no_code_is_measured_twice(tmp_path: Path):
         modules.append(tvm.ir.save_json(candidate.module))
         return MadeUp.latency(candidate)
 
-    for trials in (20, 40):
-        search(tmp_path, MadeUp(noting), trials, 16, strategy="evolutionary").run()
-    assert len(modules) == len(set(modules)) == 40
+    for trials in (20, 60):
+        search(tmp_path, MadeUp(noting), trials, 16, cost_model="xgb").run()
+    assert len(modules) == len(set(modules)) == 60
 
 
 def test_the_seed_repeats_a_search(tmp_path: Path):
-    runs = [search(tmp_path / name, MadeUp(), 20, strategy="evolutionary", seed=3) for name in "ab"]
+    runs = [search(tmp_path / name, MadeUp(), 40, cost_model="xgb", seed=3) for name in "ab"]
     for run in runs:
         run.run()
     first, second = (
@@ -237,51 +174,45 @@ def test_the_seed_repeats_a_search(tmp_path: Path):
     assert first == second
 
 
+def test_a_candidate_whose_device_was_lost_is_tried_again_by_the_next_run(tmp_path: Path):
+    def gone(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "device_lost", error="gone")
+
+    with pytest.raises(DeviceError, match="device lost: gone"):
+        search(tmp_path, MadeUp(gone), 1000).run()
+    again = search(tmp_path, MadeUp(), 60)
+    assert again.run() == "budget"
+    stored = RecordStore(tmp_path).load(again.context, again.workload.key)
+    lost, measured = (
+        {canonical_json(one.record.trace) for one in stored if one.status == status} for status in ("device_lost", "ok")
+    )
+    assert lost
+    assert lost <= measured
+
+
 def test_short_cuda_kernels_that_were_timed_launch_by_launch_are_measured_again(tmp_path: Path):
     def by_graph(candidate: Candidate) -> Measured:
         return replace(MadeUp.latency(candidate), conditions={"timer": "CUDA graph"})
 
     def cuda(measurer: MadeUp, trials: int) -> Search:
         target = tvm.target.Target({"tag": "nvidia/nvidia-h100"})
-        run = search(tmp_path, measurer, trials)
-        run.workload, run.target = matmul(64, target), backend_of(target).search_target(target, 2)
-        run.context = tuning_context(target, DEVICE)
-        return run
+        made = search(tmp_path, measurer, trials)
+        made.workload, made.target = matmul(64, target), backend_of(target).search_target(target, 2)
+        made.context = tuning_context(target, DEVICE)
+        return made
 
     old, new, more = cuda(MadeUp(), 3), cuda(MadeUp(by_graph), 4), cuda(MadeUp(by_graph), 5)
     for run in (old, new, more):
         run.run()
     assert [run.measured for run in (old, new, more)] == [3, 4, 1]
-    schedules = traces(tmp_path, new.context, new.workload.key)
-    assert schedules[:3] == schedules[3:6]
+    found = traces(tmp_path, new.context, new.workload.key)
+    assert found[:3] == found[3:6]
 
 
-@pytest.fixture(scope="module")
-def exhausted(tmp_path_factory: pytest.TempPathFactory) -> Search:
-    """A grid that has measured its whole space."""
-    run = search(tmp_path_factory.mktemp("grid"), MadeUp(), 1000, 2, strategy="grid", batch=64)
+def test_a_search_ends_with_its_space(tmp_path: Path):
+    run = search(tmp_path, MadeUp(), 1_000_000, 2, batch=64)
     assert run.run() == "space exhausted"
-    return run
-
-
-def test_a_grid_ends_with_its_space(exhausted: Search):
-    assert 1 < exhausted.measured < exhausted.trials
-
-
-def test_a_candidate_whose_device_was_lost_is_tried_again_by_the_next_run(tmp_path: Path, exhausted: Search):
-    def gone(candidate: Candidate) -> Measured:
-        return Measured(candidate.number, "device_lost", error="gone")
-
-    with pytest.raises(DeviceError, match="device lost: gone"):
-        search(tmp_path, MadeUp(gone), 1000, 2, strategy="grid", batch=64).run()
-    again = search(tmp_path, MadeUp(), 1000, 2, strategy="grid", batch=64)
-    assert again.run() == "space exhausted"
-    assert again.measured == exhausted.measured
-
-
-def test_a_grid_over_a_large_space_is_refused(tmp_path: Path):
-    with pytest.raises(InputError, match="a grid over this kernel has"):
-        search(tmp_path, MadeUp(), 10, 512, strategy="grid").run()
+    assert run.measured > 1
 
 
 def test_a_search_without_progress_stops_early(tmp_path: Path):
@@ -336,7 +267,7 @@ def test_impossible_figures_are_failures(tmp_path: Path):
     run = search(tmp_path, MadeUp(broken_clock), 4)
     with pytest.raises(DeviceError, match="a sample of 0 s"):
         run.run()
-    assert {stored.status for stored in run.store.load(run.context, run.workload.key)} == {"run_error"}
+    assert {one.status for one in run.store.load(run.context, run.workload.key)} == {"run_error"}
 
 
 def test_a_candidate_whose_device_was_lost_does_not_count(tmp_path: Path):
@@ -349,7 +280,7 @@ def test_a_candidate_whose_device_was_lost_does_not_count(tmp_path: Path):
 
     run = search(tmp_path, MadeUp(sometimes), 6)
     assert run.run() == "budget"
-    statuses = [stored.status for stored in run.store.load(run.context, run.workload.key)]
+    statuses = [one.status for one in run.store.load(run.context, run.workload.key)]
     assert statuses.count("ok") == 6
     assert statuses.count("device_lost") == 2
 
@@ -366,6 +297,6 @@ def test_a_candidate_whose_device_was_lost_is_measured_again_when_it_is_proposed
         search(tmp_path, MadeUp(once, dies_after=3), 4).run()
     run = search(tmp_path, MadeUp(), 4)  # the same seed proposes the same candidates
     run.run()
-    records = run.store.load(run.context, run.workload.key)
-    lost_trace = next(stored.record.trace for stored in records if stored.status == "device_lost")
-    assert [stored.status for stored in records if stored.record.trace == lost_trace] == ["device_lost", "ok"]
+    stored = run.store.load(run.context, run.workload.key)
+    gone = next(one for one in stored if one.status == "device_lost")
+    assert [one.status for one in stored if one.record.trace == gone.record.trace] == ["device_lost", "ok"]

@@ -187,10 +187,9 @@ def test_a_deadline_ends_the_initial_measurements(tmp_path: Path, monkeypatch: p
     assert origins(run) == ["rule", "tile", "tile"]
 
 
-@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
-def test_a_budget_of_one_is_the_rules_schedule(tmp_path: Path, strategy: str):
+def test_a_budget_of_one_is_the_rules_schedule(tmp_path: Path):
     kernel = matmul(4)
-    run = search(tmp_path, kernel, MadeUp(), 1, strategy=strategy)
+    run = search(tmp_path, kernel, MadeUp(), 1)
     assert run.run() == "budget"
     assert origins(run) == ["rule"]
 

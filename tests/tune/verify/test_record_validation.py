@@ -129,7 +129,7 @@ def test_a_search_over_hostile_records_reaches_its_budget_and_names_them_once(
     hostile.append(parallel_by_a_list(good[2]))
     store = filled(tmp_path, *(record(trace, 1e-3) for trace in hostile), record(good[3], 1e-2))
     warnings: list[str] = []
-    run = search(tmp_path, MadeUp(), 13, strategy="evolutionary", cost_model=cost_model)
+    run = search(tmp_path, MadeUp(), 13, cost_model=cost_model)
     run.warn = warnings.append
     assert run.run() == "budget"
     assert run.measured == 8
@@ -137,7 +137,7 @@ def test_a_search_over_hostile_records_reaches_its_budget_and_names_them_once(
     assert "3 unusable records left out (" in warning and "SIGFPE" in warning
     unusable = [loaded for loaded in store.load(CONTEXT, KERNEL.key) if loaded.outcome == "wrong_output"]
     assert [loaded.record.trace for loaded in unusable] == hostile[:3]
-    again = search(tmp_path, MadeUp(), 14, strategy="evolutionary", cost_model=cost_model)
+    again = search(tmp_path, MadeUp(), 14, cost_model=cost_model)
     again.warn = warnings.append
     assert again.run() == "budget"
     assert len(warnings) == 1

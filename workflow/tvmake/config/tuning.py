@@ -10,7 +10,6 @@ from tvmake.options import Positive, Strict
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, Field(min_length=1)]
-Strategy = Literal["evolutionary", "replay-trace", "replay-func", "random", "grid"]
 CostModel = Literal["xgb", "random"]
 
 
@@ -65,14 +64,12 @@ class TuningOptions(Strict):
     the chosen layout."""
     rounds: Annotated[int, Field(ge=1, le=8)] = 2
     """Number of portions of the budget; each portion goes to the kernels that gained most in the earlier ones."""
-    strategy: Strategy = "evolutionary"
-    """Selection of candidates. ``grid`` tries every candidate of small spaces."""
     cost_model: CostModel = "xgb"
     """The model that predicts which candidates are worth measuring."""
     batch: Positive = 16
     """Candidates measured together; the search continues from their results."""
     population: Positive = 64
-    """Population of the evolutionary strategy; more candidates take more search time."""
+    """Population of the evolutionary search; more candidates take more search time."""
     finalists: Count = 4
     """Number of a kernel's best candidates, including the schedule of the target's rules, that are timed again, interleaved,
     at the end; two for fewer than 24 candidates. 0 turns this off."""

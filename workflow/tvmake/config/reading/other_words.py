@@ -24,7 +24,7 @@ ABSENT = {
 
 OTHER_KEYS = {
     "min": ["at_least"], "max": ["at_most"], "accuracy": ["top1"], "psnr": ["sqnr_db"], "file": ["source", "path"], "model": ["source"],
-    "directory": ["where", "path"], "tuner": ["strategy", "cost_model"], "march": ["mcpu"], "iterations": ["repeat"],
+    "directory": ["where", "path"], "tuner": ["cost_model"], "march": ["mcpu"], "iterations": ["repeat"],
 }  # fmt: skip
 """Keys of other programs in lower case, with candidates here."""
 

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from tvmake.codegen.options import PassOptions
 from tvmake.config.device import OnDevice
-from tvmake.config.tuning import CostModel, Strategy, TrialMeasurement
+from tvmake.config.tuning import CostModel, TrialMeasurement
 from tvmake.options import Positive, Strict
 from tvmake.targets.options import TargetOptions
 from tvmake.transform.options import Layout, UserPass
@@ -45,7 +45,6 @@ class BudgetRequest(Strict):
 class SearchOptions(Strict):
     """Selection of candidates; see :class:`tvmake.config.tuning.TuningOptions`."""
 
-    strategy: Strategy = "evolutionary"
     cost_model: CostModel = "xgb"
     batch: int = 16
     population: int = 64

@@ -24,6 +24,9 @@ from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.trace import trace_key
 from tvmake.tune.verify.record_validation import ValidRecord, validate_records
 
+EVOLUTIONARY = "evolutionary"
+"""Value of a record's strategy for these candidates."""
+
 GENERATIONS = 2
 """Rounds of mutation of a population. Each takes as long as drawing the population: 15–20 ms to replay a candidate and
 extract its features. MetaSchedule has 4."""
@@ -61,7 +64,7 @@ class _Known:
 
 
 class Evolution:
-    """The ``evolutionary`` strategy.
+    """Proposes batches of candidates.
 
     Args:
         spaces: design spaces.
@@ -85,6 +88,7 @@ class Evolution:
         from tvm.s_tir import meta_schedule
 
         self.number = _next_batch(stored.values(), options.batch)
+        """Number of the next batch, over all runs."""
         self._workload = workload
         self._options = options
         self._spaces = spaces
@@ -97,7 +101,7 @@ class Evolution:
         self._known = self._validate(stored, exclude)
 
     def propose(self) -> list[Any] | None:
-        """See :class:`tvmake.tune.search.search.Source`."""
+        """Return MetaSchedule's candidates, possibly known ones; None if there are no more."""
         options = self._options
         before = sorted(
             (record for record in self._known.values() if record.order[0] < self.number),
@@ -127,7 +131,7 @@ class Evolution:
         return fresh[:end][: options.batch - random_count] + fresh[end:]
 
     def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
-        """See :class:`tvmake.tune.search.search.Source`."""
+        """Learn the results of a batch, by :func:`tvmake.tune.trace.trace_key`, and advance to the next batch."""
         features = self._features(list(batch.values()))
         for (key, candidate), stored, found in zip(batch.items(), known, features, strict=True):
             if stored is not None and stored.status != "device_lost":

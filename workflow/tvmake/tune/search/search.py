@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 import tvm
 
@@ -32,10 +32,8 @@ from tvmake.targets.cpu.winograd import is_winograd
 from tvmake.tune.measure.interface import Candidate, Measured, Measurer
 from tvmake.tune.measure.kernel import TIMER
 from tvmake.tune.receipts import EXHAUSTED
-from tvmake.tune.search.evolution import Evolution
+from tvmake.tune.search.evolution import EVOLUTIONARY, Evolution
 from tvmake.tune.search.finals import compare, finalists
-from tvmake.tune.search.fixed_order import FixedOrder
-from tvmake.tune.search.grid import Grid
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
 from tvmake.tune.search.starts import Start, candidate, further_starts, starts_by_rule
@@ -82,21 +80,8 @@ class _Proposal:
 
     trace: Any
     origin: str
-    """A strategy, or one of :data:`tvmake.tune.search.starts.ORIGINS`."""
+    """``evolutionary``, or one of :data:`tvmake.tune.search.starts.ORIGINS`."""
     batch: int
-
-
-class Source(Protocol):
-    """Proposes batches of candidates."""
-
-    number: int
-    """Number of the next batch, over all runs."""
-
-    def propose(self) -> list[Any] | None:
-        """Return MetaSchedule's candidates, possibly known ones; None if there are no more."""
-
-    def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
-        """Learn the results of a batch, by :func:`tvmake.tune.trace.trace_key`, and advance to the next batch."""
 
 
 @dataclass
@@ -142,7 +127,7 @@ class Search:
             The reason for the end: ``budget``, ``early stopping``, ``deadline`` or :data:`tvmake.tune.receipts.EXHAUSTED`.
 
         Raises:
-            InputError: the kernel has no schedules, or its space is too large for a grid.
+            InputError: the kernel has no schedules.
             NothingWorksError: all measured candidates failed.
         """
         known = [one for one in self._load() if not self._is_tried_again(one)]
@@ -162,22 +147,23 @@ class Search:
             self._measure_starts(ctx, spaces, measurer)
             if self._has_rule_alone and self._spent < self.trials:
                 return "deadline" if time.monotonic() > self._until else EXHAUSTED
-        source = self._source(ctx, spaces)
+        evolution = Evolution(
+            self.workload, self.options, spaces, self.target, self.threads, self._known, self.transferred, self.exclude
+        )
         stale = 0
         while self._spent < self.trials:
             if time.monotonic() > self._until:
                 return "deadline"
             if self._is_stuck():
                 return "early stopping"
-            proposed = source.propose()
+            proposed = evolution.propose()
             if proposed is None or stale == MAX_STALE_BATCHES:
                 return EXHAUSTED
             batch = self._affordable({trace_key(candidate): candidate for candidate in proposed})
             stale = 0 if self._has_unknown(batch) else stale + 1
-            self._measure_new(batch, source.number, measurer)
-            source.learn(batch, [self._known.get(key) for key in batch])
-            if isinstance(source, Evolution):
-                self.features = source.features
+            self._measure_new(batch, evolution.number, measurer)
+            evolution.learn(batch, [self._known.get(key) for key in batch])
+            self.features = evolution.features
             self._stop_if_nothing_works()
         return "budget"
 
@@ -246,16 +232,6 @@ class Search:
             raise InputError(f"kernel {workload.key[:12]}", "MetaSchedule has no schedules for it")
         return ctx, spaces
 
-    def _source(self, ctx: Any, spaces: list[Any]) -> Source:
-        workload, options = self.workload, self.options
-        if options.strategy == "grid":
-            return Grid(ctx, spaces, options.batch)
-        if options.strategy == "evolutionary":
-            return Evolution(
-                workload, options, spaces, self.target, self.threads, self._known, self.transferred, self.exclude
-            )
-        return FixedOrder(workload, options, spaces, self.target, self.threads)
-
     def exclude(self, refused: Mapping[str, Refused]) -> None:
         """Record that traces are not schedules of this kernel, so that they are not tried again, and warn."""
         if not refused:
@@ -276,7 +252,7 @@ class Search:
         self.warn(f"kernel {self.workload.key[:12]}: {len(refused)} unusable records left out ({named}): {why}")
 
     def _affordable(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Cut a batch at the end of the budget. Stored candidates are free: a seeded strategy proposes them again and then continues
+        """Cut a batch at the end of the budget. Stored candidates are free: a seeded search proposes them again and then continues
         like a run without interruption."""
         left = self.trials - self._spent
         affordable: dict[str, Any] = {}
@@ -330,7 +306,7 @@ class Search:
         with closing(measurer.measure(candidates)) as results:
             for measured in results:
                 key = keys[measured.number]
-                self._store(key, _Proposal(json.loads(key), self.options.strategy, batch_number), measured)
+                self._store(key, _Proposal(json.loads(key), EVOLUTIONARY, batch_number), measured)
                 if time.monotonic() > self._until:
                     # As if interrupted here: a search with more time would continue with this batch.
                     break

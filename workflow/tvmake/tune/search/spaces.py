@@ -9,7 +9,7 @@ from tvmake.records.workload import Workload
 from tvmake.targets.backends import backend_of
 
 FIRST_SEED, SEEDS = 1, 2**31 - 1
-"""Strategies of MetaSchedule."""
+"""MetaSchedule's seeds."""
 
 
 def meta_schedule_context(
