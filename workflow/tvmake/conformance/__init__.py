@@ -1,1 +1,1 @@
-"""Self-tests of devices for correctness and speed: small networks that every device can run, and their report."""
+"""Self-tests of devices: small networks that every device can run, and their report."""

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.fingerprint import Fingerprint
 
@@ -40,30 +40,6 @@ class Answer(_Part):
     """Why it failed or is not there; for a wrong probe, the fault that it detects."""
 
 
-class Speed(_Part):
-    """The speed on one target: the median, and each sample in order."""
-
-    name: str
-    target: str
-    unit: str
-    value: float | None
-    samples: list[float] = Field(default_factory=list)
-    problem: str = ""
-
-
-class Drift(_Part):
-    """Whether the device slows down while it computes."""
-
-    target: str
-    rounds: list[float]
-    """The rate of each round, of the matmul in GFLOP/s; rounds follow each other without a pause."""
-    change: float
-    """Of the last quarter of the rounds against the first; -0.2 is 20 % slower."""
-    before: dict[str, str] = Field(default_factory=dict)
-    after: dict[str, str] = Field(default_factory=dict)
-    """Temperatures and limits, if the device reports any."""
-
-
 class Report(_Part):
     """A device's self-test."""
 
@@ -74,8 +50,6 @@ class Report(_Part):
     fingerprints: dict[str, Fingerprint]
     """By the kind of device that kernels ran on: who it is, and all that its driver reports (capabilities)."""
     answers: list[Answer]
-    speeds: list[Speed]
-    drift: list[Drift]
     seconds: float
     """That it all took."""
 
@@ -91,4 +65,4 @@ def is_report(file: Path) -> bool:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and {"answers", "speeds", "drift"} <= found.keys()
+    return isinstance(found, dict) and {"answers", "fingerprints", "seconds"} <= found.keys()

@@ -77,18 +77,15 @@ def selftest_command(
         list[str] | None,
         typer.Option("--precision", help="float32, float16 or float16_acc32; repeatable. [default: all three]"),
     ] = None,
-    rounds: Annotated[
-        int, typer.Option(min=0, help="Consecutive measurements that show whether it slows down; 0 for none.")
-    ] = 16,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.json", parser=output_file, help="Write the report.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether a device computes correctly, and how fast, and report the results.
+    """Test whether a device computes correctly, and report the results.
 
     This compiles small networks for the device: a dozen operators, and a probe for each known defect of kernels for Adreno.
-    It also measures memory bandwidth, a matmul, and slowdown under load. The exit code is 4 if a result is wrong or missing.
+    The exit code is 4 if a result is wrong or missing.
     """
     from tvmake.cli.device.selftest import run_selftest
     from tvmake.config.reading.messages import one_of
@@ -98,7 +95,7 @@ def selftest_command(
     for precision in precisions or ():
         if precision not in PRECISIONS:
             raise UsageError(f"--precision {precision}", *one_of(precision, PRECISIONS))
-    run_selftest(name, chosen_device(name, config), targets or (), precisions or (), rounds, output, as_json)
+    run_selftest(name, chosen_device(name, config), targets or (), precisions or (), output, as_json)
 
 
 @app.command("push")

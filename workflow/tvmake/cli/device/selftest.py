@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tvmake.config.target import TargetConfig
     from tvmake.conformance.report import Report
 
-SPEEDS = ("target", "figure", "value", "unit")
 FAULTS = ("target", "precision", "name", "verdict", "problem")
 """Columns, by the keys of rows."""
 
@@ -22,7 +21,6 @@ def run_selftest(
     config: "DeviceConfig",
     targets: Sequence[str],
     precisions: Sequence[str],
-    rounds: int,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -33,9 +31,8 @@ def run_selftest(
     """
     from tvmake.config.device import LocalDeviceConfig
     from tvmake.conformance.choice import default_targets
-    from tvmake.conformance.kit import PRECISIONS, Extent, Kit
+    from tvmake.conformance.kit import PRECISIONS, Kit
     from tvmake.conformance.report import is_report
-    from tvmake.device.conditioning.readings import readings
     from tvmake.device.connect import connect
     from tvmake.errors import GoalError
     from tvmake.storage.destinations import check_destination
@@ -43,7 +40,6 @@ def run_selftest(
 
     if output is not None:
         check_destination(output, "report of a self-test", is_report)
-    extent = Extent(precisions=tuple(precisions) or PRECISIONS, rounds=rounds)
     device = connect(name, config)
     chosen = _targets(targets) if targets else default_targets(device, isinstance(config, LocalDeviceConfig))
     kit = Kit(
@@ -51,8 +47,7 @@ def run_selftest(
         name,
         config.via,
         chosen,
-        extent,
-        readings=lambda: readings(name, config),
+        precisions or PRECISIONS,
         progress=lambda line: typer.echo(f"{line} …", err=True),
     )
     with device.exclusive():
@@ -111,22 +106,6 @@ def _print(report: "Report") -> None:
         for (target, precision, questions), verdicts in groups.items()
     ]
     device_tables.show(rows, False, tuple(rows[0]) if rows else (), "no tests ran")
-    speeds = [
-        {
-            "target": speed.target,
-            "figure": speed.name,
-            "value": speed.value or f"none: {speed.problem[:80]}",
-            "unit": speed.unit,
-        }
-        for speed in report.speeds
-    ]
-    typer.echo()
-    device_tables.show(speeds, False, SPEEDS, "no rates")
-    for drift in report.drift:
-        typer.echo(
-            f"{drift.target}: {drift.change:+.1%} from the first to the last quarter of {len(drift.rounds)} rounds"
-            + "".join(f", {name} {value} → {drift.after.get(name, '?')}" for name, value in drift.before.items())
-        )
     if report.faults:
         typer.echo()
         device_tables.show([fault.model_dump() for fault in report.faults], False, FAULTS)
