@@ -1,7 +1,7 @@
 """Search for the first wrong operator of a package that misses its goals: stage by stage, then value by value."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from tvmake.debug.departure import (
 )  # fmt: skip
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import first_wrong_kernel, kernel_finding
-from tvmake.debug.left_out import finer_weights, leave_out, without_passes
 from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
 from tvmake.debug.sample_goals import met_goals, missed_by
 from tvmake.debug.source_values import source_values
@@ -41,7 +40,7 @@ from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.records.best import BestSet
 from tvmake.targets.resolve import linker, tvm_target
 from tvmake.transform.graph import transform
-from tvmake.transform.options import TransformRequest
+from tvmake.transform.options import TransformRequest, UserPass
 from tvmake.tune.verify.kernel_runner import kernel_runner
 from tvmake.validate.reference.stored import ReferenceSet
 from tvmake.validate.verdict import MissedGoal
@@ -52,6 +51,9 @@ COARSE_NOISE = 5e-3
 
 QUANTISED_PREFIX = re.compile(r"^int\d_")
 """The prefix in the name of a matmul with weights in few bits, before the original operator's name."""
+
+AUTO = "`base: auto` measures which layers bear it, and leaves the others in float32"
+"""The remedy for a precision that is too coarse."""
 
 MOST_KEPT = 6
 """Maximum number of operators that are tried in float32, one more at a time."""
@@ -89,7 +91,7 @@ class _Search:
         worst = worst_sample(
             self.variant.package, self.variant.validating, self.variant.reference, self.signature, self.goals
         )
-        self.sample, self.missed, self.missing = worst.sample, worst.missed, worst.missing
+        self.sample, self.missed = worst.sample, worst.missed
         finding = self._find(worst.outputs)
         diagnosis = Diagnosis(
             variant=self.variant.name,
@@ -206,30 +208,20 @@ class _Search:
                 return self._finding("precision", found, values, detail, remedy)
             case _:
                 detail = f"without {without} all values are correct"
-                return self._finding("pass", found, values, detail, leave_out(without))
+                return self._finding("pass", found, values, detail, _leave_out(without))
 
     def _coarse(self, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> Finding | None:
         """The layers for which 8 bits are too coarse; None if their rounding is not the cause."""
         variant, request = self.variant, self.variant.transforming
         if request.precision.base != "int8" or variant.calibration is None:
             return None
-        self.say("running one layer at a time in 8 bits, and searching for a remedy")
-        layers = CoarseLayers(
-            imported,
-            weights,
-            request,
-            stage_json.load(Calibration, variant.calibration),
-            self.missing,
-            [spec.name for spec in self.signature.inputs],
-            self.goals,
-            variant.recalibrate,
-        )
+        self.say("running one layer at a time in 8 bits")
+        calibration = stage_json.load(Calibration, variant.calibration)
+        inputs = [spec.name for spec in self.signature.inputs]
+        layers = CoarseLayers(imported, weights, request, calibration, self.sample, inputs)
         if not layers.layers or not layers.is_rounding(after.outputs):
             return None
-        otherwise = (
-            f"no calibration, and no layer in float32, meets the goals: use another precision; {self._met_goals()}"
-        )
-        return layers.finding(variant.name.split("/")[1], otherwise, self.evidence)
+        return layers.finding(f"{AUTO}; {self._met_goals()}")
 
     def _kept_in_float32(
         self,
@@ -243,10 +235,6 @@ class _Search:
         if request.precision.is_chosen:
             return "list its operator under `never` of the precision, or set the goals that it must meet: they decide the choice"
         name = self.variant.name.split("/")[1]
-        for written, finer in finer_weights(request.precision):
-            trace = self._transformed(imported, weights, request.model_copy(update={"precision": finer}))
-            if not self._missed(trace.outputs, self.goals):
-                return f"`precisions: {{{name}: {written}}}` meets the goals"
         never = list(request.precision.never)
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         while found and len(never) < len(request.precision.never) + MOST_KEPT:
@@ -263,11 +251,7 @@ class _Search:
         tried = (
             "keeping single operators in float32 does not help: " if len(never) > len(request.precision.never) else ""
         )
-        others_do = (
-            self._met_goals()
-            if request.precision.base in WEIGHTS_ONLY
-            else "`base: auto` measures which layers bear it"
-        )
+        others_do = self._met_goals() if request.precision.base in WEIGHTS_ONLY else AUTO
         return f"{tried}take another precision; {others_do}"
 
     def _needless(self, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> tuple[str, Trace | None]:
@@ -276,7 +260,7 @@ class _Search:
         request = self.variant.transforming
         options = request.transform
         changes: dict[str, dict[str, Any]] = {
-            name: {"passes": passes} for name, passes in without_passes(options.passes)
+            name: {"passes": passes} for name, passes in _without_passes(options.passes)
         }
         changes |= {"`transform.fold_batch_norm`": {"fold_batch_norm": False}} if options.fold_batch_norm else {}
         changes |= {f"`transform.layout: {options.layout}`": {"layout": "keep"}} if options.layout != "keep" else {}
@@ -307,14 +291,14 @@ class _Search:
         values = after.values
         found = self._departure(values, [*self._inputs, *(value.array for value in before.values)], noise)
         request = self.variant.building
-        for name, passes in without_passes(request.passes):
+        for name, passes in _without_passes(request.passes):
             try:
                 lowered, _ = self._lowered(module, request.model_copy(update={"passes": passes}))
             except InputError:
                 continue  # a pass that needs what another one does
             if not self._missed(self._kernels(lowered, params).outputs, self.goals):
                 return self._finding(
-                    "lowering", found, values, f"without {name} all values are correct", leave_out(name)
+                    "lowering", found, values, f"without {name} all values are correct", _leave_out(name)
                 )
         remedy = "leave passes out one by one, see `build.disabled_passes`"
         return self._finding("lowering", found, values, "a pass of `build` changes it", remedy)
@@ -383,6 +367,19 @@ class _Search:
         best = stage_json.load(BestSet, self.variant.best) if self.variant.best else None
         lowered, _ = lower_and_generate(module, target, request, len(self.signature.inputs), best)
         return lowered, target
+
+
+def _without_passes(passes: Sequence[UserPass]) -> Iterator[tuple[str, list[UserPass]]]:
+    """The passes without each of them, and without all, with a name for the omitted ones."""
+    for user_pass in passes:
+        yield f"the pass {user_pass.use}", [other for other in passes if other is not user_pass]
+    if len(passes) > 1:
+        yield f"the passes {', '.join(user_pass.use for user_pass in passes)}", []
+
+
+def _leave_out(name: str) -> str:
+    """The remedy for a wrong setting, or for passes that are wrong only in combination."""
+    return f"leave {name} out, or correct {'them' if name.startswith('the passes') else 'it'}"
 
 
 def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:

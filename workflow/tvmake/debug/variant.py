@@ -5,7 +5,6 @@ from pathlib import Path
 
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.running import ValidateRequest
-from tvmake.debug.coarse_layers import Recalibrate
 from tvmake.frontend.options import ImportOptions
 from tvmake.quantize.precision import LayerPrecision
 from tvmake.transform.options import TransformRequest
@@ -33,5 +32,3 @@ class Variant:
     """The precision of each layer, where that was chosen."""
     base: str = ""
     """The base of its precision, by which goals go."""
-    recalibrate: Recalibrate | None = None
-    """Calibrates again, with other options."""

@@ -20,9 +20,6 @@ from tvmake.validate.numerics import Comparison
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet
 from tvmake.validate.verdict import MissedGoal
 
-MOST_SAMPLES = 8
-"""To judge by whether something else meets the goals."""
-
 
 @dataclass(frozen=True)
 class WorstSample:
@@ -32,8 +29,6 @@ class WorstSample:
     sample: ReferenceSample
     outputs: Sequence[np.ndarray]
     """What the package gives for it."""
-    missing: list[ReferenceSample]
-    """It and the next ones that miss the goals, the worst first, at most MOST_SAMPLES."""
     missed: list[MissedGoal]
     """By the package, over all samples, of the goals that one sample can miss."""
     missed_with_labels: list[MissedGoal]
@@ -52,7 +47,7 @@ def worst_sample(
     known = ReferenceSet(reference)
     device = connect(validating.device_name, validating.device)
     deployment = device.push(package)
-    worst: list[tuple[tuple[bool, float], int, ReferenceSample, list[np.ndarray]]] = []
+    worst: tuple[tuple[bool, float], int, ReferenceSample, list[np.ndarray]] | None = None
     together, labelled = Comparison(of_samples(goals)), Comparison(goals)
     with temporary_directory("tvmake-debug-") as directory:
         outputs = Path(directory) / "outputs.npz"
@@ -67,8 +62,7 @@ def worst_sample(
                 together.add(sample.outputs, named)
                 labelled.add(sample.outputs, named, sample.labels)
                 rank = (bool(missed_by(sample.outputs, got, goals)), error)
-                worst = sorted([*worst, (rank, number, sample, got)], key=lambda one: one[0], reverse=True)
-                del worst[MOST_SAMPLES:]
-    _, number, sample, got = worst[0]  # a reference set has at least one sample
-    missing = [sample, *(other for (misses, _), _, other, _ in worst[1:] if misses)]
-    return WorstSample(number, sample, got, missing, together.report().missed, labelled.report().missed)
+                if worst is None or rank > worst[0]:
+                    worst = rank, number, sample, got
+    assert worst is not None  # a reference set has at least one sample
+    return WorstSample(*worst[1:], together.report().missed, labelled.report().missed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +13,9 @@ from tvmake.cli import completion
 from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 if TYPE_CHECKING:
-    from tvmake.artifact.calibration import Calibration
-    from tvmake.config.requests.calibrating import CalibrateRequest
     from tvmake.debug.diagnosis import Diagnosis, Finding
     from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
-    from tvmake.quantize.precision import PrecisionConfig
 
 
 AFTER_THE_PACKAGE = ("deploy", "validate", "benchmark")
@@ -116,7 +112,6 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
     from tvmake.quantize.precision import LayerPrecision, precision_of
-    from tvmake.stages.model.calibrate import calibrate_request
     from tvmake.stages.model.transform import transform_request
     from tvmake.stages.package.build import build_request
     from tvmake.stages.results.validate import validate_request
@@ -159,20 +154,8 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         base=job.precision_config.base,
         building=build_request(job),
         validating=validate_request(job),
-        recalibrate=partial(_recalibrate, calibrate_request(job), files) if "calibration" in files else None,
         **{name: Path(file) for name, file in files.items()},
     )
-
-
-def _recalibrate(request: CalibrateRequest, files: dict[str, str], precision: PrecisionConfig) -> Calibration:
-    """Ranges of a variant's data with other options."""
-    from tvmake.stages.model.calibrate import calibrate
-    from tvmake.storage.temporary import temporary_directory
-
-    module, params, signature = (Path(files[name]) for name in ("imported", "imported_params", "signature"))
-    with temporary_directory("tvmake-debug-") as directory:
-        changed = request.model_copy(update={"precision": precision})
-        return calibrate(module, params, signature, changed, Path(directory) / "calibration.json")
 
 
 def _failure(results: Path, variant: str, package: Path) -> InputError | None:
