@@ -1,16 +1,12 @@
 """Programs for Android: with an NDK, without one, and what their imports may be."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.requirements import need
-from tvmake.artifact.elf import read_library
 from tvmake.errors import MachineError, UsageError
 from tvmake.native import ndk
-from tvmake.native.bionic import check_imports, levels
 from tvmake.native.bundle import CONTENTS, bundle, has_built_in_opencl, parse_triple
 
 
@@ -93,70 +89,7 @@ def test_other_triples_are_one_clear_error(triple: str):
         parse_triple(triple)
 
 
-# --- imports ------------------------------------------------------------------------------------------------------------
-
-
-def library(directory: Path, *names: str, libraries: tuple[str, ...] = ("libc.so",)) -> Path:
-    """A library that imports names, and is linked with stand-ins of Android's libraries."""
-    need("g++")
-    stand_ins = []
-    for soname in libraries:
-        command = ["gcc", "-shared", "-nostdlib", "-o", soname, f"-Wl,-soname,{soname}", "-x", "c", "/dev/null"]
-        subprocess.run(command, cwd=directory, check=True)
-        stand_ins.append(soname)
-    calls = (
-        "".join(f"void {name}(void); " for name in names) + "void f(void) { " + "".join(f"{n}(); " for n in names) + "}"
-    )
-    (directory / "f.c").write_text(calls)
-    command = [
-        "gcc",
-        "-shared",
-        "-fPIC",
-        "-fno-builtin",
-        "-nostdlib",
-        "-Wl,--no-as-needed",
-        "-o",
-        "f.so",
-        "f.c",
-        *stand_ins,
-    ]
-    subprocess.run(command, cwd=directory, check=True)
-    return directory / "f.so"
-
-
-def test_imports_of_the_level_pass(tmp_path: Path):
-    file = library(tmp_path, "getauxval", "fopen64", "__errno", "dlopen", "expf", libraries=("libc.so", "libm.so"))
-    assert set(read_library(file).imports) == {"getauxval", "fopen64", "__errno", "dlopen", "expf"}
-    check_imports(file, 24, "here")
-
-
-@pytest.mark.parametrize(
-    ("names", "api", "problem"),
-    [
-        (("getrandom", "malloc"), 24, r"imports names that Android API 24 lacks: getrandom \(API 28\)"),
-        (("fopen64",), 23, r"fopen64 \(API 24\)"),
-        (("__libc_start_main", "abort"), 24, "names that are not in tvmake's list of Android's: __libc_start_main"),
-    ],
-)
-def test_later_and_unknown_imports_are_named(tmp_path: Path, names, api: int, problem: str):
-    with pytest.raises(MachineError, match=problem):
-        check_imports(library(tmp_path, *names), api, "here")
-
-
-def test_another_library_is_named(tmp_path: Path):
-    with pytest.raises(MachineError, match=r"f.so needs libc\+\+_shared.so, which is not part"):
-        check_imports(library(tmp_path, "abort", libraries=("libc.so", "libc++_shared.so")), 24, "here")
-
-
-def test_every_name_has_one_level():
-    known = levels()
-    assert {known["memcpy"], known["stderr"], known["getifaddrs"], known["strtod_l"], known["statx"]} == {
-        21,
-        23,
-        24,
-        26,
-        30,
-    }
+# --- bundles ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_bundle_says_when_opencl_is_built_into_its_programs(tmp_path: Path):

@@ -17,7 +17,6 @@ from filelock import FileLock
 
 from tvmake.errors import MachineError, UsageError
 from tvmake.native import aarch64, ndk, standalone
-from tvmake.native.bionic import check_imports
 from tvmake.native.compile import build
 from tvmake.native.parts import HOST, Toolchain, digest, find_built, package, parts, root
 from tvmake.storage.files import atomic_directory, atomic_path, digest_file, write_json
@@ -68,7 +67,6 @@ class _Recipe:
     libraries: tuple[Path, ...] = ()
     names: tuple[str, ...] = ("runner", "server")
     builds_in_opencl: bool = False
-    api: int | None = None
 
 
 def parse_triple(triple: str, api: int | None = None) -> Target:
@@ -112,9 +110,6 @@ def bundle_for(target: Target, progress: Progress | None = None) -> Path:
     files = {
         parts()[name].output: find_built(name, toolchain) or build(name, toolchain, progress) for name in recipe.names
     }
-    if recipe.api is not None:
-        for file in files.values():
-            check_imports(file, recipe.api, f"programs for android on {processor}")
     files |= {file.name: file for file in recipe.libraries}
     contents = {
         name: {"sha256": digest_file(file), "size": file.stat().st_size} for name, file in sorted(files.items())
@@ -176,7 +171,7 @@ def _recipe(target: Target, progress: Progress | None) -> _Recipe:
     if processor in standalone.PROCESSORS and target.system == "android" and (ndk.find_ndk() or target.api):
         toolchain = ndk.toolchain(processor, target.api, progress)
         names = ("runner", "server", "abi", "jni")  # the last two for apps
-        return _Recipe(toolchain, names=names, builds_in_opencl=True, api=target.api or ndk.OLDEST_API)
+        return _Recipe(toolchain, names=names, builds_in_opencl=True)
     if processor in standalone.PROCESSORS and target.system == "android" and target.with_opencl:
         raise MachineError(
             where,
