@@ -4,24 +4,18 @@ import ctypes.util
 import json
 import os
 import shutil
-import socket
-import struct
 from collections.abc import Mapping
 from typing import Any
 
+from tvmake.config.device import split_address
+from tvmake.device.rpc.tracker import Tracker
 from tvmake.doctor.check import Check, ending, output_of
+from tvmake.errors import DeviceError
 from tvmake.process.python import python_command
 
 GROUP = "devices"
 OPENCL_TIMEOUT_S = 30.0
 ADB_TIMEOUT_S = 15.0
-TRACKER_TIMEOUT_S = 5.0
-
-TRACKER_MAGIC = 0x2F271
-TRACKER_SUMMARY = 6
-TRACKER_SUCCESS = 0
-"""TVM's tracker protocol (python/tvm/rpc/base.py): the magic number both ways, then length-prefixed JSON."""
-LARGEST_MESSAGE = 1 << 24
 
 
 def opencl(library: str | None = None) -> list[Check]:
@@ -90,58 +84,12 @@ def tracker(environment: Mapping[str, str] = os.environ) -> Check:
     if not host or not port:
         hint = "for devices over RPC: `tvmake device tracker`, then set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
         return Check(GROUP, "RPC tracker", "missing", "TVM_TRACKER_HOST and TVM_TRACKER_PORT are not set", hint)
-    where = f"{host}:{port}"
-    hint = f"start it: tvmake device tracker --port {port}"
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        return Check(
-            GROUP,
-            "RPC tracker",
-            "problem",
-            f"{where}: the port is not a number from 1 to 65535",
-            "set TVM_TRACKER_PORT",
-        )
     try:
-        servers = _tracker_servers(host, int(port))
-    except (OSError, ValueError, struct.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        return Check(GROUP, "RPC tracker", "problem", f"{where}: {reason}", hint)
-    listed = ", ".join(f"{key}: {count}" for key, count in sorted(servers.items())) or "none"
-    return Check(GROUP, "RPC tracker", "ok", f"{where}; servers {listed}")
-
-
-def _tracker_servers(host: str, port: int) -> dict[str, int]:
-    """The number of servers of each device key at a tracker.
-
-    Raises:
-        OSError: there is no answer.
-        ValueError: the answer is not a tracker's.
-    """
-    with socket.create_connection((host, port), timeout=TRACKER_TIMEOUT_S) as connection:
-        connection.sendall(struct.pack("<i", TRACKER_MAGIC))
-        if struct.unpack("<i", _receive(connection, 4))[0] != TRACKER_MAGIC:
-            raise ValueError("the program at this address is not a TVM RPC tracker")
-        question = json.dumps([TRACKER_SUMMARY]).encode()
-        connection.sendall(struct.pack("<i", len(question)) + question)
-        size = struct.unpack("<i", _receive(connection, 4))[0]
-        if not 0 < size <= LARGEST_MESSAGE:
-            raise ValueError("the program at this address is not a TVM RPC tracker")
-        message = json.loads(_receive(connection, size))
-    if not isinstance(message, list) or len(message) != 2 or not isinstance(message[1], dict):
-        raise ValueError("the program at this address is not a TVM RPC tracker")
-    if message[0] != TRACKER_SUCCESS:
-        raise ValueError("the tracker refuses to send a summary")
-    servers: dict[str, int] = {}
-    for server in message[1].get("server_info", []):
-        key = str(server.get("key", "")).partition(":")[2]
-        servers[key] = servers.get(key, 0) + 1
-    return servers
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = connection.recv(min(size - len(data), 1 << 16))
-        if not part:
-            raise ConnectionError("the program at this address is not a TVM RPC tracker: it closed the connection")
-        data += part
-    return data
+        table = Tracker(*split_address(f"{host}:{port}"), "").waiting()
+    except ValueError:
+        problem = f"{host}:{port}: the port is not a number from 1 to 65535"
+        return Check(GROUP, "RPC tracker", "problem", problem, "set TVM_TRACKER_PORT")
+    except DeviceError as error:
+        return Check(GROUP, "RPC tracker", "problem", error.problem, error.remedy or "")
+    servers = ", ".join(f"{key}: {counts['total']}" for key, counts in table.items() if counts["total"]) or "none"
+    return Check(GROUP, "RPC tracker", "ok", f"{host}:{port}; servers {servers}")
