@@ -17,7 +17,7 @@ from tvmake.errors import MachineError
 from tvmake.ir.attributes import TF32
 from tvmake.records.workload import Workload
 from tvmake.tune.trace import trace_json
-from tvmake.tune.verify.check import Checker, check_record, compare
+from tvmake.tune.verify.check import Checker, compare
 from tvmake.tune.verify.kernel_runner import KernelFailure, LocalKernelRunner, kernel_runner
 from tvmake.tune.verify.tolerance import LAMBDA, random_inputs, tolerance
 
@@ -110,7 +110,7 @@ def narrow_the_sum(schedule: "tvm.s_tir.Schedule") -> None:
 
 @pytest.mark.parametrize("change", [halve_the_channels, narrow_the_sum])
 def test_a_schedule_that_computes_something_else_is_wrong(conv, runner, change):
-    verdict = check_record(conv, record(tampered(conv, change)), runner)
+    verdict = Checker(conv, runner).check(record(tampered(conv, change)))
     assert not verdict.right
     assert "of the RMS" in verdict.reason and verdict.worst_error > 10 * tolerance(conv.module["main"])
 
@@ -120,7 +120,7 @@ def test_a_schedule_that_computes_something_else_is_wrong(conv, runner, change):
     [({"surprise": 1}, "not a trace"), ([[["GetSBlock", [], ["nowhere", "main"], ["b0"]]], []], "Cannot find")],
 )
 def test_a_trace_that_does_not_apply_is_wrong_with_the_reason(conv, runner, trace, reason):
-    verdict = check_record(conv, record(trace), runner)
+    verdict = Checker(conv, runner).check(record(trace))
     assert not verdict.right and reason in verdict.reason and verdict.worst_error is None
 
 
@@ -128,7 +128,7 @@ def test_a_kernel_that_cannot_be_built_is_wrong_with_the_reason(conv, runner):
     def bind(schedule: "tvm.s_tir.Schedule") -> None:
         schedule.annotate(schedule.get_loops("conv2d_nchw")[1], "pragma_import_llvm", "no LLVM")
 
-    verdict = check_record(conv, record(tampered(conv, bind)), runner)
+    verdict = Checker(conv, runner).check(record(tampered(conv, bind)))
     assert not verdict.right and "cannot be built" in verdict.reason
 
 
@@ -137,7 +137,7 @@ def test_a_full_disk_makes_no_kernel_wrong(conv, tmp_path: Path):
     linker.write_text("#!/bin/sh\necho 'ld: final link failed: No space left on device' >&2\nexit 1\n")
     linker.chmod(0o755)
     with pytest.raises(MachineError, match="no space left on the disk"):
-        check_record(conv, record(tampered(conv, lambda schedule: None)), LocalKernelRunner(compiler=str(linker)))
+        Checker(conv, LocalKernelRunner(compiler=str(linker))).check(record(tampered(conv, lambda schedule: None)))
 
 
 C_KERNEL = """

@@ -42,7 +42,6 @@ class AdbConnection:
         self.member = serial
         self.where = where
         self.loopback = "127.0.0.1"
-        self._client = client
         self._device: AdbDevice = client.device(serial)
         self._started: list[AdbStarted] = []
         self._forwarded: list[int] = []

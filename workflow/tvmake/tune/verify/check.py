@@ -24,7 +24,6 @@ from tvmake.targets.cpu.native import native_attributes
 from tvmake.targets.kernels.memory import in_buffers, memory_scope
 from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.cuda.code import machine_code
-from tvmake.tune.measure.linker import Linker
 from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner, LocalKernelRunner
 from tvmake.tune.verify.tolerance import outputs, random_inputs, tolerance
@@ -39,11 +38,6 @@ KERNEL, PACKING = "kernel.so", "packing.so"
 
 REFERENCE_FILL, CHECKED_FILL = 0x00, 0xFF
 """Initial bytes of outputs: unwritten values then differ. 0xFF bytes are NaN as floats."""
-
-
-def check_record(workload: Workload, record: Record, runner: KernelRunner, seed: int = 0) -> Verdict:
-    """Check one record; see :class:`Checker`."""
-    return Checker(workload, runner, seed).check(record)
 
 
 class Checker:
@@ -242,7 +236,7 @@ def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler:
     try:
         with machine_code(target):
             built = tvm.tirx.build(module, target=target, pipeline=kernel_pipeline(target))
-        Linker(compiler).link(built, library)
+        built.export_library(str(library), cc=compiler)
     except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise _BuildError(f"it cannot be built: {explain(error)}") from error
 

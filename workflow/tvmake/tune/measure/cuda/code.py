@@ -7,7 +7,7 @@ source, which is also correct.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import tvm
@@ -16,7 +16,6 @@ from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.errors import DeviceError
 from tvmake.native.runtime_libraries import load_runtime
 from tvmake.targets.backends import backend_of
-from tvmake.tune.measure.cuda.headers import is_plain, plain_headers
 
 import tvm_ffi  # isort: skip
 
@@ -52,12 +51,7 @@ def machine_code(target: "tvm.target.Target") -> Iterator[None]:
     def create_compiled(code: Any, form: str, *rest: Any) -> Any:
         if form != SOURCE:
             return create(code, form, *rest)
-        source = bytes(code).decode()
-        if mode == "nvrtc" and is_plain(source):
-            # Fall back to the library's headers for other declarations.
-            with suppress(RuntimeError), plain_headers():
-                return create(compiled(source), BINARY[mode], *rest)
-        return create(compiled(source), BINARY[mode], *rest)
+        return create(compiled(bytes(code).decode()), BINARY[mode], *rest)
 
     tvm_ffi.register_global_func(CREATE, create_compiled, override=True)
     try:

@@ -12,7 +12,6 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.targets.backends import kernel_pipeline
 from tvmake.tune.measure.cuda import code as cuda_code
-from tvmake.tune.measure.linker import Linker
 
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
 
@@ -52,7 +51,7 @@ class BuildWorker:
         self.target = tvm.target.Target(json.loads(options.target))
         light_intrinsics(self.target)
         cuda_code.prepare_builders(self.target)
-        self.linker = Linker(options.driver)
+        self.driver = options.driver
 
     def answer(self, request: Build) -> Built:
         """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
@@ -63,7 +62,7 @@ class BuildWorker:
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
         with cuda_code.machine_code(self.target):
             built = tvm.tirx.build(module, target=self.target, pipeline=kernel_pipeline(self.target))
-        self.linker.link(built, request.library)
+        built.export_library(str(request.library), cc=self.driver)
         return Built()
 
     def explain(self, error: Exception) -> str:
