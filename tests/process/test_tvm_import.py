@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from tests.children import WITHOUT_TORCH
 from tests.patience import HANG_S
 
 
@@ -22,27 +21,6 @@ def test_tvm_is_loaded_without_torch_which_can_still_be_imported_afterwards():
         "print('torch' in sys.modules); import torch; print(torch.ones(1).item())"
     )
     assert printed("-c", code).split() == ["False", "1.0"]
-
-
-def test_ctrl_c_while_tvm_is_imported_leaves_it_whole():
-    code = """
-import signal, sys
-from tvmake.process.tvm_import import import_tvm
-
-class Pressed:
-    def find_spec(self, name, path=None, target=None):
-        if name == "tvm.runtime":
-            signal.raise_signal(signal.SIGINT)
-
-sys.meta_path.insert(0, Pressed())
-try:
-    import_tvm()
-except KeyboardInterrupt:
-    print("interrupted")
-import tvm
-print(tvm.target.Target("llvm").kind)
-"""
-    assert printed("-c", WITHOUT_TORCH + code).split() == ["interrupted", "llvm"]
 
 
 def test_a_module_can_be_run_so(tmp_path):

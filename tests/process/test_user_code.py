@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tests.patience import HANG_S
 from tvmake.errors import InputError
 from tvmake.process.stopping import is_stopped
 from tvmake.process.user_code import ENDING, guard_call, load_function
-from tvmake.storage.permissions import umask
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -58,46 +56,19 @@ def test_a_signal_is_not_an_error_of_the_function():
 def test_what_a_function_changes_of_its_process_is_as_before_behind_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    here, limit, handler, mask = Path.cwd(), sys.getrecursionlimit(), signal.getsignal(signal.SIGTERM), umask()
+    here, handler = Path.cwd(), signal.getsignal(signal.SIGTERM)
 
     def function() -> None:
         os.chdir(tmp_path)
-        os.umask(0o777)
-        sys.setrecursionlimit(200)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.close(1)
         sys.stdout = None
 
     with guard_call("pass mine:p", "failed", function):
         function()
-    assert (Path.cwd(), sys.getrecursionlimit(), signal.getsignal(signal.SIGTERM), umask()) == (
-        here,
-        limit,
-        handler,
-        mask,
-    )
+    assert (Path.cwd(), signal.getsignal(signal.SIGTERM)) == (here, handler)
     print("heard")
     assert "heard" in capfd.readouterr().out
-
-
-def test_what_a_function_sets_for_numpy_warnings_and_alarms_ends_with_it():
-    import numpy as np
-
-    def function() -> None:
-        np.seterr(all="raise")
-        warnings.simplefilter("ignore", ResourceWarning)
-        warnings.simplefilter("error")
-        signal.alarm(1000)
-
-    with warnings.catch_warnings():
-        warnings.resetwarnings()
-        warnings.simplefilter("default")
-        with guard_call("pass mine:p", "failed", function):
-            function()
-        filters = [(one[0], one[2]) for one in warnings.filters]
-    assert filters == [("ignore", ResourceWarning), ("default", Warning)]
-    assert "raise" not in np.geterr().values()
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_a_module_that_changes_the_directory_leaves_the_run_where_it_was(

@@ -9,12 +9,7 @@ time) and adds 200 MB. A process that needs TVM but not torch calls :func:`hide_
 
 import importlib.abc
 import runpy
-import signal
 import sys
-import threading
-from contextlib import ExitStack
-
-from tvmake.process.stopping import handle_signals
 
 
 class _TorchHidden(importlib.abc.MetaPathFinder):
@@ -34,22 +29,6 @@ def hide_torch_from_tvm() -> None:
     """Make ``import tvm`` skip torch, in this process and its forks, unless torch is imported already."""
     if not any(isinstance(finder, _TorchHidden) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchHidden())
-
-
-def import_tvm() -> None:
-    """Import TVM completely; a Ctrl-C meanwhile is handled afterwards. Python cannot repeat a partial import, and a notebook continues
-    after Ctrl-C."""
-    if "tvm" in sys.modules:
-        return
-    signals: list[int] = []
-    with ExitStack() as stack:
-        if threading.current_thread() is threading.main_thread():
-            stack.enter_context(
-                handle_signals(lambda before: (lambda number, _: signals.append(number)) if callable(before) else None)
-            )
-        import tvm  # noqa: F401
-    for number in signals[:1]:
-        signal.raise_signal(number)
 
 
 if __name__ == "__main__":

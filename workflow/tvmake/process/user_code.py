@@ -4,19 +4,21 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import os
+import signal
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tvmake.errors import InputError
 from tvmake.process.limits import named
-from tvmake.process.process_state import restore_process_state
-from tvmake.process.stopping import is_stopped
+from tvmake.process.stopping import SIGNALS, is_stopped
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -35,10 +37,6 @@ def _import(name: str, where: str) -> ModuleType:
 
     The working directory is searched last, in this process and from now on, so its files cannot replace modules of Python or
     of a library.
-
-    Args:
-        name: the module's dotted name.
-        where: the config key, for errors.
 
     Raises:
         InputError: the user's file has the name of another module, which would be imported instead.
@@ -63,26 +61,19 @@ def _check_not_hidden(name: str, where: str) -> None:
     if spec is None or spec.origin is None:  # a directory without an __init__.py is searched after every file
         return
     if not (Path(spec.origin).exists() and local.samefile(spec.origin)):
-        raise InputError(
-            where,
-            f"{local} has the name of another Python module ({spec.origin}), which is found before it",
-            "give the file another name",
-        )
+        problem = f"{local} has the name of another Python module ({spec.origin}), which is found before it"
+        raise InputError(where, problem, "give the file another name")
 
 
 def load_function(use: str, where: str) -> Callable[..., Any]:
     """The function ``package.module:function``; its module is searched in the working directory too, after installed ones.
-
-    Args:
-        use: the function's name.
-        where: the config key, for errors.
 
     Raises:
         InputError: the module or function does not exist, or the import fails.
     """
     module_name, _, function = use.partition(":")
     try:
-        with named(f"{where}{_file_of(module_name)}"), restore_process_state():
+        with named(f"{where}{_file_of(module_name)}"), _restore_process():
             imported = _import(module_name, where)
     except InputError:
         raise
@@ -115,11 +106,6 @@ def _file_of(module: str) -> str:
 
 def check_function(use: str, file: Path, where: str) -> None:
     """Refuse a function that its module's file does not define; nothing is run.
-
-    Args:
-        use: ``package.module:function``.
-        file: the module's file.
-        where: the config key, for errors.
 
     Raises:
         InputError: the file does not define the name, is not Python, or has the name of another module.
@@ -170,15 +156,30 @@ def _no_function(use: str, where: str, file: str, functions: Sequence[str]) -> I
 
 
 @contextmanager
-def guard_call(where: str, what: str, called: Any, remedy: str | None = None) -> Iterator[None]:
-    """Call a user's function in this block: restore the process's state afterwards (:func:`restore_process_state`), turn its
-    exceptions into one line, and name it if it ends the process (``os._exit``, a crash).
+def _restore_process() -> Iterator[None]:
+    """Restore, after the block, the working directory, standard output and error, and the handlers of stop signals."""
+    with ExitStack() as after:
+        with suppress(OSError):  # a deleted one
+            after.callback(os.chdir, Path.cwd())
+        for stop in SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            if (handler := signal.getsignal(stop)) is not None:
+                after.callback(signal.signal, stop, handler)
+        streams = sys.stdout, sys.stderr
+        for number in (1, 2):
+            with suppress(OSError):  # closed
+                copy = os.dup(number)
+                after.callback(os.close, copy)
+                after.callback(os.dup2, copy, number)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
 
-    Args:
-        where: the config key, for errors.
-        what: what failed, for errors.
-        called: the function.
-        remedy: the remedy.
+
+@contextmanager
+def guard_call(where: str, what: str, called: Any, remedy: str | None = None) -> Iterator[None]:
+    """Call a user's function in this block: restore the process's state afterwards, turn its
+    exceptions into one line, and name it if it ends the process (``os._exit``, a crash).
 
     Raises:
         InputError: the function raised an exception.
@@ -186,7 +187,7 @@ def guard_call(where: str, what: str, called: Any, remedy: str | None = None) ->
     """
     with named(f"{where}{defined_at(called)}"):
         try:
-            with restore_process_state():
+            with _restore_process():
                 yield
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and is_stopped():

@@ -72,7 +72,6 @@ def write_app(
     """Write the project into a new or empty directory, completely or not at all.
 
     Args:
-        package: a package.tar for Android.
         runtime: the directory of the native libraries; default: that of the last `tvmake runtime build`.
         labels: names of the classes, one per line.
         images: images for the app; default: a generated one.

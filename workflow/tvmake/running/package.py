@@ -19,7 +19,6 @@ from tvmake.errors import InputError
 from tvmake.options import Positive
 from tvmake.process.cpu_affinity import disable_thread_binding
 from tvmake.process.output import counted
-from tvmake.process.tvm_import import import_tvm
 from tvmake.running.arguments import check_is_package, path_of, validate_argument
 from tvmake.running.inputs import Arrays, Fill, as_array, describe_tensor, match_inputs
 
@@ -129,7 +128,6 @@ class Package:
         store.read_stored_manifest(self._directory)  # it may have been altered since the package was opened
         if sys.platform == "linux":
             check_library(self._directory / LIBRARY, platform.machine(), str(self.file))
-        import_tvm()
         return _loaded(self._directory, self.manifest)
 
     @property
@@ -314,7 +312,6 @@ _pool = _Pool()
 def _use_threads(threads: int | None) -> None:
     """Set the number of threads for kernels that this thread runs; None: all cores."""
     if threads != _pool.threads:
-        import_tvm()
         import tvm
 
         tvm.get_global_func("runtime.config_threadpool")(BIG_CORES, threads or 0)

@@ -72,10 +72,8 @@ class _Forked:
             os.close(self._pidfd)
 
     def kill(self) -> None:
-        """See :class:`Launched`."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """See :class:`Launched`."""
         return bool(select.select([self._pidfd], [], [], timeout_s)[0])
