@@ -9,25 +9,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import MANIFEST, REQUIRED, pack, read_manifest
+from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig, obstacle
 from tvmake.conformance.networks import OPERATORS, PROBES, Network, Question, network
-from tvmake.conformance.packages import make_package
 from tvmake.conformance.report import Answer, Report, SetName
 from tvmake.device.interface import Device
-from tvmake.device.limits import check_package
-from tvmake.errors import DeviceError, TvmakeError
+from tvmake.device.limits import IMAGES, check_package
+from tvmake.errors import DeviceError, TvmakeError, UsageError
+from tvmake.frontend.options import ImportOptions
+from tvmake.quantize.precision import BasePrecision, PrecisionConfig
 from tvmake.running.comparison import against_arrays, goals_of
 from tvmake.running.run import run
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.transform import transform_model
+from tvmake.stages.package.build import build
 from tvmake.storage.temporary import temporary_directory
+from tvmake.transform.options import TransformRequest
 
 PRECISIONS = ("float32", "float16", "float16_acc32")
 
 SETS: Mapping[SetName, tuple[Question, ...]] = {"operators": OPERATORS, "probes": PROBES}
+
+TEXTURES, BUFFERS = "adreno-texture", "adreno-buffer"
+"""Their schedules and work-arounds are for Adreno; any OpenCL driver with images runs the code."""
 
 VERSIONS = ("tvmake", "apache-tvm", "apache-tvm-ffi")
 
@@ -37,11 +48,7 @@ class Kit:
     """A self-test in progress.
 
     Args:
-        device: the device under test.
         name, via: its name and transport, for the report.
-        targets: the targets by name.
-        precisions: the precisions to try.
-        sets: the sets of questions.
         progress: called with a line before each part.
     """
 
@@ -155,3 +162,63 @@ def _inputs_for(probe: Network, manifest: Manifest) -> dict[str, np.ndarray]:
 def _lacks_float16(error: TvmakeError, precision: str) -> bool:
     """Whether a device refuses a package because it does not compute in float16."""
     return precision != "float32" and isinstance(error, DeviceError) and "float16" in error.problem
+
+
+def make_package(
+    network: Network, precision: str, target: TargetConfig, target_name: str, directory: Path
+) -> tuple[Path, Manifest]:
+    """Write a network's package into an empty directory.
+
+    Raises:
+        InputError: TVM cannot generate code of this precision for the target.
+        MachineError: there is no linker for it.
+    """
+    model = directory / "selftest.onnx"
+    model.write_bytes(network.model)
+    imported, detached, described, source = (
+        directory / f"imported.{name}" for name in ("json", "params", "io", "source")
+    )
+    import_model(ImportOptions(source=str(model)), imported, detached, described, source)
+    module, params, signature = (directory / f"module.{name}" for name in ("json", "params", "signature"))
+    transformed = TransformRequest(precision=PrecisionConfig(base=cast(BasePrecision, precision)))
+    transform_model(imported, detached, described, transformed, module, params, signature)
+    request = BuildRequest(model="selftest", precision=precision, target_name=target_name, target=target)
+    built = {name: directory / name for name in REQUIRED}
+    lib, weights = (built[name] for name in ("mod.so", "mod.params"))
+    build(module, params, signature, request, lib, built[MANIFEST], weights, directory / "sources")
+    package = directory / "package.tar"
+    pack(built, package)
+    return package, read_manifest(built[MANIFEST].read_bytes(), str(package))
+
+
+def default_targets(device: Device, is_here: bool) -> dict[str, TargetConfig]:
+    """The CPU, and the GPU with buffers and with textures if its OpenCL driver has images.
+
+    Raises:
+        DeviceError: it cannot be reached.
+        UsageError: the device's processor is unknown.
+    """
+    host = "" if is_here else _triple(device.fingerprint("cpu"))
+    if host is None:
+        problem = "its processor is unknown, as for all devices behind RPC servers"
+        remedy = "name the target: --target 'llvm -mtriple=aarch64-linux-gnu'"
+        raise UsageError(f"device '{device.name}'", problem, remedy)
+    values: dict[str, dict[str, object]] = {"cpu": {"kind": "llvm", "mtriple": host} if host else {"kind": "llvm"}}
+    try:
+        gpu = device.fingerprint("opencl")
+    except TvmakeError:
+        gpu = None
+    if gpu is not None:
+        on_host = {"host": host} if host else {}
+        values["opencl-buffer"] = {"tag": BUFFERS, **on_host}
+        if gpu.details.get(IMAGES, "none") != "none":
+            values["opencl-texture"] = {"tag": TEXTURES, **on_host}
+    return {name: TargetConfig.model_validate(value) for name, value in values.items()}
+
+
+def _triple(fingerprint: Fingerprint) -> str | None:
+    """The system of a device's CPU; None if unknown."""
+    machine = fingerprint.details.get("machine", "")
+    if not machine:
+        return None
+    return f"{machine}-linux-{'android' if 'android' in fingerprint.os.lower() else 'gnu'}"

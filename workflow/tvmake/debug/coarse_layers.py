@@ -48,7 +48,6 @@ class CoarseLayers:
 
     Args:
         sample: the reference's sample for the judgement.
-        inputs: the names of the model's inputs, in order.
     """
 
     def __init__(

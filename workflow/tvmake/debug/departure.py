@@ -102,8 +102,6 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
     """The first value at which the other graph departs.
 
     Args:
-        values: one graph's values in order of computation.
-        others: the other graph's values.
         bound: the largest difference of equal values, relative to the RMS.
 
     Returns:

@@ -67,10 +67,6 @@ class Trace:
 def trace_operators(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Trace:
     """Run a graph of Relax operators, one by one.
 
-    Args:
-        module: with parameters as arguments of ``main``.
-        tensors: ``main``'s arguments.
-
     Raises:
         InputError: the graph has dimensions without a value, or an operator without a kernel.
     """

@@ -58,18 +58,11 @@ def tvm() -> list[Check]:
     for kind in get_args(TargetKind):
         checks.append(_generator(kind, results.get(kind), kind in pending, code, output, facts["devices"]))
     link = results.get("link")
+    title, hint = "build and run a kernel", "see whether g++ works: apt-get install g++"
     if link is None or "error" in link:
         reason = link["error"] if link else ending(code, output)
-        checks.append(
-            Check(
-                GROUP, "build and run a kernel", "problem", reason, "see whether g++ works: apt-get install g++", True
-            )
-        )
-    else:
-        checks.append(
-            Check(GROUP, "build and run a kernel", "ok", "compiled, linked, loaded, and right", required=True)
-        )
-    return checks
+        return [*checks, Check(GROUP, title, "problem", reason, hint, True)]
+    return [*checks, Check(GROUP, title, "ok", "compiled, linked, loaded, and right", required=True)]
 
 
 def _generator(
@@ -133,21 +126,16 @@ def zig() -> Check:
 
 def emulator() -> Check:
     """QEMU's user-mode emulator, which runs Arm packages on another CPU."""
-    for name in ("qemu-aarch64", "qemu-aarch64-static"):
-        if shutil.which(name):
-            code, output = output_of([name, "--version"], VERSION_TIMEOUT_S)
-            if code == 0:
-                return Check(GROUP, "QEMU for aarch64", "ok", _version_line(output))
-            return Check(
-                GROUP, "QEMU for aarch64", "problem", f"{name} does not run: {ending(code, output)}", "reinstall it"
-            )
-    return Check(
-        GROUP,
-        "QEMU for aarch64",
-        "missing",
-        "not installed (runs Arm programs here)",
-        "apt-get install qemu-user-static",
-    )
+    title = "QEMU for aarch64"
+    name = next((name for name in ("qemu-aarch64", "qemu-aarch64-static") if shutil.which(name)), None)
+    if name is None:
+        return Check(
+            GROUP, title, "missing", "not installed (runs Arm programs here)", "apt-get install qemu-user-static"
+        )
+    code, output = output_of([name, "--version"], VERSION_TIMEOUT_S)
+    if code:
+        return Check(GROUP, title, "problem", f"{name} does not run: {ending(code, output)}", "reinstall it")
+    return Check(GROUP, title, "ok", _version_line(output))
 
 
 def _ndk_revision(root: Path) -> str:

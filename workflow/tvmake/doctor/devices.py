@@ -26,15 +26,8 @@ def opencl(library: str | None = None) -> list[Check]:
         return [Check(GROUP, "OpenCL", "missing", "no loader (libOpenCL.so)", hint)]
     code, output = output_of(python_command("-m", "tvmake.doctor.opencl_probe", path), OPENCL_TIMEOUT_S)
     if code:
-        return [
-            Check(
-                GROUP,
-                "OpenCL",
-                "problem",
-                f"{path}: {ending(code, output)}",
-                "see whether `clinfo` works; reinstall the device's driver",
-            )
-        ]
+        hint = "see whether `clinfo` works; reinstall the device's driver"
+        return [Check(GROUP, "OpenCL", "problem", f"{path}: {ending(code, output)}", hint)]
     platforms = json.loads(output.splitlines()[-1])
     devices = [(platform, device) for platform in platforms for device in platform["devices"]]
     if not devices:

@@ -40,15 +40,9 @@ def python() -> list[Check]:
     found = platform.python_version()
     is_new = sys.version_info[:2] >= OLDEST_PYTHON
     oldest = ".".join(map(str, OLDEST_PYTHON))
+    hint = "" if is_new else f"tvmake needs Python {oldest} or later"
     return [
-        Check(
-            GROUP,
-            "python",
-            "ok" if is_new else "problem",
-            f"{found}, {sys.executable}",
-            "" if is_new else f"tvmake needs Python {oldest} or later",
-            True,
-        ),
+        Check(GROUP, "python", "ok" if is_new else "problem", f"{found}, {sys.executable}", hint, True),
         Check(GROUP, "tvmake", "ok", __version__, required=True),
     ]
 
@@ -59,11 +53,8 @@ def libraries() -> list[Check]:
         declared = [Requirement(text) for text in metadata.requires("tvmake") or ()]
     except metadata.PackageNotFoundError:
         hint = "install tvmake with pip, from its checkout: pip install -e ."
-        return [
-            Check(
-                GROUP, "tvmake's requirements", "problem", "tvmake runs from files that are not installed", hint, True
-            )
-        ]
+        problem = "tvmake runs from files that are not installed"
+        return [Check(GROUP, "tvmake's requirements", "problem", problem, hint, True)]
     checks = []
     for requirement in sorted(declared, key=lambda entry: (entry.marker is not None, entry.name)):
         extra = str(requirement.marker).partition("extra ==")[2].strip(" '\"") if requirement.marker else ""
@@ -85,14 +76,8 @@ def _library(requirement: Requirement, extra: str) -> Check:
     if name in IMPORT_NAMES:
         code, output = output_of(python_command("-c", f"import {IMPORT_NAMES[name]}"), IMPORT_TIMEOUT_S)
         if code == 124:
-            return Check(
-                GROUP,
-                name,
-                "problem",
-                f"{found}, but importing it takes over {IMPORT_TIMEOUT_S:.0f} s",
-                hint,
-                not extra,
-            )
+            problem = f"{found}, but importing it takes over {IMPORT_TIMEOUT_S:.0f} s"
+            return Check(GROUP, name, "problem", problem, hint, not extra)
         if code:
             reason = last_line(output) or f"exit code {code}"
             problem = f"{found}, but it cannot be imported: {reason}"

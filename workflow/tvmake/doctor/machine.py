@@ -24,13 +24,8 @@ def machine() -> list[Check]:
     is_linux = system == "Linux"
     memory = Check(GROUP, "memory", "ok", _size(device.memory_bytes))
     if device.memory_bytes < LEAST_MEMORY:
-        memory = Check(
-            GROUP,
-            "memory",
-            "problem",
-            _size(device.memory_bytes),
-            f"building networks takes {_size(LEAST_MEMORY)} or more",
-        )
+        hint = f"building networks takes {_size(LEAST_MEMORY)} or more"
+        memory = Check(GROUP, "memory", "problem", _size(device.memory_bytes), hint)
     return [
         Check(GROUP, "system", "ok" if is_linux else "problem", device.os, "" if is_linux else "tvmake works on Linux"),
         Check(GROUP, "CPU", "ok", f"{device.soc}, {device.cores} usable cores"),
@@ -44,9 +39,8 @@ def machine() -> list[Check]:
 def _disk(path: Path) -> Check:
     free = shutil.disk_usage(path).free
     if free < LEAST_DISK:
-        return Check(
-            GROUP, "disk", "problem", f"{_size(free)} free in {path}", "free some space, or work in another directory"
-        )
+        hint = "free some space, or work in another directory"
+        return Check(GROUP, "disk", "problem", f"{_size(free)} free in {path}", hint)
     return Check(GROUP, "disk", "ok", f"{_size(free)} free in {path}")
 
 
@@ -61,9 +55,8 @@ def writable(name: str, directory: Path) -> Check:
         elif not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise NotADirectoryError if not existing.is_dir() else PermissionError
     except OSError as error:
-        return Check(
-            GROUP, name, "problem", f"cannot write to {directory}: {error.strerror or 'no permission'}", hint, True
-        )
+        problem = f"cannot write to {directory}: {error.strerror or 'no permission'}"
+        return Check(GROUP, name, "problem", problem, hint, True)
     return Check(GROUP, name, "ok", str(directory), required=True)
 
 

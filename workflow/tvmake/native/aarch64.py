@@ -71,11 +71,11 @@ def libraries() -> Path:
     """
     for wheel in WHEELS:
         if (installed := metadata.version(wheel.name)) != wheel.version:
-            raise MachineError(
-                WHERE,
-                f"{wheel.name} {installed} is installed; tvmake knows the runtime of {wheel.version} only",
-                f"pip install {wheel.name}=={wheel.version}, or compile on the device itself (docs/guides/native.md)",
+            problem = f"{wheel.name} {installed} is installed; tvmake knows the runtime of {wheel.version} only"
+            remedy = (
+                f"pip install {wheel.name}=={wheel.version}, or compile on the device itself (docs/guides/native.md)"
             )
+            raise MachineError(WHERE, problem, remedy)
     key = hashlib.sha256("".join(wheel.sha256 for wheel in WHEELS).encode()).hexdigest()
     directory = root() / f"tvm-aarch64-{key}"
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -116,11 +116,9 @@ def _download(wheel: Wheel, directory: Path) -> Path:
     wheels = list(directory.glob(f"{wheel.name.replace('-', '_')}-{wheel.version}-*.whl"))
     if finished.returncode or not wheels:
         lines = [line for line in finished.stderr.splitlines() if line.strip()]
-        raise MachineError(
-            WHERE,
-            f"pip cannot download {wheel.name}: {lines[-1].strip() if lines else 'no message'}",
-            "see whether `pip download` works here, or copy the cache of another machine (TVMAKE_HOME)",
-        )
+        problem = f"pip cannot download {wheel.name}: {lines[-1].strip() if lines else 'no message'}"
+        remedy = "see whether `pip download` works here, or copy the cache of another machine (TVMAKE_HOME)"
+        raise MachineError(WHERE, problem, remedy)
     if digest_file(wheels[0]) != wheel.sha256:
         raise MachineError(WHERE, f"{wheels[0].name} has another sha256 than expected", "see which index pip used")
     return wheels[0]

@@ -173,11 +173,8 @@ def _recipe(target: Target, progress: Progress | None) -> _Recipe:
         names = ("runner", "server", "abi", "jni")  # the last two for apps
         return _Recipe(toolchain, names=names, builds_in_opencl=True)
     if processor in standalone.PROCESSORS and target.system == "android" and target.with_opencl:
-        raise MachineError(
-            where,
-            "Android's OpenCL drivers work only with programs of its NDK, and no NDK was found",
-            ndk.GET,
-        )
+        problem = "Android's OpenCL drivers work only with programs of its NDK, and no NDK was found"
+        raise MachineError(where, problem, ndk.GET)
     if processor in standalone.PROCESSORS and target.system in ("android", "musl"):
         return _Recipe(standalone.toolchain(processor, progress))
     names = ("runner", "server", *(("opencl",) if target.with_opencl else ()))
@@ -188,8 +185,5 @@ def _recipe(target: Target, progress: Progress | None) -> _Recipe:
     if target.system == "linux" and processor == "aarch64":
         directory = aarch64.libraries()
         return _Recipe(aarch64.toolchain(), tuple(directory / name for name in LIBRARIES), names)
-    raise MachineError(
-        where,
-        "tvmake cannot build them here",
-        "compile them on the device (docs/guides/native.md), and name their directory in devices.NAME.programs",
-    )
+    remedy = "compile them on the device (docs/guides/native.md), and name their directory in devices.NAME.programs"
+    raise MachineError(where, "tvmake cannot build them here", remedy)

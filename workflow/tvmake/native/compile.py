@@ -40,8 +40,6 @@ def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None
     """The output file of a part, compiled if necessary.
 
     Args:
-        name: a part of :func:`~tvmake.native.parts.parts`.
-        toolchain: the compiler, and the machine to compile for.
         progress: called with a line when a compilation starts, and when it ends.
 
     Raises:

@@ -66,7 +66,6 @@ def clang(root: Path, name: str, architecture: str, api: int | None, where: str)
     """An NDK's clang++ for a processor, of its lowest API level from ``api`` on.
 
     Args:
-        root: the NDK's directory.
         name: the variable or program that names it, for messages.
         architecture: as :mod:`tvmake.artifact.elf` names it.
         api: the device's API level; default: :data:`OLDEST_API`.

@@ -158,11 +158,10 @@ def clml_headers(part: Part) -> Path | None:
     for directory in (sdk, sdk / "inc", sdk / "include"):
         if (directory / CLML_HEADER).is_file():
             return directory
-    raise MachineError(
-        CLML_SDK,
-        f"{named} has no {CLML_HEADER}",
-        "set it to the directory of an OpenCL ML SDK with this header, or unset the variable to compile without CLML",
+    remedy = (
+        "set it to the directory of an OpenCL ML SDK with this header, or unset the variable to compile without CLML"
     )
+    raise MachineError(CLML_SDK, f"{named} has no {CLML_HEADER}", remedy)
 
 
 def _clml_identity(part: Part) -> dict[str, object]:

@@ -29,11 +29,8 @@ def load_runtime(kind: str) -> None:
         opencl_library()
     _load(EXTRA)
     if not has_runtime(kind):
-        raise DeviceError(
-            "this machine",
-            f"the installed TVM has no runtime for {kind} kernels",
-            "name a device with such a runtime (-d); `tvmake targets` lists what runs here",
-        )
+        remedy = "name a device with such a runtime (-d); `tvmake targets` lists what runs here"
+        raise DeviceError("this machine", f"the installed TVM has no runtime for {kind} kernels", remedy)
     if kind not in ("cpu", "opencl"):
         try:
             _load(f"tvm_runtime_{kind}")
@@ -53,11 +50,8 @@ def present(kind: str) -> "tvm.runtime.Device":
     load_runtime(kind)
     device = tvm.runtime.device(kind, 0)
     if not device.exist:
-        raise DeviceError(
-            "this machine",
-            f"there is no {kind} device",
-            "`tvmake doctor` lists this machine's; or give the target another device",
-        )
+        remedy = "`tvmake doctor` lists this machine's; or give the target another device"
+        raise DeviceError("this machine", f"there is no {kind} device", remedy)
     return device
 
 

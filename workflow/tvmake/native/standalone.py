@@ -29,9 +29,6 @@ FLAGS = ("-g0", "-DTVM_FFI_CMAKE_LITTLE_ENDIAN=1")
 def toolchain(processor: str, progress: Callable[[str], None] | None = None) -> Toolchain:
     """zig, with TVM's runtime, which takes minutes to compile on the first call.
 
-    Args:
-        processor: one of :data:`PROCESSORS`.
-
     Raises:
         MachineError: zig or cmake is missing, or TVM's sources do not compile.
     """

@@ -107,7 +107,7 @@ def push_command(
 ) -> None:
     """Copy a package to a device, or to all equal devices. Files that the device already has are not sent again."""
     from tvmake.cli.device import tables as device_tables
-    from tvmake.device.pushing import push_everywhere
+    from tvmake.device.connect import push_everywhere
     from tvmake.errors import ErrorList
 
     rows, errors = push_everywhere(name, chosen_device(name, config), package)

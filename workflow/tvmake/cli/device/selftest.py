@@ -30,8 +30,7 @@ def run_selftest(
         GoalError: a result is wrong or missing.
     """
     from tvmake.config.device import LocalDeviceConfig
-    from tvmake.conformance.choice import default_targets
-    from tvmake.conformance.kit import PRECISIONS, Kit
+    from tvmake.conformance.kit import PRECISIONS, Kit, default_targets
     from tvmake.conformance.report import is_report
     from tvmake.device.connect import connect
     from tvmake.errors import GoalError

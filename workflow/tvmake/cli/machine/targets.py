@@ -63,7 +63,7 @@ def targets(
 
 
 def _print_passes(name: str | None, as_json: bool) -> None:
-    from tvmake.codegen.pass_list import list_passes
+    from tvmake.codegen.lowering import list_passes
     from tvmake.config.target import TargetConfig, written_target
     from tvmake.errors import InputError
     from tvmake.targets.resolve import tvm_target
