@@ -50,11 +50,8 @@ def check_library(library: Path, machine: str, where: str, remedy: str = REMEDY)
     """
     if not is_for(library, machine):
         has = _name(machine) or machine
-        raise DeviceError(
-            where,
-            f"{library.name} is code for {name_of(library)}, and the device is {has} (uname -m: {machine})",
-            remedy,
-        )
+        problem = f"{library.name} is code for {name_of(library)}, and the device is {has} (uname -m: {machine})"
+        raise DeviceError(where, problem, remedy)
 
 
 def check_triple(triple: str, machine: str, where: str) -> None:

@@ -25,9 +25,6 @@ SIZE_CHECK = rf"\((-?\d+) vs\. (-?\d+)\).*?{escape(SIZE_CHECK_MARK)}(.*?){escape
 def check_arguments(machine: Any, manifest: Manifest) -> None:
     """Compare the names of ``main``'s arguments with the manifest.
 
-    Args:
-        machine: the virtual machine's module.
-
     Raises:
         InputError: the names or their order differ.
     """
@@ -47,9 +44,6 @@ def check_arguments(machine: Any, manifest: Manifest) -> None:
 
 def check_kind(library: Any, manifest: Manifest) -> None:
     """Check that the library has kernels for the manifest's kind of device.
-
-    Args:
-        library: mod.so as TVM loads it.
 
     Raises:
         InputError: it has none.

@@ -46,9 +46,7 @@ def overran(where: str, device: str, limit_s: float, key: str = "timeout_s") -> 
     """The error for a run that exceeded its time limit.
 
     Args:
-        where: the device's name in messages.
         device: its name in the config.
-        limit_s: the limit in seconds.
         key: the device's config key of the limit.
     """
     less = "benchmark.repeat, benchmark.min_duration_s, or the dataset's limit"

@@ -17,8 +17,6 @@ def local_fingerprint(
     """This machine's identity.
 
     Args:
-        threads: the limit on CPU kernels' threads.
-        kind: the kind of device that runs kernels.
         gpu: the properties of that device if it is not the CPU.
         cores: the cores that this process may use; default: the current number, which is lower after TVM's runtime has bound its
             threads.

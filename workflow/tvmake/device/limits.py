@@ -61,20 +61,14 @@ def check_limits(
     host = target.get("host") or target
     check_triple(str(host.get("mtriple", "")), fingerprint.details.get("machine", ""), where)
     if uses_float16 and fingerprint.details.get(FLOAT16) == "no":
-        raise DeviceError(
-            where,
-            f"the device '{name}' does not compute in float16 (no cl_khr_fp16)",
-            "leave float16 out for this target: variants.exclude, or models.NAME.precisions",
-        )
+        remedy = "leave float16 out for this target: variants.exclude, or models.NAME.precisions"
+        raise DeviceError(where, f"the device '{name}' does not compute in float16 (no cl_khr_fp16)", remedy)
     limits = fingerprint.details.get(IMAGES)
     if images is None or not any(images) or limits is None:
         return
     if limits == "none":
-        raise DeviceError(
-            where,
-            f"the device '{name}' has no images for textures",
-            "compile for buffers: a '-buffer' target, or leave out the key 'texture'",
-        )
+        problem = f"the device '{name}' has no images for textures"
+        raise DeviceError(where, problem, "compile for buffers: a '-buffer' target, or leave out the key 'texture'")
     width, height, layers = (int(size) for size in limits.split(" x "))
     used = max(images[:2])
     for attribute, uses, has in (
@@ -82,8 +76,5 @@ def check_limits(
         ("texture_depth_limit", images[2], layers),
     ):
         if uses > has:
-            raise DeviceError(
-                where,
-                f"a texture has a dimension of {uses}, and images of the device '{name}' up to {has}",
-                f"set {where}.attributes.{attribute} to {has}",
-            )
+            problem = f"a texture has a dimension of {uses}, and images of the device '{name}' up to {has}"
+            raise DeviceError(where, problem, f"set {where}.attributes.{attribute} to {has}")

@@ -42,7 +42,6 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
     """Run the requested samples; afterwards the first sample's inputs are set again.
 
     Args:
-        inputs: an ``.npz`` file of inputs.
         outputs: the file for outputs; None to drop them.
 
     Returns:
@@ -106,11 +105,8 @@ def _inputs(samples: zipfile.ZipFile, number: int, signature: Signature) -> list
             isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
         )
         if not fits or str(value.dtype) != spec.dtype:
-            raise InputError(
-                GIVEN,
-                f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
-                REMEDY,
-            )
+            problem = f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}"
+            raise InputError(GIVEN, problem, REMEDY)
         values.append(np.asarray(value, order="C"))
     try:
         check_extents(signature, {spec.name: value.shape for spec, value in zip(signature.inputs, values, strict=True)})

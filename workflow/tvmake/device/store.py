@@ -133,11 +133,9 @@ def _check_contents(directory: Path, manifest: Manifest, package: Path) -> None:
 def _check_version(manifest: Manifest, package: Path) -> None:
     version, installed = built_with(manifest), metadata.version(TVM)
     if version is not None and version.partition("+")[0] != installed.partition("+")[0]:
-        raise InputError(
-            str(package),
-            f"built with TVM {version}, but devices get the runtime of TVM {installed}",
-            f"rebuild it here with `tvmake make`, or deploy it from a machine with TVM {version}",
-        )
+        problem = f"built with TVM {version}, but devices get the runtime of TVM {installed}"
+        remedy = f"rebuild it here with `tvmake make`, or deploy it from a machine with TVM {version}"
+        raise InputError(str(package), problem, remedy)
 
 
 def built_with(manifest: Manifest) -> str | None:

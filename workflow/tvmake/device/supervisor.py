@@ -43,10 +43,8 @@ class ServerSupervisor(threading.Thread):
 
     Args:
         tracker_port: the port of the tracker on this machine where the server registers.
-        key: the server's key.
         others: the number of devices that continue if this one fails.
         over: an event that ends the thread.
-        with_opencl: let the server run OpenCL kernels.
         is_shared: whether other processes use the device, in slots; otherwise the caller holds its lease.
         on_set_aside: called with one line when the device is set aside.
     """
@@ -81,7 +79,6 @@ class ServerSupervisor(threading.Thread):
 
     @contextmanager
     def slot(self, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
-        """See :class:`tvmake.device.time_slots.TimeSlots`."""
         with exclusive(lease_of(self._member), is_over, BusyNotice(self._member.where).report):
             conditioner = self._conditioner
             if conditioner is None:

@@ -57,7 +57,6 @@ class SessionSlots:
 
     @contextmanager
     def slot(self, address: Address | None, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
-        """See :class:`TimeSlots`."""
         if not (rest and self._pause_s):
             yield {}
             return
@@ -76,7 +75,6 @@ class LocalSlots:
 
     @contextmanager
     def slot(self, address: Address | None, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
-        """See :class:`TimeSlots`."""
         with exclusive(self._file, is_over), self._conditioner.conditioned(rest, is_over) as notes:
             yield notes
 

@@ -22,15 +22,12 @@ class Conditioned:
         self._conditioning = conditioning
 
     def push(self, package: Path) -> Deployment:
-        """See :class:`tvmake.device.interface.Device`."""
         return self._device.push(package)
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
-        """See :class:`tvmake.device.interface.Device`."""
         return self._device.fingerprint(kind)
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """See :class:`tvmake.device.interface.Device`."""
         return self._device.exclusive()
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:

@@ -263,11 +263,8 @@ def _cool_down(files: Files, conditioning: Conditioning, sleep: Callable[[float]
         if value < conditioning.below_c:
             return waited
         if waited >= conditioning.wait_s:
-            raise DeviceError(
-                files.where,
-                f"{sensor} is at {value:.1f} °C after {waited:.0f} s, not below {conditioning.below_c:g} °C",
-                "cool the device, or raise conditioning.below_c or wait_s",
-            )
+            problem = f"{sensor} is at {value:.1f} °C after {waited:.0f} s, not below {conditioning.below_c:g} °C"
+            raise DeviceError(files.where, problem, "cool the device, or raise conditioning.below_c or wait_s")
         sleep(POLL_S)
         waited = max(waited + POLL_S, time.monotonic() - began)
 

@@ -23,7 +23,6 @@ class LocalFiles:
         self._root = root
 
     def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
-        """See :class:`tvmake.device.conditioning.controls.Files`."""
         contents = {}
         for pattern in patterns:
             for file in sorted(self._root.glob(pattern.lstrip("/"))):
@@ -34,14 +33,12 @@ class LocalFiles:
         return contents
 
     def write(self, path: str, value: str) -> None:
-        """See :class:`tvmake.device.conditioning.controls.Files`."""
         try:
             (self._root / path.lstrip("/")).write_text(value)
         except OSError as error:
             raise not_writable(self.where, path, value, str(error.strerror)) from error
 
     def guard(self, settings: Sequence[Setting]) -> Callable[[], None]:
-        """See :class:`tvmake.device.conditioning.controls.Files`."""
         script = _restore_command(settings, str(self._root).rstrip("/"))
         return ChildProcess(["/bin/sh", "-c", script], stdin=subprocess.PIPE).close
 
@@ -54,19 +51,16 @@ class ShellFiles:
         self._shell = shell
 
     def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
-        """See :class:`tvmake.device.conditioning.controls.Files`."""
         command = f'for f in {" ".join(patterns)}; do v=$(cat "$f" 2>/dev/null) && echo "$f=$v"; done; true'
         pairs = (line.partition("=") for line in self._shell.run(command).output.splitlines())
         return {path: value.strip() for path, _, value in pairs if path.startswith("/")}
 
     def write(self, path: str, value: str) -> None:
-        """See :class:`tvmake.device.conditioning.controls.Files`."""
         finished = self._shell.run(_write(path, value))
         if finished.code:
             raise not_writable(self.where, path, value, last_line(finished.errors))
 
     def guard(self, settings: Sequence[Setting]) -> Callable[[], None]:
-        """See :class:`tvmake.device.conditioning.controls.Files`."""
         return self._shell.start(_restore_command(settings), is_bound=False).stop
 
 
@@ -87,8 +81,5 @@ def _restore_command(settings: Sequence[Setting], root: str = "") -> str:
 
 def not_writable(where: str, path: str, value: str, why: str) -> DeviceError:
     """The error for a setting that the device refuses."""
-    return DeviceError(
-        where,
-        f"{path} cannot be set to {value} ({why})",
-        "conditioning needs root there; leave governor and clocks out",
-    )
+    problem = f"{path} cannot be set to {value} ({why})"
+    return DeviceError(where, problem, "conditioning needs root there; leave governor and clocks out")

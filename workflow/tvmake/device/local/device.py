@@ -49,7 +49,6 @@ class LocalDevice:
         self.where = f"device '{name}'"
 
     def push(self, package: Path) -> Deployment:
-        """See :class:`tvmake.device.interface.Device`."""
         directory = store.put(package, store.store_root())
         if sys.platform == "linux":
             check_library(directory / LIBRARY, platform.machine(), self.where)
@@ -59,12 +58,10 @@ class LocalDevice:
         )
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
-        """See :class:`tvmake.device.interface.Device`."""
         gpu = accelerator(kind, plain(self.config.env, self.where)) if kind != "cpu" else None
         return local_fingerprint(self.config.threads, kind, gpu)
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """See :class:`tvmake.device.interface.Device`."""
         return lease(self.name)
 
     def execute(

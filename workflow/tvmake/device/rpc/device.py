@@ -35,12 +35,7 @@ EXIT_S = 0.5
 
 
 class SessionLost(Exception):
-    """A session ended before the request was completed.
-
-    Args:
-        address: the server's address.
-        line: the reason.
-    """
+    """A session ended before the request was completed."""
 
     def __init__(self, address: Address, line: str):
         super().__init__(address, line)
@@ -93,11 +88,8 @@ class RPCSessions:
                     return self._in_slot(self.slots, worker, offer, request, timeout_s)
                 if refusal is None:
                     return self._result(worker, offer, request, timeout_s)
-        raise DeviceError(
-            self.where,
-            f"its server {offer.address} does not open a session ({refusal})",
-            "restart the server; it must run the same version of TVM as this machine",
-        )
+        remedy = "restart the server; it must run the same version of TVM as this machine"
+        raise DeviceError(self.where, f"its server {offer.address} does not open a session ({refusal})", remedy)
 
     def _in_slot(self, slots: TimeSlots, worker: Worker, offer: Offer, request: Request, timeout_s: float) -> Any:
         with slots.slot(offer.address, False, lambda: False):
@@ -116,11 +108,8 @@ class RPCSessions:
                 self.where, f"the process that reaches it {ended.description}", "out of memory?"
             ) from None
         except WorkerTimeout:
-            raise MachineError(
-                self.where,
-                f"TVM's runtime did not load within {READY_S:g} s",
-                "the disk may be slow or the machine busy; run the command again",
-            ) from None
+            remedy = "the disk may be slow or the machine busy; run the command again"
+            raise MachineError(self.where, f"TVM's runtime did not load within {READY_S:g} s", remedy) from None
 
     def _open(self, worker: Worker, offer: Offer, timeout_s: float) -> str | None:
         """Open a session; returns the reason if it fails."""
@@ -163,7 +152,6 @@ class RPCDevice:
         self.where = f"device '{name}'"
 
     def push(self, package: Path) -> Deployment:
-        """See :class:`tvmake.device.interface.Device`."""
         directory = store.put(package, store.store_root())
         size = sum((directory / name).stat().st_size for name in REQUIRED)
         return Deployment(
@@ -171,20 +159,15 @@ class RPCDevice:
         )
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
-        """See :class:`tvmake.device.interface.Device`."""
         fingerprint = self._fulfil(
             Describe(self.config, self.where), self.config.session_timeout_s, "it was being identified"
         )
         if kind != "cpu" and kind not in fingerprint.details:
-            raise DeviceError(
-                self.where,
-                f"its server has no {kind} device",
-                "start the server with a runtime for it (`rpc_server --load-library`), or give the target another device",
-            )
+            remedy = "start the server with a runtime for it (`rpc_server --load-library`), or give the target another device"
+            raise DeviceError(self.where, f"its server has no {kind} device", remedy)
         return fingerprint.model_copy(update={"kind": kind})
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
-        """See :class:`tvmake.device.interface.Device`."""
         package_run = RunPackage(self.config, self.where, Path(deployment.location), request, inputs, outputs)
         return self._fulfil(package_run, self.config.timeout_s, "running the package")
 
@@ -196,11 +179,9 @@ class RPCDevice:
         try:
             return RPCSessions(self.name, self.config).fulfil(request, timeout_s)
         except SessionLost as lost:
-            raise DeviceError(
-                self.where,
-                f"its server {lost.address} was lost while {doing} ({lost.line})",
-                "see the server's output; restart it if it ended, and run the same command again",
-            ) from None
+            problem = f"its server {lost.address} was lost while {doing} ({lost.line})"
+            remedy = "see the server's output; restart it if it ended, and run the same command again"
+            raise DeviceError(self.where, problem, remedy) from None
         except SessionTimeout:
             key = "timeout_s" if isinstance(request, RunPackage) else "session_timeout_s"
             raise overran(self.where, self.name, timeout_s, key) from None

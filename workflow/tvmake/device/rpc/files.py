@@ -109,7 +109,6 @@ class PlainFiles:
         self._where = where
 
     def send(self, file: Path, name: str) -> None:
-        """See :class:`NativeFiles`."""
         content = file.read_bytes()
         self._session.upload(bytearray(content), name)
         received = bytes(self._session.download(name))
@@ -124,7 +123,6 @@ class PlainFiles:
     have = send
 
     def have_parameters(self, file: Path, name: str, names: list[str], device: Any) -> list[Any]:
-        """See :class:`NativeFiles`."""
         self._session.upload(str(file), name)
         try:
             there = self._session.get_function(HASH)(_read(self._session, name), False, False)
@@ -144,11 +142,10 @@ def files_of(session: Any, where: str, direct: DirectTensors | None = None) -> N
 
 def altered(where: str, name: str, how: str) -> DeviceError:
     """The error for a file that was altered in transfer."""
-    return DeviceError(
-        where,
-        f"{name} arrived altered ({how})",
-        "check the connection (tunnel, cable, network) and the device's memory and disk, and run the same command again",
+    remedy = (
+        "check the connection (tunnel, cable, network) and the device's memory and disk, and run the same command again"
     )
+    return DeviceError(where, f"{name} arrived altered ({how})", remedy)
 
 
 def _read(session: Any, name: str) -> Any:

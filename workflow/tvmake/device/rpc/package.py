@@ -48,11 +48,8 @@ class RemotePackage:
         kind = str(manifest.target.get("kind", "llvm"))
         self.device = session.device("cpu" if kind in ("llvm", "c") else kind, 0)
         if not self.device.exist:
-            raise DeviceError(
-                where,
-                f"its server has no {kind} device",
-                "start the server with a runtime for it (`rpc_server --load-library`), or give the target another device",
-            )
+            remedy = "start the server with a runtime for it (`rpc_server --load-library`), or give the target another device"
+            raise DeviceError(where, f"its server has no {kind} device", remedy)
         files.have(directory / LIBRARY, LIBRARY)
         module = load_library(session, directory / LIBRARY, LIBRARY, where)
         self.vm = VirtualMachine(module, self.device)
@@ -61,7 +58,6 @@ class RemotePackage:
         self.params = files.have_parameters(directory / WEIGHTS, WEIGHTS, names, self.device)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
-        """See :class:`tvmake.device.samples.Package`."""
         self._pool.prepare(inputs)
         if self.direct is None:
             self.vm.set_input("main", *(self._to_device(value) for value in inputs), *self.params)
@@ -75,11 +71,9 @@ class RemotePackage:
         self.inputs = placed
 
     def run(self) -> None:
-        """See :class:`tvmake.device.samples.Package`."""
         self.vm.invoke_stateful("main")
 
     def outputs(self) -> list[np.ndarray]:
-        """See :class:`tvmake.device.samples.Package`."""
         got = self.vm.get_outputs("main")
         read = tvm.runtime.Tensor.numpy if self.direct is None else self.direct.read
         return [read(value) for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
@@ -131,8 +125,6 @@ def load_library(session: Any, library: Path, name: str, where: str) -> Any:
             raise
         # glibc reports code for another processor as a missing file.
         _, _, reason = line.rpartition(": ")
-        raise DeviceError(
-            where,
-            f"it cannot load {library.name}, which is code for {name_of(library)} ({reason.strip()})",
-            "compile for this device: the target's mtriple and mcpu, and cc that links for it (docs/guides/devices-rpc.md)",
-        ) from None
+        problem = f"it cannot load {library.name}, which is code for {name_of(library)} ({reason.strip()})"
+        remedy = "compile for this device: the target's mtriple and mcpu, and cc that links for it (docs/guides/devices-rpc.md)"
+        raise DeviceError(where, problem, remedy) from None

@@ -49,8 +49,6 @@ class Serving:
     Args:
         tracker_port: the port of a tracker on this machine's loopback address, whose users then have the devices to
             themselves. Default: a new tracker.
-        key: the servers' key.
-        with_opencl: let the servers run OpenCL kernels.
         on_set_aside: called with one line for each device that is set aside.
 
     Raises:
@@ -109,7 +107,6 @@ class Serving:
 
     @contextmanager
     def slot(self, address: Address | None, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
-        """See :class:`tvmake.device.time_slots.TimeSlots`."""
         for supervisor in self._supervisors:
             if address is not None and supervisor.port == address.port:
                 with supervisor.slot(rest, is_over) as notes:
@@ -156,11 +153,8 @@ class Serving:
                 errors = [supervisor.error for supervisor in self._supervisors if supervisor.error is not None]
                 raise next((error for error in errors if not isinstance(error, Unreachable)), errors[0])
             time.sleep(POLL_S)
-        raise DeviceError(
-            self.where,
-            f"no server there has registered within {READY_S:g} s",
-            f"`tvmake doctor {self.name}` tries each step by itself",
-        )
+        problem = f"no server there has registered within {READY_S:g} s"
+        raise DeviceError(self.where, problem, f"`tvmake doctor {self.name}` tries each step by itself")
 
 
 _running: dict[str, Serving] = {}

@@ -62,11 +62,9 @@ def take(tracker: Tracker, wait_s: float, busy_wait_s: float = BUSY_WAIT_S) -> O
         return offer
     tracker.await_servers(0)
     waited = time.monotonic() - began
-    raise DeviceError(
-        tracker.where,
-        f"no server with key '{tracker.key}' at tracker {tracker} came free in {waited:.0f} s",
-        "find who uses it (`tvmake device list`), restart a server that hangs, or add one",
-    )
+    problem = f"no server with key '{tracker.key}' at tracker {tracker} came free in {waited:.0f} s"
+    remedy = "find who uses it (`tvmake device list`), restart a server that hangs, or add one"
+    raise DeviceError(tracker.where, problem, remedy)
 
 
 def error_line(error: BaseException) -> str:

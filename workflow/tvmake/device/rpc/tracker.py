@@ -43,7 +43,6 @@ class Tracker:
 
     Args:
         priority: among waiting clients; higher ones first.
-        where: the beginning of errors.
     """
 
     def __init__(self, host: str, port: int, key: str, priority: int = 1, where: str = "rpc"):
@@ -178,17 +177,11 @@ class Tracker:
 
     def _is_down(self, error: Exception) -> DeviceError:
         if isinstance(error, TimeoutError):
-            return DeviceError(
-                self.where,
-                f"the tracker at {self} does not answer",
-                "restart it if it hangs; else correct its address, or check the network and firewalls",
-            )
+            remedy = "restart it if it hangs; else correct its address, or check the network and firewalls"
+            return DeviceError(self.where, f"the tracker at {self} does not answer", remedy)
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return DeviceError(
-            self.where,
-            f"no tracker at {self} ({why.lower() or type(error).__name__})",
-            f"start it: `tvmake device tracker --port {self.port}`, or correct its address",
-        )
+        remedy = f"start it: `tvmake device tracker --port {self.port}`, or correct its address"
+        return DeviceError(self.where, f"no tracker at {self} ({why.lower() or type(error).__name__})", remedy)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

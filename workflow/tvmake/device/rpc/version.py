@@ -35,11 +35,8 @@ def check_version(session: Any, where: str, built_with: str | None = None) -> st
     expected = built_with or metadata.version(TVM)
     version = server_version(session)
     if version is not None and _plain(version) != _plain(expected):
-        raise DeviceError(
-            where,
-            f"its server runs TVM {version}, and its code was built with TVM {expected}",
-            f"install {TVM}=={expected} there, or a native server built here (docs/guides/native.md), and start the server again",
-        )
+        remedy = f"install {TVM}=={expected} there, or a native server built here (docs/guides/native.md), and start the server again"
+        raise DeviceError(where, f"its server runs TVM {version}, and its code was built with TVM {expected}", remedy)
     return version
 
 

@@ -51,7 +51,6 @@ class Group:
         return pushed
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
-        """See :class:`tvmake.device.interface.Device`."""
         tried: list[ShellDevice] = []
         while True:  # without waiting for a device to become free
             member = self._untried(tried)[0]
@@ -67,7 +66,6 @@ class Group:
                 return fingerprint
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
-        """See :class:`tvmake.device.interface.Device`."""
         return self.run_on_free_member(lambda member: member.execute(deployment, request, inputs, outputs))
 
     def run_on_free_member(self, work: Callable[[ShellDevice], RunResult]) -> RunResult:
@@ -96,7 +94,6 @@ class Group:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """See :class:`tvmake.device.interface.Device`."""
         with self._free_member([]) as member:
             self._held = member
             try:

@@ -50,7 +50,6 @@ class Sampler:
     Args:
         timed: runs this many times, and returns the mean time of a run in ms.
         how: warm-up, number and repetition.
-        turns: the number of turns.
     """
 
     def __init__(self, timed: Callable[[int], float], how: Measurement, turns: int = 1):
@@ -111,7 +110,6 @@ class Partner:
     """The baseline's process, as the package's process sees it.
 
     Args:
-        address: the address of its socket.
         how: the measurement, which determines how long a turn may take.
     """
 

@@ -8,11 +8,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvmake.config.device import AdbDeviceConfig
-from tvmake.device.transport.adb_server import server_address
 from tvmake.device.transport.shell import CONNECT_S, Unreachable
 from tvmake.device.transport.shell_device import ShellDevice
-from tvmake.errors import DeviceError, MachineError, TvmakeError
+from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError
 from tvmake.process.supervised import last_line
+
+HOST, PORT = "127.0.0.1", 5037
+"""adb's defaults, unless ANDROID_ADB_SERVER_HOST and ANDROID_ADB_SERVER_PORT are set."""
+
+
+def server_address() -> tuple[str, int]:
+    """Host and port.
+
+    Raises:
+        InputError: ANDROID_ADB_SERVER_PORT is not a port.
+    """
+    text = os.environ.get("ANDROID_ADB_SERVER_PORT", str(PORT))
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise InputError("ANDROID_ADB_SERVER_PORT", f"expected a port (got '{text}')", f"adb's own is {PORT}")
+    return os.environ.get("ANDROID_ADB_SERVER_HOST", HOST), int(text)
+
 
 server_address()  # adbutils reads the variables during its import too, and raises a ValueError
 

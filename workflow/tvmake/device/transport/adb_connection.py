@@ -48,7 +48,6 @@ class AdbConnection:
         self._reversed: list[int] = []
 
     def run(self, command: str, timeout_s: float = QUICK_S) -> Finished:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         started = AdbStarted(self._stream(f"shell,v2,raw:{command}"))
         try:
             finished = started.wait(timeout_s)
@@ -61,13 +60,11 @@ class AdbConnection:
         return finished
 
     def start(self, command: str, is_bound: bool = True) -> "AdbStarted":
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         started = AdbStarted(self._stream(f"shell,v2,raw:{bound_command(command) if is_bound else command}"))
         self._started.append(started)
         return started
 
     def send(self, source: Path, destination: str) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         with self._stream("sync:") as stream, source.open("rb") as file:
             self._sync(stream, b"SEND", f"{destination},{stat.S_IFREG | 0o755}")
             blocks = iter(lambda: file.read(BLOCK), b"")
@@ -84,7 +81,6 @@ class AdbConnection:
                 )
 
     def fetch(self, source: str, destination: Path) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         with self._stream("sync:") as stream, destination.open("wb") as file:
             self._sync(stream, b"RECV", source)
             while True:
@@ -97,7 +93,6 @@ class AdbConnection:
                 file.write(content)
 
     def forward(self, port: int) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         try:
             self._device.forward(f"tcp:{port}", f"tcp:{port}")
         except AdbError as error:
@@ -107,7 +102,6 @@ class AdbConnection:
         self._forwarded.append(port)
 
     def reverse(self, port: int) -> int:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         try:
             self._device.reverse(f"tcp:{port}", f"tcp:{port}")
         except AdbError as error:
@@ -168,11 +162,8 @@ class AdbConnection:
             raise self._lost(str(error)) from error
 
     def _lost(self, why: str) -> Unreachable:
-        return Unreachable(
-            self.where,
-            f"the connection was lost ({why})",
-            "see `adb devices`, reconnect it, and run the same command again",
-        )
+        problem = f"the connection was lost ({why})"
+        return Unreachable(self.where, problem, "see `adb devices`, reconnect it, and run the same command again")
 
 
 class AdbStarted:
@@ -197,7 +188,6 @@ class AdbStarted:
         return Finished(self._code, output, errors)
 
     def output(self) -> str:
-        """See :class:`tvmake.device.transport.shell.Started`."""
         return bytes(self._output + self._errors).decode(errors="replace")
 
     def stop(self) -> None:

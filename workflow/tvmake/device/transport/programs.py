@@ -57,9 +57,6 @@ def install(
 ) -> Programs:
     """Upload the programs for this device, unless it has them.
 
-    Args:
-        with_opencl: upload the OpenCL runtime too.
-
     Raises:
         InputError: the config's directory lacks programs, or has those of another TVM version.
         DeviceError: there are no programs for this processor, or the device cannot be written.
@@ -68,18 +65,12 @@ def install(
     files = {file.name: file for file in sorted(directory.glob("*")) if file.is_file()} if directory.is_dir() else {}
     for required in (RUN, SERVE):
         if required not in files:
-            raise InputError(
-                f"devices.{name}.programs",
-                f"{directory} has no {required}",
-                "name the directory with tvmake-run, tvmake-serve and their libraries (docs/guides/native.md)",
-            )
+            remedy = "name the directory with tvmake-run, tvmake-serve and their libraries (docs/guides/native.md)"
+            raise InputError(f"devices.{name}.programs", f"{directory} has no {required}", remedy)
     loads_opencl = with_opencl and not has_built_in_opencl(directory)
     if loads_opencl and OPENCL not in files:
-        raise InputError(
-            f"devices.{name}.programs",
-            f"{directory} has no {OPENCL}, which OpenCL packages need",
-            "build it (docs/guides/native.md)",
-        )
+        problem = f"{directory} has no {OPENCL}, which OpenCL packages need"
+        raise InputError(f"devices.{name}.programs", problem, "build it (docs/guides/native.md)")
     if config.programs and name_of(files[RUN]) != UNKNOWN:  # otherwise a script may start the program
         for_it = "name a directory with programs for it (docs/guides/native.md), or leave the key out"
         check_library(files[RUN], facts.machine, f"devices.{name}.programs", for_it)
@@ -108,17 +99,11 @@ def start_error(finished: Finished, program: str, where: str, name: str) -> Tvma
             key, f"{program} and the libraries beside it do not match ({last_line(errors)})", "rebuild all of them"
         )
     if finished.code == 126 and "Permission denied" in errors:
-        return DeviceError(
-            where,
-            f"it may not start {program} ({last_line(errors)})",
-            f"its file system may be mounted noexec: set devices.{name}.directory to one where programs run",
-        )
+        remedy = f"its file system may be mounted noexec: set devices.{name}.directory to one where programs run"
+        return DeviceError(where, f"it may not start {program} ({last_line(errors)})", remedy)
     if INCOMPATIBLE.search(errors):
-        return DeviceError(
-            where,
-            f"it cannot start {program} ({last_line(errors)})",
-            f"the program is for another processor or C library: set {key}",
-        )
+        problem = f"it cannot start {program} ({last_line(errors)})"
+        return DeviceError(where, problem, f"the program is for another processor or C library: set {key}")
     return None
 
 
@@ -128,11 +113,8 @@ def _check_version(shell: Shell, command: list[str], name: str) -> None:
         raise error
     version, wanted = VERSION.search(finished.output), metadata.version("apache-tvm").partition("+")[0]
     if version and version[1] != wanted:
-        raise InputError(
-            f"devices.{name}.programs",
-            f"they were built for TVM {version[1]}, and packages here are built with TVM {wanted}",
-            "rebuild them for this version (docs/guides/native.md)",
-        )
+        problem = f"they were built for TVM {version[1]}, and packages here are built with TVM {wanted}"
+        raise InputError(f"devices.{name}.programs", problem, "rebuild them for this version (docs/guides/native.md)")
 
 
 def _bundled(facts: Facts, is_android: bool, with_opencl: bool) -> Path:

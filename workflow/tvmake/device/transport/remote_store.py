@@ -78,11 +78,8 @@ def _is_intact(shell: Shell, digests: Mapping[str, str], directory: str, must_re
     command = f"cd {shlex.quote(directory)} 2>/dev/null && sha256sum {names}"
     finished = shell.run(command, CHECK_S)
     if finished.code == 127:
-        raise DeviceError(
-            shell.where,
-            "it has no sha256sum, which is needed to verify files",
-            "install coreutils or busybox there",
-        )
+        problem = "it has no sha256sum, which is needed to verify files"
+        raise DeviceError(shell.where, problem, "install coreutils or busybox there")
     if must_read and finished.code:
         raise command_error(shell.where, "reading files back with sha256sum", finished.errors or finished.output)
     digests_there = [line.split()[0].lstrip("\\") for line in finished.output.splitlines() if line.split()]

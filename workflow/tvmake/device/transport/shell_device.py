@@ -43,7 +43,6 @@ class ShellDevice:
     Args:
         name: the device's name in the config, which equal devices share.
         member: which of them it is.
-        connect: opens a connection.
         directory: the directory for files on the device.
         address: its identity for leases and failures; default: the member's name.
     """
@@ -92,7 +91,6 @@ class ShellDevice:
         return facts(shell, self.config.directory or self.directory, self.is_android)
 
     def push(self, package: Path) -> Deployment:
-        """See :class:`tvmake.device.interface.Device`."""
         return self.push_counted(package)[0]
 
     def push_counted(self, package: Path) -> tuple[Deployment, int]:
@@ -108,13 +106,11 @@ class ShellDevice:
         return deployment, uploaded.sent_bytes
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
-        """See :class:`tvmake.device.interface.Device`."""
         with self.shell() as shell:
             fingerprint = self.facts(shell).fingerprint(self.config)
         return fingerprint.model_copy(update={"kind": kind})
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
-        """See :class:`tvmake.device.interface.Device`."""
         with self.shell() as shell:
             facts = self.facts(shell)
             programs = install(

@@ -88,18 +88,12 @@ def facts(shell: Shell, directory: str, is_android: bool) -> Facts:
     finished = shell.run(f"echo {MARK} && mkdir -p {directory} && cd {directory} && pwd && (df -Pk . || true)", QUICK_S)
     first, *lines = [line.strip() for line in finished.output.splitlines()] or [""]
     if first != MARK and MARK in lines:
-        raise DeviceError(
-            shell.where,
-            f"its shell prints additional output ('{first[:60]}')",
-            "make its .bashrc and .profile print nothing in non-interactive shells",
-        )
+        problem = f"its shell prints additional output ('{first[:60]}')"
+        raise DeviceError(shell.where, problem, "make its .bashrc and .profile print nothing in non-interactive shells")
     if first != MARK:
         why = last_line(finished.errors or finished.output)
-        raise Unreachable(
-            shell.where,
-            f"it runs no commands{f' ({why})' if why else ''}",
-            "give its user a login shell, with `sh` on its PATH",
-        )
+        problem = f"it runs no commands{f' ({why})' if why else ''}"
+        raise Unreachable(shell.where, problem, "give its user a login shell, with `sh` on its PATH")
     if finished.code or not lines or not lines[0].startswith("/"):
         raise command_error(shell.where, f"making {directory}", finished.errors or finished.output)
     path = lines[0]

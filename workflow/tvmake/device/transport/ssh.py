@@ -92,11 +92,8 @@ class _Connect:
                 where, f"no such file: {path}", "name a private key, or leave it out for the usual ones"
             ) from None
         except OSError as error:
-            raise InputError(
-                where,
-                f"{path} cannot be read ({(error.strerror or str(error)).lower()})",
-                "name the file of a private key",
-            ) from None
+            problem = f"{path} cannot be read ({(error.strerror or str(error)).lower()})"
+            raise InputError(where, problem, "name the file of a private key") from None
         except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError, UnicodeDecodeError) as error:
             why = "invalid private key" if isinstance(error, UnicodeDecodeError) else str(error).lower()
             remedy = "name the file of a private key, not that of the public one"
@@ -117,34 +114,22 @@ class _Connect:
                     f"when you are sure that it is the device, run `ssh-keygen {f'-f {file} ' if file else ''}-R '{known.entry}'` and `{command}` once",
                 )
             case asyncssh.HostKeyNotVerifiable():
-                return Unreachable(
-                    self.where,
-                    f"its host key is not in {known.where}",
-                    f"run `{command}` once and compare the fingerprint that it shows with the device's",
-                )
+                remedy = f"run `{command}` once and compare the fingerprint that it shows with the device's"
+                return Unreachable(self.where, f"its host key is not in {known.where}", remedy)
             case asyncssh.PermissionDenied():
                 user = self.config.user or "you"
                 of_user = f"-i {shlex.quote(self.config.identity)} " if self.config.identity else ""
                 of_user += f"-l {shlex.quote(self.config.user)} " if self.config.user else ""
                 command = command.replace("ssh ", f"ssh {of_user}", 1)
-                return Unreachable(
-                    self.where,
-                    f"it refuses {user} with every offered key ({self._offered()})",
-                    f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` must work without a password",
-                )
+                remedy = f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` must work without a password"
+                return Unreachable(self.where, f"it refuses {user} with every offered key ({self._offered()})", remedy)
             case socket.gaierror() if _has_address(self.host):
-                return Unreachable(
-                    self.where,
-                    f"a host on the way to {self.host} has no address",
-                    f"correct HostName or ProxyJump in ~/.ssh/config; `{command}` must work",
-                )
+                remedy = f"correct HostName or ProxyJump in ~/.ssh/config; `{command}` must work"
+                return Unreachable(self.where, f"a host on the way to {self.host} has no address", remedy)
             case socket.gaierror():
                 key = "the address" if ":" in self.name else f"devices.{self.name}.host"
-                return Unreachable(
-                    self.where,
-                    f"no such host: {self.host}",
-                    f"correct {key}, or HostName and ProxyJump in ~/.ssh/config",
-                )
+                problem = f"no such host: {self.host}"
+                return Unreachable(self.where, problem, f"correct {key}, or HostName and ProxyJump in ~/.ssh/config")
             case ConnectionRefusedError():
                 return Unreachable(
                     self.where, f"no ssh server at {at} (connection refused)", "start sshd there, or correct the port"

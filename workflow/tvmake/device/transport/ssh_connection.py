@@ -91,28 +91,23 @@ class SSHConnection:
         self._is_closed = False
 
     def run(self, command: str, timeout_s: float = QUICK_S) -> Finished:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         return self._call(self._run(command), timeout_s)
 
     def start(self, command: str, is_bound: bool = True) -> "SSHStarted":
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         process = self._call(self._open(bound_command(command) if is_bound else command), CONNECT_S)
         return SSHStarted(self._loop, process)
 
     def send(self, source: Path, destination: str) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         finished = self._call(self._send(source, destination), None)
         if finished.code:
             raise command_error(self.where, f"writing {destination}", finished.errors)
 
     def fetch(self, source: str, destination: Path) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         finished = self._call(self._fetch(source, destination), None)
         if finished.code:
             raise command_error(self.where, f"reading {source}", finished.errors)
 
     def forward(self, port: int) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         try:
             self._call(self._forward(port), QUICK_S)
         except OSError as error:
@@ -121,7 +116,6 @@ class SSHConnection:
             ) from error
 
     def reverse(self, port: int) -> int:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         try:
             return self._call(self._reverse(port), QUICK_S)
         except asyncssh.ChannelListenError:
@@ -130,7 +124,6 @@ class SSHConnection:
             ) from None
 
     def close(self) -> None:
-        """See :class:`tvmake.device.transport.shell.Shell`."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -145,11 +138,8 @@ class SSHConnection:
             raise
         except (asyncssh.Error, ConnectionError, BrokenPipeError) as error:
             why = f" ({error})" if str(error) and not isinstance(error, asyncssh.ConnectionLost) else ""
-            raise Unreachable(
-                self.where,
-                f"the connection was lost{why}",
-                "see whether the device is up, and run the same command again",
-            ) from error
+            remedy = "see whether the device is up, and run the same command again"
+            raise Unreachable(self.where, f"the connection was lost{why}", remedy) from error
 
     async def _open(self, command: str) -> asyncssh.SSHClientProcess:
         return await self._connection.create_process(in_sh(command), encoding=None)
@@ -208,7 +198,6 @@ class SSHStarted:
         self._reading = asyncio.run_coroutine_threadsafe(self._read(), loop._loop)
 
     def wait(self, timeout_s: float | None = None) -> Finished | None:
-        """See :class:`tvmake.device.transport.shell.Started`."""
         try:
             self._reading.result(timeout_s)
         except FutureTimeout:
@@ -218,11 +207,9 @@ class SSHStarted:
         return _finished(self._process, bytes(self._written["stdout"]), bytes(self._written["stderr"]))
 
     def output(self) -> str:
-        """See :class:`tvmake.device.transport.shell.Started`."""
         return bytes(self._written["stdout"] + self._written["stderr"]).decode(errors="replace")
 
     def stop(self) -> None:
-        """See :class:`tvmake.device.transport.shell.Started`."""
         with suppress(TimeoutError, OSError, asyncssh.Error):
             self._loop.call(self._stop(), 5)
 
