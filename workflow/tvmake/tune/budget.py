@@ -2,7 +2,6 @@
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tvmake.artifact.tasks import KernelBudget, Task, TaskList
 from tvmake.config.requests.tuning import ModelBudget
@@ -15,14 +14,6 @@ OSDI 2020, section 6.2; ``gradient`` strategy of tvm.auto_scheduler.TaskSchedule
 
 SIMILAR = 2.0
 """Largest speed-up expected over a similar kernel: Ansor's beta."""
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    name: str
-    calls: int
-    flops: float
-    users: tuple[str, ...]
 
 
 def spread(
@@ -50,13 +41,10 @@ def spread(
     wanted: dict[str, dict[str, int]] = {}
     names: dict[str, str] = {}
     for variant, tasks in variants.items():
-        kernels = {
-            task.workload: _Kernel(task.names[0], task.calls, task.flops, (variant,))
-            for task in _tunable(variant, tasks, budgets[variant].kernels)
-        }
+        kernels = {task.workload: task for task in _tunable(variant, tasks, budgets[variant].kernels)}
         for workload, trials in _spread_one(kernels, budgets[variant], portion, receipts).items():
             wanted.setdefault(workload, {})[variant] = trials
-            names.setdefault(workload, kernels[workload].name)
+            names.setdefault(workload, kernels[workload].names[0])
     kernel_budgets = {
         workload: KernelBudget(
             name=names[workload], trials=max(trials_by_variant.values()), users=sorted(trials_by_variant)
@@ -83,7 +71,7 @@ def _tunable(variant: str, tasks: TaskList, patterns: Sequence[str]) -> list[Tas
 
 
 def _spread_one(
-    kernels: Mapping[str, _Kernel], budget: ModelBudget, portion: float, receipts: Mapping[str, Receipt]
+    kernels: Mapping[str, Task], budget: ModelBudget, portion: float, receipts: Mapping[str, Receipt]
 ) -> dict[str, int]:
     if not kernels:
         return {}
@@ -110,7 +98,7 @@ def _spread_one(
     return exhausted | {key: start[key] + more[key] for key in active}
 
 
-def _gains(kernels: Mapping[str, _Kernel], receipts: Mapping[str, Receipt]) -> dict[str, float]:
+def _gains(kernels: Mapping[str, Task], receipts: Mapping[str, Receipt]) -> dict[str, float]:
     """Estimate, with Ansor's gradient, the seconds that a trial saves for the model."""
     fastest = max((kernel.flops / receipts[key].best_ms for key, kernel in kernels.items()), default=1.0)  # type: ignore[operator]
     gains = {}

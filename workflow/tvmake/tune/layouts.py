@@ -89,12 +89,7 @@ def representative_kernels(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Lay
 
 
 def estimate(layout: Layout, tasks: Sequence[Task], measured: Sequence[MeasuredKernel]) -> LayoutEstimate:
-    """Estimate the time of a layout from its most expensive kernels, scaled by their share of the work, and its data movement.
-
-    Args:
-        tasks: all kernels of the layout.
-        measured: the measured kernels.
-    """
+    """Estimate the time of a layout from its most expensive kernels, scaled by their share of the work, and its data movement."""
     tunable = [task for task in tasks if task.trivial is None]
     total = sum(task.calls * task.flops for task in tunable)
     covered = sum(kernel.calls * kernel.flops for kernel in measured)

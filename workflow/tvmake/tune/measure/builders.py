@@ -47,10 +47,6 @@ class Builders:
     """Build candidates for one target.
 
     Args:
-        driver: the compiler driver that links.
-        count: number of parallel builds.
-        timeout_s: processor time limit of one build.
-        scratch: directory of libraries.
         pause_directory: see :class:`tvmake.tune.measure.workers.processes.WorkerSource`.
     """
 

@@ -55,7 +55,6 @@ class Batch:
 
     Args:
         built: built or failed candidates; threads put back those to try again.
-        count: number of threads.
         lost: addresses that do not answer; updated.
         time_slots: sharing of the devices with other jobs.
     """

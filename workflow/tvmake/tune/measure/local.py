@@ -38,13 +38,9 @@ class LocalMeasurer:
     not use; the rest are paused. On two cores, a kernel of two threads is measured 2.3 times too slow beside two builds.
 
     Args:
-        target: target of the candidates.
-        options: timing options.
-        builders: number of parallel builds.
         device_name: name of the lease: one candidate is timed at a time, across processes.
         threads: threads of the kernel (TVM_NUM_THREADS); all cores if None.
         env: environment variables for the processes that run kernels.
-        driver: the compiler driver that links.
         conditioning: conditioning of this machine, before a batch and around each candidate.
     """
 
@@ -82,7 +78,6 @@ class LocalMeasurer:
         )
 
     def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
-        """See :class:`tvmake.tune.measure.interface.Measurer`."""
         self._is_rested = False
         with self._builders.building(candidates) as building:
             for _ in candidates:
@@ -97,7 +92,6 @@ class LocalMeasurer:
                     yield outcome
 
     def close(self) -> None:
-        """See :class:`tvmake.tune.measure.interface.Measurer`."""
         self._builders.close()
         if self._reusable is not None:
             self._reusable.close()

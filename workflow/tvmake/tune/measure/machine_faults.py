@@ -15,7 +15,6 @@ def check_machine(line: str, crashed: bool = False) -> None:
     """Check whether the machine caused a failure of a builder or a kernel.
 
     Args:
-        line: the error message.
         crashed: whether the process ended: LLVM's code generator exits silently if it cannot write.
 
     Raises:

@@ -41,7 +41,6 @@ def others_paused(directory: Path, running: int, limit_s: float = LIMIT_S) -> It
     """Pause the other jobs until the block ends; only for the holder of the device's lease.
 
     Args:
-        directory: see :func:`socket_directory`.
         running: number of other jobs that may continue.
         limit_s: time after which they resume in any case.
     """
@@ -91,7 +90,6 @@ class PauseListener:
     """Part of a fork server that pauses and resumes its job and workers at the request of other jobs.
 
     Args:
-        directory: see :func:`socket_directory`.
         job: the process that started the fork server.
 
     Raises:

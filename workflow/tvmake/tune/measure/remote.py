@@ -33,15 +33,10 @@ class RPCMeasurer:
     set aside until it answers again.
 
     Args:
-        target: target of the candidates.
-        options: timing options.
-        builders: number of parallel local builds.
-        tracker: address of the tracker and key of the devices.
         session_timeout_s: time after which a server ends a session, and with it a kernel that hangs.
         servers: number of candidates timed at once; all servers of the tracker if None, and never more.
         wait_s: time to wait for a server of the key, or for a lost one to return.
         threads: threads of CPU kernels; the server's cores if None.
-        driver: the compiler driver that links for the devices.
         warn: called with one line for each device that is lost or set aside.
         time_slots: sharing of the devices with other jobs; by their sessions if None.
         on_set_aside: called with one line for each device that is set aside.
@@ -77,7 +72,6 @@ class RPCMeasurer:
         self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path)
 
     def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
-        """See :class:`tvmake.tune.measure.interface.Measurer`."""
         if not candidates:
             return
         there = self._tracker.await_servers(self._wait_s, self._lost)
@@ -113,7 +107,6 @@ class RPCMeasurer:
                 self._report_rest(batch)
 
     def close(self) -> None:
-        """See :class:`tvmake.tune.measure.interface.Measurer`."""
         self._builders.close()
         self._sessions.close()
         self._scratch.close()

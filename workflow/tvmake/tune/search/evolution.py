@@ -67,10 +67,8 @@ class Evolution:
     """Proposes batches of candidates.
 
     Args:
-        spaces: design spaces.
         target: target of the rules that create them (see :meth:`tvmake.targets.backend.Backend.search_target`).
         stored: the kernel's records. The next batch is their last one unless it is complete.
-        transferred: measurements of other kernels.
         exclude: called with records that are not schedules of this kernel.
     """
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.codegen.scheduling.isolated_replay import replay_all
+from tvmake.codegen.scheduling.replay import replay_all
 from tvmake.process.isolation import Refused
 from tvmake.records.plausible import implausible_samples
 from tvmake.records.preference import RULE, sort_by_preference
@@ -30,11 +30,7 @@ FEWEST_CANDIDATES = 4
 
 
 def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
-    """Return a kernel's best records, including the schedule of the target's rules; empty if there is nothing to compare.
-
-    Args:
-        count: maximum number of records.
-    """
+    """Return a kernel's best records, including the schedule of the target's rules; empty if there is nothing to compare."""
     if len(stored) < FEWEST_CANDIDATES:
         return []
     ordered = sort_by_preference(stored)

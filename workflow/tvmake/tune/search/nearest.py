@@ -90,7 +90,6 @@ def nearest_starts(
 
     Args:
         spaces: this kernel's design spaces; schedules that are not in one of them are left out.
-        tuning: MetaSchedule's context of this kernel.
     """
     light_intrinsics(workload.target)
     designs = [

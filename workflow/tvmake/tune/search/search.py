@@ -345,11 +345,9 @@ class Search:
 
     def _stop_if_nothing_works(self) -> None:
         if self.best_ms is None and self.measured >= min(MAX_FAILURES, self.trials) and self._errors:
-            raise NothingWorksError(
-                f"kernel {self.workload.key[:12]}",
-                f"none of {self.measured} candidates worked; the first failed with {self._errors[0]}",
-                "see the records with `tvmake records show`",
-            )
+            problem = f"none of {self.measured} candidates worked; the first failed with {self._errors[0]}"
+            remedy = "see the records with `tvmake records show`"
+            raise NothingWorksError(f"kernel {self.workload.key[:12]}", problem, remedy)
 
 
 def _now() -> str:

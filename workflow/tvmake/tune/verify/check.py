@@ -41,12 +41,7 @@ REFERENCE_FILL, CHECKED_FILL = 0x00, 0xFF
 
 
 class Checker:
-    """Compare records of one kernel with the unscheduled kernel, which runs once on this machine's CPU.
-
-    Args:
-        runner: runs scheduled kernels.
-        seed: seed of the random inputs.
-    """
+    """Compare records of one kernel with the unscheduled kernel, which runs once on this machine's CPU."""
 
     def __init__(self, workload: Workload, runner: KernelRunner, seed: int = 0):
         self.workload = workload

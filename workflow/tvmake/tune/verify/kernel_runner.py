@@ -80,9 +80,7 @@ class LocalKernelRunner:
 
     Args:
         timeout_s: time limit for loading and running a kernel, in seconds.
-        device: the runtime's name for the kind of device.
         threads: threads of CPU kernels; the machine's cores by default.
-        variables: environment variables for these processes.
     """
 
     def __init__(
@@ -163,7 +161,6 @@ class RPCKernelRunner:
 
     Args:
         reach: connects to the device; called once, for the first kernel.
-        kind: the runtime's name for the kind of device.
     """
 
     def __init__(self, reach: Callable[[], RPCSessions], kind: str = "cpu", compiler: str = "g++"):
@@ -183,7 +180,6 @@ class RPCKernelRunner:
         fill: int,
         scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
-        """See :class:`KernelRunner`."""
         config = self._sessions.config
         request = CallKernel(
             config=config,

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.codegen.scheduling.isolated_replay import FAILURE
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
-from tvmake.codegen.scheduling.replay import ReplayError, replay
+from tvmake.codegen.scheduling.replay import FAILURE, ReplayError, replay
 from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.store import StoredRecord
 from tvmake.records.workload import Workload, structure
@@ -65,8 +64,6 @@ def validate_records(
     """Replay records of a kernel.
 
     Args:
-        context: MetaSchedule's context of this kernel.
-        spaces: its design spaces.
         fastest: working records, for MetaSchedule's population.
         training: records to train on, also failed ones.
 
@@ -89,11 +86,7 @@ def validate_records(
 
 
 def designs_of(records: Iterable[StoredRecord], spaces: Sequence[Any], count: int) -> list[Any]:
-    """Return the traces, without postprocessing, of the first records whose schedules are in the design spaces.
-
-    Args:
-        count: maximum number of traces.
-    """
+    """Return the traces, without postprocessing, of the first records whose schedules are in the design spaces."""
     known = _shapes(spaces)
     designs = (_design(stored.record.trace, known) for stored in records)
     return list(islice((design for design in designs if design is not None), count))

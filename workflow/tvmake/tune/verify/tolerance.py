@@ -47,12 +47,7 @@ ADDING = COPYING | {"Add", "Sub", "Mul", "Max", "Min"}
 
 
 def tolerance(function: "tvm.tirx.PrimFunc", positive: bool = False) -> float:
-    """Return the largest expected error of a correct schedule, relative to the output's RMS; 0 if nothing is rounded.
-
-    Args:
-        function: the unscheduled kernel.
-        positive: whether its inputs are positive.
-    """
+    """Return the largest expected error of a correct schedule, relative to the output's RMS; 0 if nothing is rounded."""
     coarse = [parameter for parameter in function.params if _dtype(parameter.ty) in COARSE and not positive]
     total = 0.0
     for block in leaf_blocks(function):

@@ -108,7 +108,6 @@ def time_in_graph(run: Callable[[], object], device: Any, loop: Loop, driver: Dr
     Args:
         run: launches the kernel on TVM's current stream. It must have run before: drivers load code and TVM allocates memory in
             the first run.
-        device: TVM's device.
         loop: its ``number`` is the minimum.
 
     Raises:

@@ -54,7 +54,6 @@ class BuildWorker:
         self.driver = options.driver
 
     def answer(self, request: Build) -> Built:
-        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         # At the hard limit the kernel sends SIGKILL, which would look like an exhausted memory.
         resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s + 5))
         module = tvm.ir.load_json(request.module)
@@ -66,5 +65,4 @@ class BuildWorker:
         return Built()
 
     def explain(self, error: Exception) -> str:
-        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         return explain(error)

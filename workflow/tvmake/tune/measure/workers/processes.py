@@ -75,7 +75,6 @@ class WorkerSource:
 
     Args:
         role: one of ``forkserver.ROLES``.
-        options: options of the role.
         scratch: a directory that the fork server removes if this process is killed.
         environment: additional variables for the fork server and its workers.
         pause_directory: directory of the sockets for pause requests of other jobs.

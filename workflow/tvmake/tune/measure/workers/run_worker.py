@@ -78,7 +78,6 @@ class RunWorker:
         self.kernel: tuple[Any, Any, list[Any]] | None = None
 
     def answer(self, request: Load | Time) -> Loaded | Timed:
-        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         if isinstance(request, Load):
             device = tvm.runtime.device(self.options.device, 0)
             module = tvm.runtime.load_module(str(request.library))
@@ -95,7 +94,6 @@ class RunWorker:
         return time_on_cuda(module, device, arguments, self.options.loop, Driver())
 
     def explain(self, error: Exception) -> str:
-        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         return explain(error)
 
 

@@ -46,7 +46,6 @@ class SessionWorker:
         self.fill: Fill | None = None
 
     def answer(self, request: Open | TimeThere) -> Opened | Timed | Lost:
-        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         if isinstance(request, Open):
             self.session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
             close_after_death(request.host, request.port, request.timeout_s)
@@ -64,7 +63,6 @@ class SessionWorker:
             return Lost(CLOSED if "kShutdown" in str(error) else explain(error))
 
     def explain(self, error: Exception) -> str:
-        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
         return explain(error)
 
     def _time(self, request: TimeThere) -> tuple[float, ...]:
