@@ -13,7 +13,7 @@ import tvm
 from tests.targets.adreno_texture.nets import target
 from tvmake.cli.machine.targets import targets
 from tvmake.codegen.known_passes import pass_names
-from tvmake.codegen.pass_list import list_passes
+from tvmake.codegen.lowering import list_passes
 from tvmake.errors import InputError
 from tvmake.targets.backends import backend_of
 

@@ -6,7 +6,7 @@ import pytest
 import tvm
 
 from tests.targets.adreno_texture.nets import conv, executable, lowered, op, sources, target, tensor
-from tvmake.targets.adreno_texture.lowering.texture_store import StoreWholePixels
+from tvmake.targets.adreno_texture.lowering.texture_store import store_whole_pixels
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 
@@ -44,7 +44,7 @@ def test_a_schedule_that_writes_single_lanes_is_refused():
 
 def test_kernels_without_textures_are_left_alone():
     function = tvm.IRModule({"main": _plain()})
-    assert StoreWholePixels()(function)["main"].same_as(function["main"])
+    assert store_whole_pixels(function)["main"].same_as(function["main"])
 
 
 def _plain():

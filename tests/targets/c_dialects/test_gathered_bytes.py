@@ -10,7 +10,7 @@ from tests.targets.adreno_texture.nets import target as adreno
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
 from tvmake.targets.backends import kernel_pipeline
-from tvmake.targets.c_dialects.gathered_bytes import GatheredBytes
+from tvmake.targets.c_dialects.unroll_vectors import unroll_gathered_bytes
 from tvmake.targets.resolve import tvm_target
 
 from tvm import te  # isort: skip
@@ -59,7 +59,7 @@ def test_adjacent_bytes_are_read_as_vectors():
     data = te.placeholder((ROWS, 8), "int8", name="data")
     copy = te.compute((ROWS, 8), lambda row, lane: data[row, lane].astype("int32"), name="copy")
     module = in_lanes(te.create_prim_func([data, copy]), "copy")
-    assert GatheredBytes()(module)["main"].same_as(module["main"])
+    assert unroll_gathered_bytes(module)["main"].same_as(module["main"])
 
 
 def test_a_convolution_of_bytes_to_few_channels_is_right_on_adreno():

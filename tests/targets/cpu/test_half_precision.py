@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.targets.cpu.schedules.nets import lowered, result, values
-from tvmake.targets.cpu.half_precision import NATIVE, HalfPrecision, computes_half
+from tvmake.targets.cpu.half_precision import NATIVE, compute_half_in_float32, computes_half
 from tvmake.targets.cpu.native import native_attributes
 
 op = tvm.relax.op
@@ -53,7 +53,7 @@ def kernel(name: str, target: Any) -> "tvm.IRModule":
 
 
 def test_there_is_no_arithmetic_of_float16_left():
-    module = HalfPrecision()(kernel("softmax", WITHOUT))
+    module = compute_half_in_float32(kernel("softmax", WITHOUT))
     assert "T.float16(" not in module.script()
     assert not computes_half(WITHOUT)
 
@@ -61,7 +61,7 @@ def test_there_is_no_arithmetic_of_float16_left():
 def test_processors_with_arithmetic_of_float16_use_it():
     module = kernel("softmax", WITH)
     assert computes_half(WITH)
-    assert HalfPrecision()(module)["main"].same_as(module["main"])
+    assert compute_half_in_float32(module)["main"].same_as(module["main"])
 
 
 @pytest.mark.parametrize("name", ["topk", "sort", "argsort"])

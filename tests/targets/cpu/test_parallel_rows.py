@@ -5,7 +5,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.cpu.parallel_rows import PARALLEL, ParallelRows
+from tvmake.targets.cpu.parallel_rows import PARALLEL, parallelize_rows
 
 from tvm import s_tir, te, tirx  # isort: skip
 
@@ -36,9 +36,9 @@ def parallel(module: "tvm.IRModule") -> list[int]:
 
 def test_a_marked_loop_becomes_parallel():
     assert parallel(merged(marks=True)) == []
-    assert parallel(ParallelRows()(merged(marks=True))) == [8]
+    assert parallel(parallelize_rows(merged(marks=True))) == [8]
 
 
 def test_other_kernels_stay_unchanged():
     before = merged(marks=False)
-    assert ParallelRows()(before)["main"].same_as(before["main"])
+    assert parallelize_rows(before)["main"].same_as(before["main"])

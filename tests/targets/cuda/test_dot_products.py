@@ -18,7 +18,7 @@ from tvmake.targets import backends
 from tvmake.targets.cuda.dot_products import NAME, SIGNS, dot_intrinsic, with_functions
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.opencl.backend import OpenClBackend
-from tvmake.targets.opencl.source import hook
+from tvmake.targets.opencl.source import HOOK, install
 from tvmake.targets.resolve import tvm_target
 
 NVIDIA, CUDA = "opencl-nvidia", "cuda-sm90"
@@ -67,9 +67,9 @@ def exact() -> None:
             return [rule, *super().schedule_rules()]
 
     backends.BY_KIND["opencl"] = WithDotProducts()
-    hook.install()
-    with_pixels = tvm_ffi.get_global_func(hook.HOOK)
-    tvm_ffi.register_global_func(hook.HOOK, lambda text, to: IN_OPENCL + str(with_pixels(text, to)), override=True)
+    install()
+    with_pixels = tvm_ffi.get_global_func(HOOK)
+    tvm_ffi.register_global_func(HOOK, lambda text, to: IN_OPENCL + str(with_pixels(text, to)), override=True)
     for left, right in (("uint8", "int8"), ("int8", "int8")):
         for what, (expression, *inputs) in kernels(left, right).items():
             assert kernels_by_rule(rule, expression, *inputs, name=NVIDIA), (what, left, right)

@@ -10,7 +10,7 @@ from tests.targets.cpu.schedules.nets import NATIVE
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import BuildOptions, PassOptions
-from tvmake.targets.dynamic.size_order import OrderSizes
+from tvmake.targets.dynamic.size_order import order_sizes
 
 from tvm import relax  # isort: skip
 
@@ -51,13 +51,13 @@ def positions(module: "tvm.IRModule") -> tuple[int, int]:
 def test_a_size_is_known_before_its_kernel():
     length, kernel = positions(fused())
     assert kernel < length
-    length, kernel = positions(OrderSizes()(fused()))
+    length, kernel = positions(order_sizes(fused()))
     assert kernel > length
 
 
 def test_what_is_in_order_stays_unchanged():
-    module = OrderSizes()(fused())
-    assert OrderSizes()(module).same_as(module)
+    module = order_sizes(fused())
+    assert order_sizes(module).same_as(module)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 5), (17, 2)])

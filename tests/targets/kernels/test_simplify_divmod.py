@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.tune.measure.kernels import target
-from tvmake.targets.kernels.simplify_divmod import SimplifyDivmod
+from tvmake.targets.kernels.simplify_divmod import simplify_divmod
 
 
 def function(index: str, dtype: str = "int32") -> "tvm.IRModule":
@@ -46,7 +46,7 @@ SHORTER = {
 def test_what_never_carries_is_left_out(name: str):
     index, gone = SHORTER[name]
     module = function(index)
-    shortened = SimplifyDivmod()(module)
+    shortened = simplify_divmod(module)
     right = shortened.script().split("] = ")[-1]
     assert gone not in right
     np.testing.assert_array_equal(written(shortened), written(module))
@@ -57,12 +57,12 @@ def test_what_never_carries_is_left_out(name: str):
 )
 def test_what_may_carry_stays(index: str):
     module = function(index)
-    assert SimplifyDivmod()(module)["main"].same_as(module["main"])
+    assert simplify_divmod(module)["main"].same_as(module["main"])
 
 
 def test_values_that_are_read_are_terms_of_unknown_size():
     module = function("(step * 64 + table[part]) // 64 + table[step] % 8")
-    np.testing.assert_array_equal(written(SimplifyDivmod()(module)), written(module))
+    np.testing.assert_array_equal(written(simplify_divmod(module)), written(module))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -75,7 +75,7 @@ def test_values_are_the_same_whatever_the_expression(dtype: str):
         whole = f"({' + '.join(terms)} + {draw.choice([0, 1, 3, 64, -5, -64])})"
         first, second = (draw.choice([2, 3, 4, 16, 48, 64, 128, 384]) for _ in range(2))
         module = function(draw.choice([f"{whole} % {first} // {second}", f"{whole} // {first} % {second}"]), dtype)
-        shortened = SimplifyDivmod()(module)
+        shortened = simplify_divmod(module)
         changed += not shortened["main"].same_as(module["main"])
         np.testing.assert_array_equal(written(shortened, dtype), written(module, dtype))
     assert changed > 5

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from tests.targets.adreno_texture.nets import executable, lowered, modules, op, tensor
-from tvmake.targets.opencl.source.alignment import with_aligned_arrays
+from tvmake.targets.opencl.source import with_aligned_arrays
 
 DATA, WEIGHT = tensor(1, 256, 14, 14, dtype="uint8"), tensor(256, 256, 3, 3, dtype="int8")
 

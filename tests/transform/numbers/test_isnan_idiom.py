@@ -6,7 +6,7 @@ import tvm
 
 from tests.unoptimised import compile_unoptimised
 from tvmake.ir.expressions import bindings, operator_name
-from tvmake.transform.numbers.isnan_idiom import ask_for_numbers
+from tvmake.transform.numbers.special_values import ask_for_numbers
 
 from tvm import relax  # isort: skip
 

@@ -18,7 +18,7 @@ from tvmake.ir.expressions import bindings, operator_name
 from tvmake.quantize.precision import PrecisionConfig
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
-from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
+from tvmake.transform.numbers.special_values import divide_by_no_zero
 from tvmake.transform.options import TransformRequest
 
 from tvm import relax  # isort: skip

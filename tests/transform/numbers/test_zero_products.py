@@ -7,7 +7,7 @@ import tvm
 from tests.frontend.torch.running import as_built
 from tests.tune.graphs import graph
 from tests.unoptimised import unoptimised_machine
-from tvmake.transform.numbers.zero_products import keep_infinities
+from tvmake.transform.numbers.special_values import keep_infinities
 
 EDGES = torch.tensor([torch.nan, torch.inf, -torch.inf, 2.0, 0.0])
 

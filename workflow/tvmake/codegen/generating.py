@@ -8,14 +8,21 @@ from typing import Any
 
 import tvm
 
+from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.link import cause, generate
 from tvmake.codegen.lowering import Lowered, lower, refuse_python_functions
 from tvmake.codegen.options import PackageOptions, PassOptions
 from tvmake.codegen.passes import PassRecord, PassTimes
+from tvmake.codegen.run_kernel import ENTRY
 from tvmake.codegen.scheduling.apply import apply_best
-from tvmake.codegen.scheduling.unbuildable import unbuildable_kernels
 from tvmake.errors import InputError, TvmakeError
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.best import BestSet
+from tvmake.targets.backends import kernel_pipeline
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled
+
+BUILD_LIMIT_S = 600
+"""Limit for building one kernel; large ones take some seconds."""
 
 
 def lower_and_generate(
@@ -33,9 +40,6 @@ def lower_and_generate(
 
     Args:
         inputs: number of model inputs among ``main``'s arguments.
-        best: the records to schedule kernels with.
-        record: records the passes that run.
-        times: records how long they run.
 
     Raises:
         InputError: a user pass fails, or code generation fails without these schedules, too.
@@ -65,7 +69,7 @@ def lower_and_generate(
         try:
             executable = generate(lowered.final, target, options, where, instruments)
         except InputError as error:
-            unbuildable = unbuildable_kernels(lowered, target)
+            unbuildable = _unbuildable_kernels(lowered, target)
             if not unbuildable:
                 raise (_failure(options, error.problem) or error) from None
             plain |= {name: reason for name, reason in unbuildable.items() if name in lowered.ruled}
@@ -90,3 +94,32 @@ def _failure(options: PassOptions, problem: str) -> InputError | None:
     chosen = {"pass_config": [*options.pass_config], "disabled_passes": options.disabled_passes}
     settings = "; ".join(f"{key}: {', '.join(names)}" for key, names in chosen.items() if names)
     return InputError("build", f"with {settings}: {problem}", "leave them out one by one") if settings else None
+
+
+def _unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[str, str]:
+    """After a failed build: the kernels with a schedule that cannot be built even separately, with the reason.
+
+    A schedule that replays may still fail: OpenCL's generator refuses some vectors, for example. If candidates are measured
+    on a device, such a record never wins. If code is only generated, the build is the first step to fail.
+    """
+
+    def build(name: str) -> bytes:
+        kernel = lowered.fused[name].with_attr("global_symbol", ENTRY)
+        try:
+            tvm.tirx.build(tvm.IRModule({ENTRY: kernel}), target=target, pipeline=kernel_pipeline(target))
+        except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise Refused(explain(error)) from error
+        return b""
+
+    # GPU kernels that TVM's rules schedule later must have a schedule.
+    names = sorted({*lowered.tuned, *(name for name in lowered.ruled if is_scheduled(lowered.fused[name]))})
+    results = map_isolated(names, build, "it ends the code generator", BUILD_LIMIT_S)
+    return {
+        name: f"there is no code for its {_origin(name, lowered)}: {result}"
+        for name, result in zip(names, results, strict=True)
+        if isinstance(result, Refused)
+    }
+
+
+def _origin(name: str, lowered: Lowered) -> str:
+    return f"record {lowered.tuned[name][:12]}" if name in lowered.tuned else "schedule by rules"

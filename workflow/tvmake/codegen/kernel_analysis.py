@@ -22,11 +22,7 @@ REDUCTION = 2
 
 
 def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
-    """Why a kernel is not tuned; None if it is worth tuning.
-
-    Args:
-        function: the unscheduled kernel.
-    """
+    """Why a kernel is not tuned; None if it is worth tuning."""
     if function.attrs and function.attrs.get("tirx.is_scheduled"):
         return "it comes scheduled"
     if not has_fixed_shapes(function):

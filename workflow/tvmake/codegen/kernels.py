@@ -17,9 +17,7 @@ def kernels(
     """The tensor functions of a fused module, by name.
 
     Args:
-        nodes: the graph, to count the calls.
         tuned: digests of the records that scheduled kernels.
-        ruled: names of kernels that a rule scheduled.
     """
     calls = Counter(node.call for node in nodes)
     for name, function in fused.functions_items():

@@ -51,9 +51,6 @@ def generate(
 def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path, options: Sequence[str] = ()) -> None:
     """Link mod.so, atomically.
 
-    Args:
-        options: additional arguments of the compiler.
-
     Raises:
         MachineError: the linker fails.
     """

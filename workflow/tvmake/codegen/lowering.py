@@ -4,29 +4,36 @@ TVM chooses a pipeline in ``relax.build``. The phases here are the same for each
 records between them, and give access to the fused kernels.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from tvmake.artifact.empty_tensors import AllocateEmpty
 from tvmake.artifact.signature import Bounds
 from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.options import PassOptions
 from tvmake.codegen.passes import pass_context
-from tvmake.codegen.size_check_messages import ReportSizeChecks
 from tvmake.errors import InputError
+from tvmake.ir.attributes import SIZE_CHECK_MARK
 from tvmake.ir.bounds import bounds_of
+from tvmake.ir.rewriting import with_functions
+from tvmake.ir.size_checks import size_reports
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.backends import backend_of
-from tvmake.targets.dynamic.shape_order import OrderShapeStores, ordered_shape_variables
-from tvmake.targets.passes import Pass, run_passes
+from tvmake.targets.dynamic.shape_order import order_shape_stores, ordered_shape_variables
+from tvmake.targets.passes import Pass, pass_name, run_passes
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
 from tvmake.transform.options import UserPass
 from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
+
+SIZE_CHECK = re.compile(r"ErrorContext\(match_cast, ty=R\.Shape\(\[.*, (\d+)\]\)\)")
+"""TVM's text for the context of a size check; it ends with the index of the report."""
 
 PYTHON_FUNCTIONS = "relax.run."
 """Name prefix of functions by which TVM computes operators in Python."""
@@ -88,10 +95,8 @@ def lower(
     Args:
         inputs: number of model inputs among ``main``'s arguments; needed with records.
         records: schedules the tuned kernels.
-        cuda_graph: capture CUDA kernels in a graph.
         rules: schedule kernels without a record by tvmake's rules.
         refused: kernels to leave unscheduled: plain loops on CPUs, TVM's rules on GPUs.
-        instruments: observers of each pass.
 
     Raises:
         InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
@@ -119,7 +124,6 @@ def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) ->
     """Lower scheduled kernels to TVM's virtual machine, for any kind of target.
 
     Args:
-        bounds: of dynamic dimensions.
         graphs: passes that capture kernels in CUDA graphs.
     """
     transform = tvm.relax.transform
@@ -135,10 +139,39 @@ def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) ->
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
         transform.VMShapeLower(),
-        ReportSizeChecks(),
-        OrderShapeStores(),
+        report_size_checks,
+        order_shape_stores,
         transform.AttachGlobalSymbol(),
     ]
+
+
+@tvm.transform.module_pass(opt_level=0, name="ReportSizeChecks")
+def report_size_checks(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+    """Put the reports of size checks into a module after ``VMShapeLower``."""
+    main = module["main"]
+    reports = size_reports(main)
+
+    def report(text: Any) -> Any:
+        match = SIZE_CHECK.match(str(text.value))
+        return tvm.ir.StringImm(f"{SIZE_CHECK_MARK}{reports[int(match[1])]}{SIZE_CHECK_MARK}") if match else text
+
+    if not reports:
+        return module
+    return with_functions(module, {"main": tvm_ffi.structural_map(main, (tvm.ir.StringImm, report))})
+
+
+def list_passes(target: "tvm.target.Target") -> dict[str, list[str]]:
+    """The names of a target's passes by what they transform, as ``build.dump`` and ``disabled_passes`` use them."""
+    backend, context = backend_of(target), LoweringContext(target, layout_free=True)
+    with target:
+        phases = {
+            "graph": backend.graph_passes(context),
+            "kernels": backend.legalize_passes(context),
+            "schedules": backend.codegen_passes(context, tvm.IRModule()),
+            "virtual machine": [*machine_passes({}), *backend.final_passes()],
+        }
+    names = {phase: [pass_name(module_pass) for module_pass in passes] for phase, passes in phases.items()}
+    return {**names, "each kernel": backend.kernel_pipeline().pass_names()}
 
 
 def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:

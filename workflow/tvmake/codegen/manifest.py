@@ -38,12 +38,9 @@ def package_manifest(
     """The manifest of a build.
 
     Args:
-        covered: the share of tuned kernels.
-        unscheduled: the share of unscheduled kernels.
         files: mod.so and mod.params as built.
         network: the stage's input files.
         best: the applied records, if any.
-        compiler: the linker's identity.
         clml: CLML's parts; None for targets without CLML.
     """
     nodes = graph(lowered.fused)

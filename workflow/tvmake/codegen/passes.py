@@ -17,11 +17,7 @@ WHOLE = ("sequential",)
 def pass_context(
     options: PassOptions, more: Mapping[str, Any] = NO_SETTINGS, instruments: Sequence[Any] = ()
 ) -> "tvm.transform.PassContext":
-    """The pass context for a build's options.
-
-    Args:
-        more: additional settings.
-    """
+    """The pass context for a build's options."""
     return tvm.transform.PassContext(
         opt_level=options.opt_level,
         disabled_pass=list(options.disabled_passes),
@@ -47,7 +43,6 @@ class PassRecord:
         self._keep("transformed", module)
 
     def run_after_pass(self, module: Any, info: Any) -> None:
-        """See :class:`tvm.ir.instrument.PassInstrument`."""
         name = str(info.name)
         if name not in WHOLE:
             self.names.append(name)
@@ -73,11 +68,9 @@ class PassTimes:
         """For each running pass, the outermost first: its start, and the seconds spent in passes inside it."""
 
     def run_before_pass(self, _module: Any, _info: Any) -> None:
-        """See :class:`tvm.ir.instrument.PassInstrument`."""
         self._running.append([time.perf_counter(), 0.0])
 
     def run_after_pass(self, _module: Any, info: Any) -> None:
-        """See :class:`tvm.ir.instrument.PassInstrument`."""
         start, inside = self._running.pop()
         elapsed = time.perf_counter() - start
         if self._running:

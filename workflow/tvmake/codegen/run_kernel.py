@@ -65,11 +65,7 @@ def main(arguments: list[str]) -> int:
 
 
 def to_device(value: np.ndarray, device: "tvm.runtime.Device", scope: str) -> "tvm.runtime.Tensor":
-    """A tensor with these values in a device's memory.
-
-    Args:
-        scope: ``global``, or a texture's scope.
-    """
+    """A tensor with these values in a device's memory."""
     if scope == "global":
         return tvm.runtime.tensor(value, device)
     tensor = tvm.runtime.empty(value.shape, str(value.dtype), device, scope)

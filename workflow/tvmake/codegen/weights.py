@@ -17,11 +17,6 @@ def packed_weights(
 
     Packing only copies, and fills unused space with zeros, so equal parameters give equal bytes on every machine and
     target.
-
-    Args:
-        params: the model's parameters.
-        packings: the packings to run.
-        names: ``main``'s parameters, in order.
     """
     # Calls of one kernel share its packing.
     functions = {packing.function: f"packing_{number}" for number, packing in enumerate(packings)}

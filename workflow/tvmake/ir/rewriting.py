@@ -1,11 +1,16 @@
-"""Rewrite the graph functions of a module."""
+"""Rewrite the functions of a module."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+Rewrite = Callable[[PyExprMutator, relax.Call, relax.Call], relax.Expr]
+"""Rewrites a call: from the visitor, the call before and the call after its operands were rewritten."""
 
 
 def rewritten(module: "tvm.IRModule", mutator: Any) -> "tvm.IRModule":
@@ -16,6 +21,21 @@ def rewritten(module: "tvm.IRModule", mutator: Any) -> "tvm.IRModule":
             builder.update_func(variable, mutator.visit_expr(function))
     # The builder drops the module's attributes.
     return tvm.IRModule(dict(builder.get().functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+
+
+@mutator
+class _CallMutator(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", rewrite: Rewrite):
+        super().__init__(module)
+        self._rewrite = rewrite
+
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        return self._rewrite(self, op, self.visit_expr_post_order(op))
+
+
+def rewrite_calls(module: "tvm.IRModule", rewrite: Rewrite) -> "tvm.IRModule":
+    """Apply a function to all calls of a module's Relax functions; the visitor emits and finds bindings."""
+    return rewritten(module, _CallMutator(module, rewrite))
 
 
 def with_functions(module: "tvm.IRModule", functions: Mapping[Any, Any]) -> "tvm.IRModule":
@@ -31,3 +51,9 @@ def definition(mutator: Any, value: Any) -> Any:
     while isinstance(value, relax.Var) and (bound := mutator.lookup_binding(value)) is not None:
         value = bound
     return value
+
+
+def map_body(kernel: Any, callbacks: Any) -> Any:
+    """Replace nodes of a kernel's body (``tvm_ffi.structural_map``); returns the same kernel if nothing changes."""
+    body = tvm_ffi.structural_map(kernel.body, callbacks)
+    return kernel if body.same_as(kernel.body) else kernel.with_body(body)

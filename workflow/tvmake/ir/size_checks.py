@@ -1,7 +1,7 @@
 """Checks of input sizes at the start of ``main``, each a ``match_cast`` of a shape.
 
 An attribute of ``main`` has the messages. The last element of the shape is the index of the message, with which code
-generation selects the message for the error of TVM's virtual machine (``tvmake.codegen.size_check_messages``).
+generation selects the message for the error of TVM's virtual machine (``tvmake.codegen.lowering``).
 """
 
 from collections.abc import Sequence

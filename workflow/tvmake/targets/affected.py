@@ -1,12 +1,15 @@
-"""Decide which releases of TVM need a work-around."""
+"""Decide whether the installed TVM needs the work-arounds."""
 
 from functools import cache
 from importlib import metadata
 
 from packaging.specifiers import SpecifierSet
 
+RELEASES = "<0.28"
+"""Releases with the defects that are worked around in `targets` and `codegen`."""
+
 
 @cache
-def is_affected(releases: str) -> bool:
-    """Whether the installed TVM matches a version specifier (``<0.28``)."""
-    return SpecifierSet(releases).contains(metadata.version("apache-tvm"), prereleases=True)
+def is_affected() -> bool:
+    """Whether the installed TVM is one of :data:`RELEASES`."""
+    return SpecifierSet(RELEASES).contains(metadata.version("apache-tvm"), prereleases=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import tvm
 
-from tvmake.targets.dynamic.reshapes import ViewReshapes
+from tvmake.targets.dynamic.reshapes import replace_reshapes_by_views
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.kernels.names import shorten_kernel_names
@@ -93,8 +93,6 @@ class Backend:
 
         Args:
             module: Relax calling fused kernels.
-            target: a target of this kind.
-            refused: names of kernels to leave unchanged.
             by_rules: whether to use tvmake's rules.
 
         Returns:
@@ -142,12 +140,7 @@ class Backend:
         """Register tvmake's own intrinsics."""
 
     def search_target(self, target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
-        """The target with the attributes that MetaSchedule's rules need; a schedule's code does not depend on them.
-
-        Args:
-            target: a target of this kind.
-            cores: number of cores of the device.
-        """
+        """The target with the attributes that MetaSchedule's rules need; a schedule's code does not depend on them."""
         return target
 
     def device_kind(self, target: "tvm.target.Target") -> str:
@@ -158,4 +151,4 @@ class Backend:
 
 def view_reshapes() -> list[Pass]:
     """Turn reshapes into views without a copy."""
-    return [ViewReshapes(), tvm.relax.transform.RewriteDataflowReshape()]
+    return [replace_reshapes_by_views, tvm.relax.transform.RewriteDataflowReshape()]

@@ -13,9 +13,6 @@ RARE = frozenset({"metal", "rocm", "vulkan", "hexagon", "webgpu"})
 def foreign_kind(target: TargetOptions, where: str) -> str | None:
     """The kind of a target whose code depends on more than TVM; None for others.
 
-    Args:
-        where: the target's key.
-
     Raises:
         InputError: TVM refuses the target.
     """

@@ -6,9 +6,9 @@ import tvm
 
 from tvmake.targets.dynamic.nearest_resizes import NEAREST_RESIZES
 from tvmake.targets.dynamic.reshapes import RESHAPES
-from tvmake.targets.dynamic.scalar_arguments import PassScalarsInShapes
-from tvmake.targets.dynamic.size_order import OrderSizes
-from tvmake.targets.kernels.no_fuse_reverse import NoFuseReverse
+from tvmake.targets.dynamic.scalar_arguments import pass_scalars_in_shapes
+from tvmake.targets.dynamic.size_order import order_sizes
+from tvmake.targets.kernels.no_fuse_reverse import mark_reversed_reads
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.passes import Pass
 
@@ -23,12 +23,12 @@ def fuse_operators(split_kernels: Sequence[Pass] = ()) -> list[Pass]:
     return [
         transform.LegalizeOps({**NORMS, **RESHAPES, **NEAREST_RESIZES}),
         transform.AnnotateTIROpPattern(),
-        NoFuseReverse(),
+        mark_reversed_reads,
         transform.FoldConstant(),
         transform.FuseOps(),
-        OrderSizes(),
+        order_sizes,
         *split_kernels,
-        PassScalarsInShapes(),
+        pass_scalars_in_shapes,
         transform.FuseTIR(),
         transform.DeadCodeElimination(),
     ]

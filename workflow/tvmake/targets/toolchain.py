@@ -23,28 +23,9 @@ from tvmake.targets.options import TargetOptions
 GNU_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i686": "i386", "armv7a": "arm", "armv7l": "arm"}
 """Other names of processors, with the ones of ELF files and GNU triples."""
 
+DEBIAN_PROCESSORS = "aarch64 alpha hppa i686 m68k powerpc powerpc64 powerpc64le riscv64 s390x sh4 sparc64 x86_64"
 DEBIAN_TRIPLES = frozenset(
-    f"{name}-linux-{abi}"
-    for abi, names in {
-        "gnu": [
-            "aarch64",
-            "alpha",
-            "hppa",
-            "i686",
-            "m68k",
-            "powerpc",
-            "powerpc64",
-            "powerpc64le",
-            "riscv64",
-            "s390x",
-            "sh4",
-            "sparc64",
-            "x86_64",
-        ],
-        "gnueabi": ["arm"],
-        "gnueabihf": ["arm"],
-    }.items()
-    for name in names
+    {f"{name}-linux-gnu" for name in DEBIAN_PROCESSORS.split()} | {"arm-linux-gnueabi", "arm-linux-gnueabihf"}
 )
 """Triples for which Debian 12 has cross compilers."""
 
@@ -63,8 +44,6 @@ def check_system(config: TargetOptions, where: str, remedy: str = "name one of t
     """Check that packages can be linked for the system of a target's host.
 
     Args:
-        config: the target.
-        where: its key.
         remedy: what to do if not; ``{triple}`` is a supported triple.
 
     Raises:
@@ -83,8 +62,6 @@ def compiler_driver(config: TargetOptions, where: str, *, is_tried: bool = True)
     """The compiler driver that links mod.so for a target's host: a name on PATH, or a path.
 
     Args:
-        config: the target.
-        where: its key.
         is_tried: whether to check the processor that it compiles for, which takes zig a minute the first time; a
             compiler named by ``cc`` is always checked.
 
@@ -96,11 +73,8 @@ def compiler_driver(config: TargetOptions, where: str, *, is_tried: bool = True)
     host = _host(config)
     driver = config.cc or host.cc or _toolchain_driver(config, host, where)
     if shutil.which(driver) is None:
-        raise MachineError(
-            where,
-            f"the compiler '{driver}' is not installed",
-            _how_to_get(driver, config, host),
-        )
+        problem = f"the compiler '{driver}' is not installed"
+        raise MachineError(where, problem, _how_to_get(driver, config, host))
     if (is_tried or config.cc or host.cc) and (driver != SYSTEM or host.triple is not None):
         # The system's compiler for this machine is checked when it links, which is early enough.
         remedy = "see what `tvmake doctor` says"
@@ -122,11 +96,8 @@ def check_library(path: Path, config: TargetOptions, where: str) -> None:
     glibc = config.glibc or host.glibc
     if glibc and library.glibc and library.glibc > _numbers(glibc):
         newest = ".".join(map(str, library.glibc))
-        raise MachineError(
-            f"{where}.glibc",
-            f"mod.so needs glibc {newest}, the device may have {glibc}",
-            "link with an older toolchain, or with `toolchain: zig`, which takes the version from here",
-        )
+        remedy = "link with an older toolchain, or with `toolchain: zig`, which takes the version from here"
+        raise MachineError(f"{where}.glibc", f"mod.so needs glibc {newest}, the device may have {glibc}", remedy)
     if _is_android(host.triple):
         if "libc.so.6" in library.needed:
             raise MachineError(
@@ -134,11 +105,9 @@ def check_library(path: Path, config: TargetOptions, where: str) -> None:
             )
         api = config.android_api or host.android_api
         if api and library.android_api and library.android_api > api:
-            raise MachineError(
-                f"{where}.android_api",
-                f"mod.so is linked for Android API {library.android_api}, the device may have {api}",
-                "leave out `cc`, so that the NDK's compiler for that level is taken",
-            )
+            problem = f"mod.so is linked for Android API {library.android_api}, the device may have {api}"
+            remedy = "leave out `cc`, so that the NDK's compiler for that level is taken"
+            raise MachineError(f"{where}.android_api", problem, remedy)
 
 
 def ndk_compiler(triple: str, api: int | None, where: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -149,11 +118,8 @@ def ndk_compiler(triple: str, api: int | None, where: str, environment: Mapping[
     """
     ndk = find_ndk(environment)
     if ndk is None:
-        raise MachineError(
-            where,
-            f"{triple} is linked by the Android NDK or by zig; ANDROID_NDK_HOME is not set, and zig not installed",
-            f"{INSTALL}, or {GET}",
-        )
+        problem = f"{triple} is linked by the Android NDK or by zig; ANDROID_NDK_HOME is not set, and zig not installed"
+        raise MachineError(where, problem, f"{INSTALL}, or {GET}")
     root, name = ndk
     return str(clang(root, name, _architecture(triple), api, where))
 
@@ -234,11 +200,10 @@ def _probe(driver: str) -> tuple[str, Library | None]:
 def _check_machine(library: Library, triple: str | None, where: str, what: str) -> None:
     machine = _architecture(triple or platform.machine())
     if library.machine != machine:
-        raise MachineError(
-            where,
-            f"{what} for {library.machine}, the target is for {machine}",
-            f"set `cc` to a compiler for {machine}, or leave it out" if triple else "leave out `cc`, or give `mtriple`",
+        remedy = (
+            f"set `cc` to a compiler for {machine}, or leave it out" if triple else "leave out `cc`, or give `mtriple`"
         )
+        raise MachineError(where, f"{what} for {library.machine}, the target is for {machine}", remedy)
 
 
 def _is_here(triple: str | None) -> bool:

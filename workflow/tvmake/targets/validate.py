@@ -7,9 +7,6 @@ from tvmake.targets.toolchain import compiler_driver
 def check_target(target: TargetOptions, where: str) -> None:
     """Check that LLVM knows a target's CPU, and that a compiler links for it. TVM is loaded only if the check may fail.
 
-    Args:
-        where: its key.
-
     Raises:
         InputError: TVM or LLVM do not know the target.
         MachineError: no compiler links for it.

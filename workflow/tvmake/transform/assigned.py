@@ -58,11 +58,8 @@ def assign(
         if isinstance(binding, relax.VarBinding) and is_layer(binding.value)
     ]
     if len(layers) != len(precisions):
-        raise InputError(
-            "precision.json",
-            f"names the precisions of {len(precisions)} layers, the network has {len(layers)}",
-            "delete it and run again",
-        )
+        problem = f"names the precisions of {len(precisions)} layers, the network has {len(layers)}"
+        raise InputError("precision.json", problem, "delete it and run again")
     integer_layers = [
         variable for (variable, _), precision in zip(layers, precisions, strict=True) if precision == "int8"
     ]

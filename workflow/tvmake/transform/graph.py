@@ -35,10 +35,8 @@ from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, h
 from tvmake.transform.layouts.clips import split_clips
 from tvmake.transform.layouts.norms import flatten_norms
 from tvmake.transform.masked_rows import drop_masked_rows
-from tvmake.transform.numbers.isnan_idiom import ask_for_numbers
-from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
+from tvmake.transform.numbers.special_values import ask_for_numbers, divide_by_no_zero, keep_infinities
 from tvmake.transform.numbers.wide_norms import spell_out_wide_norms
-from tvmake.transform.numbers.zero_products import keep_infinities
 from tvmake.transform.options import TransformRequest
 from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
@@ -87,11 +85,9 @@ def transform(
         try:
             module = passes.ConvertLayout(layouts)(spell_out_activations(flatten_norms(split_clips(module))))
         except FAILURES as error:
-            raise InputError(
-                "transform.layout",
-                f"TVM cannot convert this network to {options.layout}: {str(error).strip().splitlines()[0][:200]}",
-                "keep the model's layout: `transform.layout: keep`",
-            ) from error
+            problem = f"TVM cannot convert this network to {options.layout}: {str(error).strip().splitlines()[0][:200]}"
+            remedy = "keep the model's layout: `transform.layout: keep`"
+            raise InputError("transform.layout", problem, remedy) from error
         module = evaluate_constants(module)
     module = sample_in_float32(to_precision(module, request.precision))
     module, held = hold_weights(module, request.precision, known)
@@ -158,11 +154,8 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds]) -> "t
     symbolic = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
     for name in dims:
         if name not in symbolic:
-            raise InputError(
-                "dims",
-                f"the model has no dynamic dimension '{name}'",
-                f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed",
-            )
+            remedy = f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
+            raise InputError("dims", f"the model has no dynamic dimension '{name}'", remedy)
     declared = bounds_of(module)
     bounds = declared | {name: narrow_bounds(f"dims.{name}", size, declared.get(name)) for name, size in dims.items()}
     fixed = fixed_sizes(dims)

@@ -63,11 +63,9 @@ def _policies(precision: PrecisionConfig) -> dict["tvm.ir.Op", int]:
         for name in names:
             op = operator_named(name, "precisions")
             if policy == ALWAYS and not _can_always(op):
-                raise InputError(
-                    f"precisions.always: {name}",
-                    "TVM cannot compute this operator in float16 always",
-                    f"those it can: {', '.join(_always_capable())}; under `follow` it takes the type of its inputs",
-                )
+                problem = "TVM cannot compute this operator in float16 always"
+                remedy = f"those it can: {', '.join(_always_capable())}; under `follow` it takes the type of its inputs"
+                raise InputError(f"precisions.always: {name}", problem, remedy)
             policies[op] = policy
     return policies
 

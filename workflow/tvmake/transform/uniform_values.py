@@ -14,10 +14,9 @@ import numpy as np
 import tvm
 
 from tvmake.ir.expressions import constant, is_call, operator_name
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 SPREADING = (
     "where", "add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "maximum", "minimum",
@@ -47,7 +46,7 @@ LEAST = 1024
 
 def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
     """Replace operands of a single value by scalars if the result keeps its shape."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _UniformValueSpreader(module)))
+    return relax.transform.DeadCodeElimination()(rewrite_calls(module, _spread_single_value))
 
 
 def fill_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
@@ -55,61 +54,55 @@ def fill_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
 
     Run this after the last constant folding, which would store them.
     """
-    return rewritten(module, _UniformValueFiller(module))
+    return rewrite_calls(module, _fill_single_value)
 
 
-@mutator
-class _UniformValueFiller(PyExprMutator):
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        if operator_name(call) in SPREADING:
-            operands = [self._fill(operand) for operand in call.args]
-        elif is_call(call, JOINING):
-            parts = definition(self, call.args[0])
-            if not isinstance(parts, relax.Tuple):
-                return call
-            operands = [relax.Tuple([self._fill(part) for part in parts.fields])]
-        else:
+def _fill_single_value(visitor: Any, op: Any, call: Any) -> Any:
+    if operator_name(call) in SPREADING:
+        operands = [_fill(visitor, operand) for operand in call.args]
+    elif is_call(call, JOINING):
+        parts = definition(visitor, call.args[0])
+        if not isinstance(parts, relax.Tuple):
             return call
-        return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
-
-    def _fill(self, operand: Any) -> Any:
-        values = constant(operand)
-        if values is None or values.size < LEAST or (values != values.flat[0]).any() or not np.isfinite(values.flat[0]):
-            return operand
-        return self.builder_.emit(relax.op.full(values.shape, relax.const(values.flat[0], str(operand.ty.dtype))))
+        operands = [relax.Tuple([_fill(visitor, part) for part in parts.fields])]
+    else:
+        return call
+    return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
 
 
-@mutator
-class _UniformValueSpreader(PyExprMutator):
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        name = operator_name(call)
-        if name in FILLING:
-            return _broadcast_fill(call)
-        if name not in SPREADING:
-            return call
-        operands = list(call.args)
-        shapes = [shape for shape in map(_shape, operands) if shape is not None]
-        result = _shape(call)
-        if result is None or len(shapes) < len(operands):
-            return call
-        for index, operand in enumerate(operands):
-            value = self._single_value(operand)
-            rest = shapes[:index] + shapes[index + 1 :]
-            if value is None or not shapes[index] or np.broadcast_shapes(*rest) != result:
-                continue
-            operands[index] = relax.const(value, str(operand.ty.dtype))
-            shapes[index] = ()
-        return (
-            relax.Call(call.op, operands, call.attrs, call.ty_args, call.span) if operands != list(call.args) else call
-        )
+def _fill(visitor: Any, operand: Any) -> Any:
+    values = constant(operand)
+    if values is None or values.size < LEAST or (values != values.flat[0]).any() or not np.isfinite(values.flat[0]):
+        return operand
+    return visitor.builder_.emit(relax.op.full(values.shape, relax.const(values.flat[0], str(operand.ty.dtype))))
 
-    def _single_value(self, operand: Any) -> Any:
-        """Return the value of a tensor of a single value; None for others."""
-        call = definition(self, operand)
-        evaluate = VALUES.get(operator_name(call))
-        return None if evaluate is None else evaluate(call)
+
+def _spread_single_value(visitor: Any, op: Any, call: Any) -> Any:
+    name = operator_name(call)
+    if name in FILLING:
+        return _broadcast_fill(call)
+    if name not in SPREADING:
+        return call
+    operands = list(call.args)
+    shapes = [shape for shape in map(_shape, operands) if shape is not None]
+    result = _shape(call)
+    if result is None or len(shapes) < len(operands):
+        return call
+    for index, operand in enumerate(operands):
+        value = _single_value(visitor, operand)
+        rest = shapes[:index] + shapes[index + 1 :]
+        if value is None or not shapes[index] or np.broadcast_shapes(*rest) != result:
+            continue
+        operands[index] = relax.const(value, str(operand.ty.dtype))
+        shapes[index] = ()
+    return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span) if operands != list(call.args) else call
+
+
+def _single_value(visitor: Any, operand: Any) -> Any:
+    """Return the value of a tensor of a single value; None for others."""
+    call = definition(visitor, operand)
+    evaluate = VALUES.get(operator_name(call))
+    return None if evaluate is None else evaluate(call)
 
 
 def _broadcast_fill(call: Any) -> Any:

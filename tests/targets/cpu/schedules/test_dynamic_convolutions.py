@@ -11,7 +11,7 @@ import tvm
 import tvm_ffi
 
 from tests.targets.cpu.schedules.dynamic_nets import Case, DynamicNetwork, error, tensor
-from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
+from tvmake.targets.cpu.vectors.winograd_strips import simplify_winograd_strips
 from tvmake.targets.cpu.winograd import is_winograd
 
 op = tvm.relax.op
@@ -179,6 +179,6 @@ def test_all_of_these_are_in_winograd_s_form_and_have_schedules():
 def test_their_loops_over_tiles_begin_with_the_first_one():
     for function in winograd_network().kernels.values():
         bounds: list[Any] = []
-        simple = WinogradStrips()(tvm.IRModule({"main": function}))["main"]
+        simple = simplify_winograd_strips(tvm.IRModule({"main": function}))["main"]
         tvm_ffi.structural_walk(simple.body, ((tvm.tirx.Min, tvm.tirx.Max), bounds.append))
         assert not [bound for bound in bounds if str(bound.ty.dtype) == "int64"]

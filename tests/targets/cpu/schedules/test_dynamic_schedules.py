@@ -12,7 +12,7 @@ from tests.targets.cpu.schedules.nets import lowered
 from tests.targets.cpu.schedules.test_rule import AVX512, KERNELS, conv, norm
 from tvmake.targets.cpu.parallel_rows import PARALLEL
 from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
-from tvmake.targets.cpu.vectors.partial_tiles import LANES, ROWS, SUMS, TILE, PartialTiles
+from tvmake.targets.cpu.vectors.partial_tiles import LANES, ROWS, SUMS, TILE, split_partial_tiles
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
 
 from tvm import relax, tirx  # isort: skip
@@ -127,7 +127,7 @@ def test_tiles_of_dynamic_rows_have_code_for_fewer(network):
         (height,) = {int(loop.extent) for loop in loops(function) if ROWS in loop.annotations}
         lower = int(tile.annotations[TILE])
         assert 0 < lower < height
-        divided = PartialTiles()(tvm.IRModule({"main": function}))["main"]
+        divided = split_partial_tiles(tvm.IRModule({"main": function}))["main"]
         assert {lower, height} <= {int(loop.extent) for loop in loops(divided) if isinstance(loop.extent, tirx.IntImm)}
         assert not annotations(divided) & {TILE, ROWS, LANES}
 
@@ -161,7 +161,7 @@ def test_tiles_take_rows_from_a_fixed_axis_that_has_enough():
 
 def test_no_step_of_a_sum_has_a_condition_on_rows(network):
     for function in kernels(network[0]).values():
-        divided = PartialTiles()(tvm.IRModule({"main": function}))["main"]
+        divided = split_partial_tiles(tvm.IRModule({"main": function}))["main"]
         rows = {loop.loop_var for loop in loops(function) if loop.annotations.get(ROWS) == SUMS}
         used = {variable for block in blocks(divided) for variable in tirx.analysis.undefined_vars(block.predicate)}
         assert rows.isdisjoint(used)
@@ -172,7 +172,7 @@ def test_fixed_kernels_have_nothing_of_dynamic_ones(network):
     assert name_dimensions(fixed.unscheduled).same_as(fixed.unscheduled)
     for name, function in kernels(fixed).items():
         assert not annotations(function) & {TILE, ROWS, LANES}, name
-        assert PartialTiles()(tvm.IRModule({"main": function}))["main"].same_as(function)
+        assert split_partial_tiles(tvm.IRModule({"main": function}))["main"].same_as(function)
     for function in fixed.unscheduled.functions.values():
         if isinstance(function, tirx.PrimFunc):
             assert flatten_rows(function).same_as(function)

@@ -10,7 +10,7 @@ from tests.targets.cpu.schedules.nets import NATIVE, error, lowered
 from tests.unoptimised import compile_unoptimised
 from tvmake.codegen.link import generate
 from tvmake.codegen.options import BuildOptions
-from tvmake.targets.cpu.vectors.vector_math import VectorMath
+from tvmake.targets.cpu.vectors.vector_math import vectorize_math
 
 from tvm.script import tirx as T  # isort: skip
 
@@ -31,7 +31,7 @@ def lets(module: "tvm.IRModule") -> list[Any]:
 
 
 def written(made: Any) -> "tvm.IRModule":
-    return VectorMath()(
+    return vectorize_math(
         tvm.IRModule({n: f for n, f in made.final.functions_items() if isinstance(f, tvm.tirx.PrimFunc)})
     )
 
@@ -62,7 +62,7 @@ def test_values_that_are_not_taken_are_not_read():
         for i in range(8):
             y[i] = T.if_then_else(i < 6, T.exp(T.exp(x[i])), T.float32(0)) + T.exp(T.float32(1))
 
-    module = VectorMath()(tvm.IRModule({"main": padded}))
+    module = vectorize_math(tvm.IRModule({"main": padded}))
     (store,) = [one for one in _stores(module["main"]) if one.buffer.name == "y"]
     conditional = store.value.a
     read: list[Any] = []
@@ -82,7 +82,9 @@ def test_what_depends_on_a_variable_stays_behind_it():
         variable, tvm.tirx.exp(tvm.tirx.BufferLoad(buffers[0], [0])), tvm.tirx.exp(tvm.tirx.exp(variable))
     )
     store = tvm.tirx.BufferStore(buffers[1], value, [0])
-    module = VectorMath()(tvm.IRModule({"main": tvm.tirx.PrimFunc(buffers, store).with_attr("global_symbol", "main")}))
+    module = vectorize_math(
+        tvm.IRModule({"main": tvm.tirx.PrimFunc(buffers, store).with_attr("global_symbol", "main")})
+    )
     x, y = (tvm.runtime.tensor(np.array([start], "float32")) for start in (-0.5, 0))
     compile_unoptimised(module)["main"](x, y)
     np.testing.assert_allclose(y.numpy(), np.exp(np.exp(np.exp(x.numpy()))), rtol=1e-6)

@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 
 from tests.unoptimised import compile_unoptimised
-from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, LENGTH, VALID, IncompleteVectors
+from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, LENGTH, VALID, split_incomplete_vectors
 
 from tvm import s_tir, te, tirx  # isort: skip
 
@@ -42,11 +42,11 @@ def vectors(module: "tvm.IRModule") -> list[tuple[int, bool]]:
 def test_whole_vectors_are_computed_without_a_condition():
     before = scheduled(21, 8)
     assert vectors(before) == [(8, True)]
-    assert vectors(IncompleteVectors()(before)) == [(8, False)]
+    assert vectors(split_incomplete_vectors(before)) == [(8, False)]
 
 
 def test_all_values_are_computed():
-    module = tirx.transform.ConvertSSA()(IncompleteVectors()(scheduled(21, 8)))
+    module = tirx.transform.ConvertSSA()(split_incomplete_vectors(scheduled(21, 8)))
     given = np.arange(63, dtype="float32").reshape(3, 21)
     result = tvm.runtime.tensor(np.zeros_like(given))
     compile_unoptimised(module)["main"](tvm.runtime.tensor(given), result)
@@ -71,7 +71,7 @@ def tiled(length: int, count: int, lanes: int, mark: str) -> "tvm.IRModule":
 
 @pytest.mark.parametrize("length", [1, 7, 8, 16, 21, 45, 47, 61, 69])
 def test_tiles_compute_all_values(length: int):
-    module = tirx.transform.ConvertSSA()(IncompleteVectors()(tiled(length, 3, 8, VALID)))
+    module = tirx.transform.ConvertSSA()(split_incomplete_vectors(tiled(length, 3, 8, VALID)))
     assert all(not asks for _, asks in vectors(module))
     given = np.arange(3 * length, dtype="float32").reshape(3, length)
     result = tvm.runtime.tensor(np.full_like(given, -1))
@@ -81,9 +81,9 @@ def test_tiles_compute_all_values(length: int):
 
 def test_vectors_that_may_go_beyond_the_last_value_have_no_condition():
     assert vectors(tiled(21, 3, 8, BEYOND)) == [(8, True)]
-    assert vectors(IncompleteVectors()(tiled(21, 3, 8, BEYOND))) == [(8, False)]
+    assert vectors(split_incomplete_vectors(tiled(21, 3, 8, BEYOND))) == [(8, False)]
 
 
 def test_other_kernels_stay_unchanged():
     before = scheduled(21, 8, marks=False)
-    assert IncompleteVectors()(before)["main"].same_as(before["main"])
+    assert split_incomplete_vectors(before)["main"].same_as(before["main"])

@@ -18,7 +18,7 @@ from tvmake.targets.cpu.vectors.partial_tiles import (
     SINGLE,
     SUMS,
     TILE,
-    PartialTiles,
+    split_partial_tiles,
 )
 
 from tvm import s_tir, te, tirx  # isort: skip
@@ -94,7 +94,7 @@ def multiplied(lower: int) -> "tvm.IRModule":
 
 def compiled(module: "tvm.IRModule") -> Callable[..., np.ndarray]:
     """A kernel that writes its last argument, surrounded by memory that must stay unchanged."""
-    passes = tvm.transform.Sequential([PartialTiles(), tirx.transform.ConvertSSA()])
+    passes = tvm.transform.Sequential([split_partial_tiles, tirx.transform.ConvertSSA()])
     code = compile_unoptimised(passes(module))["main"]
 
     def run(*arguments: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -153,21 +153,21 @@ def vectors(module: "tvm.IRModule") -> list[bool]:
 
 def test_vectors_have_no_condition():
     assert vectors(doubled(SINGLE)) == [True]
-    assert vectors(PartialTiles()(doubled(SINGLE))) == [False]
+    assert vectors(split_partial_tiles(doubled(SINGLE))) == [False]
 
 
 def test_the_last_vector_begins_earlier():
-    assert vectors(PartialTiles()(doubled(REPEATED))) == [False]
-    assert "T.max" in PartialTiles()(doubled(REPEATED)).script()
+    assert vectors(split_partial_tiles(doubled(REPEATED))) == [False]
+    assert "T.max" in split_partial_tiles(doubled(REPEATED)).script()
 
 
 def test_no_value_of_a_kernel_s_own_buffer_is_computed_twice():
     """TVM may store a result over its input."""
-    assert "T.max" not in PartialTiles()(doubled(REPEATED, is_own=True)).script()
+    assert "T.max" not in split_partial_tiles(doubled(REPEATED, is_own=True)).script()
 
 
 def test_a_tile_has_code_for_both_heights():
-    before, after = multiplied(2), PartialTiles()(multiplied(2))
+    before, after = multiplied(2), split_partial_tiles(multiplied(2))
     assert [int(loop.extent) for loop in loops(before) if ROWS in loop.annotations] == [HEIGHT] * 3
     extents = [int(loop.extent) for loop in loops(after) if isinstance(loop.extent, tirx.IntImm)]
     assert {2, HEIGHT} <= {*extents}
@@ -176,4 +176,4 @@ def test_a_tile_has_code_for_both_heights():
 
 def test_other_kernels_stay_unchanged():
     before = doubled(None)
-    assert PartialTiles()(before)["main"].same_as(before["main"])
+    assert split_partial_tiles(before)["main"].same_as(before["main"])

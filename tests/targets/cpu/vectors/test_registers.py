@@ -9,7 +9,7 @@ import tvm_ffi
 from tests.targets.cpu.schedules.nets import error, lowered
 from tvmake.codegen.link import generate
 from tvmake.codegen.options import BuildOptions
-from tvmake.targets.cpu.vectors.registers import ON_STACK, Registers
+from tvmake.targets.cpu.vectors.registers import ON_STACK, keep_in_registers
 
 from tvm.script import tirx as T  # isort: skip
 
@@ -26,7 +26,7 @@ def marked(function: Any) -> list[str]:
             found.append(str(allocation.buffer.name))
 
     module = tvm.tirx.transform.UnrollLoop()(tvm.IRModule({"main": function}))
-    tvm_ffi.structural_walk(Registers()(module)["main"].body, (tvm.tirx.AllocBuffer, note))
+    tvm_ffi.structural_walk(keep_in_registers(module)["main"].body, (tvm.tirx.AllocBuffer, note))
     return found
 
 

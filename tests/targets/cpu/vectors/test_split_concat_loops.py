@@ -10,7 +10,7 @@ import tvm_ffi
 from tests.targets.cpu.schedules.nets import error, lowered
 from tests.unoptimised import compile_unoptimised
 from tvmake.ir.expressions import is_call
-from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS, MOST, SEGMENTS, SplitConcatLoops
+from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS, MOST, SEGMENTS, split_concat_loops
 
 from tvm import s_tir, te, tirx  # isort: skip
 
@@ -46,7 +46,7 @@ def conditions(module: "tvm.IRModule") -> int:
 @pytest.mark.parametrize("first", [1, 7, 8, 24])
 def test_parts_of_any_length_are_computed_without_conditions(first: int, second: int):
     assert conditions(rows(first, second)) == 1
-    divided = SplitConcatLoops()(rows(first, second))
+    divided = split_concat_loops(rows(first, second))
     assert conditions(divided) == 0
     x, y = (np.random.default_rng(0).standard_normal((3, length)).astype("float32") for length in (first, second))
     result = tvm.runtime.tensor(np.zeros((3, first + second), "float32"))
@@ -56,7 +56,7 @@ def test_parts_of_any_length_are_computed_without_conditions(first: int, second:
 
 def test_other_kernels_stay_unchanged():
     before = rows(8, 8, marks=False)
-    assert SplitConcatLoops()(before)["main"].same_as(before["main"])
+    assert split_concat_loops(before)["main"].same_as(before["main"])
 
 
 def parts(made: Any) -> list[int]:

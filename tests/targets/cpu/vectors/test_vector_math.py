@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.targets.cpu.schedules.nets import NATIVE, lowered, result
-from tvmake.targets.cpu.vectors.vector_math import FUNCTIONS, VectorMath
+from tvmake.targets.cpu.vectors.vector_math import FUNCTIONS, vectorize_math
 
 op = tvm.relax.op
 EDGES = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, -1e-30, 1e-45, 88.7, 88.8, -87.3, -103.0, -110.0])
@@ -55,7 +55,7 @@ def test_small_powers_are_multiplications():
 
 def test_no_call_of_the_library_is_left():
     made = lowered(op.nn.gelu, ((8, 64), "float32"))
-    module = VectorMath()(tvm.IRModule({n: f for n, f in made.final.functions_items() if "gelu" in n.name_hint}))
+    module = vectorize_math(tvm.IRModule({n: f for n, f in made.final.functions_items() if "gelu" in n.name_hint}))
     assert module.functions_items()
     assert not any(f"T.{name.removeprefix('tirx.')}(" in module.script() for name in (*FUNCTIONS, "tirx.pow"))
     assert NATIVE.kind.name == "llvm"

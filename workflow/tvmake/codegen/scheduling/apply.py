@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.lowering import Applied
-from tvmake.codegen.scheduling.isolated_replay import replay_all
+from tvmake.codegen.scheduling.replay import replay_all
 from tvmake.process.isolation import Refused
 from tvmake.records.best import BestSet
 from tvmake.records.record import Record

@@ -14,8 +14,6 @@ import tvm
 from tvmake.targets.affected import is_affected
 from tvmake.targets.backends import backend_of
 
-RELEASES = "<0.28"
-
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
 
@@ -24,7 +22,7 @@ def light_intrinsics(target: "tvm.target.Target") -> None:
 
     Call it before the first ``TuneContext`` of a process, once for each target.
     """
-    if is_affected(RELEASES) and PACKAGE not in sys.modules:
+    if is_affected() and PACKAGE not in sys.modules:
         _install_empty_package()
     backend = backend_of(target)
     if name := backend.intrinsics_module(target):

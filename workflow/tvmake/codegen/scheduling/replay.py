@@ -1,5 +1,6 @@
 """Replay a record's trace on its kernel."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -7,12 +8,15 @@ import tvm_ffi
 
 from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
-from tvmake.process.isolation import Refused
+from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.workload import Workload
 from tvmake.targets.backends import backend_of
 
 SEED = 1
 """Seed for decisions that a trace does not contain, so that all processes decide alike."""
+
+
+FAILURE = "the trace does not apply"
 
 
 class ReplayError(Refused):
@@ -41,7 +45,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
         module = schedule.mod
     # TVM may raise any exception on foreign data; they share no narrower class.
     except Exception as error:
-        raise ReplayError(f"the trace does not apply: {explain(error)}") from error
+        raise ReplayError(f"{FAILURE}: {explain(error)}") from error
     functions = [str(variable.name_hint) for variable in module.get_global_vars()]
     if functions != ["main"]:
         raise ReplayError(f"the trace makes several functions of the kernel: {', '.join(functions)}")
@@ -51,6 +55,20 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     if reason := _why_not_for(scheduled, workload.target):
         raise ReplayError(reason)
     return scheduled
+
+
+def replay_all(traces: Sequence[tuple[Workload, Any]]) -> "list[tvm.tirx.PrimFunc | Refused]":
+    """Apply each trace to its workload (:func:`replay`) in a forked process, which a damaged trace may end.
+
+    Repair: `damaged-traces`.
+
+    Returns:
+        For each trace, the scheduled kernel, or the reason why there is none.
+    """
+    for target in {id(workload.target): workload.target for workload, _ in traces}.values():
+        light_intrinsics(target)
+    results = map_isolated(traces, lambda pair: tvm.ir.save_json(replay(*pair)).encode(), FAILURE)
+    return [result if isinstance(result, Refused) else tvm.ir.load_json(result.decode()) for result in results]
 
 
 def _check_form(trace: Any) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 
 from tvmake.ir.expressions import constant, extents, fixed_shape, is_call, spreads_over
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls, rewritten
 from tvmake.quantize.integers.affine import SMALL, Affine, affine, along, dequantize
 from tvmake.quantize.integers.coverage import COVERAGE, source_coverage
 from tvmake.quantize.integers.offsets import join_offsets
@@ -26,18 +26,8 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 MOVES = frozenset(
-    {
-        "reshape",
-        "flatten",
-        "permute_dims",
-        "squeeze",
-        "expand_dims",
-        "strided_slice",
-        "take",
-        "broadcast_to",
-        "nn.max_pool2d",
-    }
-)
+    {"reshape", "flatten", "permute_dims", "squeeze", "expand_dims", "strided_slice", "take", "broadcast_to", "nn.max_pool2d"}
+)  # fmt: skip
 """Operators whose results are elements of their first argument."""
 
 TURNS = ("permute_dims", "reshape")
@@ -78,9 +68,8 @@ def to_integers(module: "tvm.IRModule", is_source: bool = False) -> "tvm.IRModul
     clean = relax.transform.DeadCodeElimination()
     result = clean(rewritten(module, _IntegerConverter(module)))
     result = result.with_attr(COVERAGE, source_coverage(module, result)) if is_source else clean(join_offsets(result))
-    for step in (_DequantizeCopier, _QuantizationExpander):
-        result = clean(rewritten(result, step(result)))
-    return result
+    result = clean(rewrite_calls(result, _copy_dequantize))
+    return clean(rewritten(result, _QuantizationExpander(result)))
 
 
 @mutator
@@ -262,16 +251,13 @@ class _IntegerConverter(PyExprMutator):
 
 def turn_weights(module: "tvm.IRModule") -> "tvm.IRModule":
     """Move transposes and reshapes of constant weights from after ``dequantize`` to before it, and fold them."""
-    return rewritten(module, _WeightConverter(module))
+    return rewrite_calls(module, _move_to_integers)
 
 
-@mutator
-class _WeightConverter(PyExprMutator):
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        source = affine(definition(self, call.args[0])) if is_call(call, *TURNS) else None
-        weight = _move_weight(source, call) if source and source.dtype in SMALL else None
-        return call if weight is None else weight
+def _move_to_integers(visitor: Any, op: Any, call: Any) -> Any:
+    source = affine(definition(visitor, call.args[0])) if is_call(call, *TURNS) else None
+    weight = _move_weight(source, call) if source and source.dtype in SMALL else None
+    return call if weight is None else weight
 
 
 def _move_weight(source: Affine, call: Any) -> Any | None:
@@ -307,23 +293,20 @@ def _can_broadcast(left: np.ndarray, right: np.ndarray) -> bool:
     return True
 
 
-@mutator
-class _DequantizeCopier(PyExprMutator):
+def _copy_dequantize(visitor: Any, op: Any, call: Any) -> Any:
     """Copy each ``dequantize`` to every user, whose kernel computes it in registers; no float tensor is stored."""
+    arguments = [_copy(visitor, argument) for argument in call.args]
+    if all(copy.same_as(argument) for copy, argument in zip(arguments, call.args, strict=True)):
+        return call
+    return relax.Call(call.op, arguments, call.attrs, call.ty_args)
 
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        arguments = [self._copy(argument) for argument in call.args]
-        if all(copy.same_as(argument) for copy, argument in zip(arguments, call.args, strict=True)):
-            return call
-        return relax.Call(call.op, arguments, call.attrs, call.ty_args)
 
-    def _copy(self, argument: Any) -> Any:
-        call = self.lookup_binding(argument) if isinstance(argument, relax.Var) else None
-        source = affine(call) if is_call(call, "dequantize") else None
-        if call is None or source is None or source.dtype not in SMALL or constant(source.integers) is not None:
-            return argument
-        return self.builder_.emit(relax.Call(call.op, list(call.args), call.attrs, call.ty_args))
+def _copy(visitor: Any, argument: Any) -> Any:
+    call = visitor.lookup_binding(argument) if isinstance(argument, relax.Var) else None
+    source = affine(call) if is_call(call, "dequantize") else None
+    if call is None or source is None or source.dtype not in SMALL or constant(source.integers) is not None:
+        return argument
+    return visitor.builder_.emit(relax.Call(call.op, list(call.args), call.attrs, call.ty_args))
 
 
 @mutator

@@ -12,54 +12,52 @@ import numpy as np
 import tvm
 
 from tvmake.ir.expressions import constant, extents, is_call, same_extents
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 from tvmake.quantize.integers.affine import affine, along, dequantize
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def join_offsets(module: "tvm.IRModule") -> "tvm.IRModule":
     """Join the constants that are added to a dequantised product's channels; unused bindings stay."""
-    return rewritten(module, _OffsetJoiner(module))
+    return rewrite_calls(module, _join_offset)
 
 
-@mutator
-class _OffsetJoiner(PyExprMutator):
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        if is_call(call, "dequantize"):
-            return self._subtract_after_scale(call)
-        return self._join(call) if is_call(call, "add") else call
+def _join_offset(visitor: Any, op: Any, call: Any) -> Any:
+    if is_call(call, "dequantize"):
+        return _subtract_after_scale(visitor, call)
+    return _join(visitor, call) if is_call(call, "add") else call
 
-    def _subtract_after_scale(self, call: Any) -> Any:
-        """Rewrite ``(sums - constant) * scale`` as ``sums * scale - constant * scale``."""
-        sums = affine(call)
-        if sums is None or sums.dtype != "int32" or not sums.is_known or sums.zero.any():
-            return call
-        difference = definition(self, sums.integers)
-        subtrahend = constant(difference.args[1]) if is_call(difference, "subtract") else None
-        if subtrahend is None or not _is_vector(subtrahend, sums.rank):
-            return call
-        # In float64, so that only the result is rounded.
-        offset = -subtrahend * along(sums.scale.astype(np.float64), sums.axis, sums.rank)
-        real = self.builder_.emit(dequantize(difference.args[0], sums.scale, sums.zero, sums.axis))
-        return relax.op.add(real, relax.const(offset.astype(np.float32), "float32"))
 
-    def _join(self, call: Any) -> Any:
-        """Rewrite a product plus two vectors as the product plus their sum."""
-        for left, right in (call.args, reversed(list(call.args))):
-            second, inner = constant(definition(self, right)), definition(self, left)
-            first = constant(inner.args[1]) if is_call(inner, "add") else None
-            if second is None or first is None or str(call.ty.dtype) != "float32":
-                continue
-            sums = affine(definition(self, inner.args[0]))
-            if sums is None or sums.dtype != "int32" or not same_extents(extents(call), extents(inner)):
-                continue
-            both = first.astype(np.float64) + second
-            if both.size <= max(first.size, sums.scale.size if isinstance(sums.scale, np.ndarray) else 1):
-                return relax.op.add(inner.args[0], relax.const(both.astype(np.float32), "float32"))
+def _subtract_after_scale(visitor: Any, call: Any) -> Any:
+    """Rewrite ``(sums - constant) * scale`` as ``sums * scale - constant * scale``."""
+    sums = affine(call)
+    if sums is None or sums.dtype != "int32" or not sums.is_known or sums.zero.any():
         return call
+    difference = definition(visitor, sums.integers)
+    subtrahend = constant(difference.args[1]) if is_call(difference, "subtract") else None
+    if subtrahend is None or not _is_vector(subtrahend, sums.rank):
+        return call
+    # In float64, so that only the result is rounded.
+    offset = -subtrahend * along(sums.scale.astype(np.float64), sums.axis, sums.rank)
+    real = visitor.builder_.emit(dequantize(difference.args[0], sums.scale, sums.zero, sums.axis))
+    return relax.op.add(real, relax.const(offset.astype(np.float32), "float32"))
+
+
+def _join(visitor: Any, call: Any) -> Any:
+    """Rewrite a product plus two vectors as the product plus their sum."""
+    for left, right in (call.args, reversed(list(call.args))):
+        second, inner = constant(definition(visitor, right)), definition(visitor, left)
+        first = constant(inner.args[1]) if is_call(inner, "add") else None
+        if second is None or first is None or str(call.ty.dtype) != "float32":
+            continue
+        sums = affine(definition(visitor, inner.args[0]))
+        if sums is None or sums.dtype != "int32" or not same_extents(extents(call), extents(inner)):
+            continue
+        both = first.astype(np.float64) + second
+        if both.size <= max(first.size, sums.scale.size if isinstance(sums.scale, np.ndarray) else 1):
+            return relax.op.add(inner.args[0], relax.const(both.astype(np.float32), "float32"))
+    return call
 
 
 def _is_vector(values: np.ndarray, rank: int) -> bool:

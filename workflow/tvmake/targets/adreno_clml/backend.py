@@ -7,7 +7,7 @@ from tvmake.targets.adreno_clml.calls import offload_to_clml
 from tvmake.targets.adreno_clml.partition import partition
 from tvmake.targets.backend import SHORTEN_NAMES, LoweringContext
 from tvmake.targets.fuse_operators import fuse_operators
-from tvmake.targets.gpu.kernel_parts import PartLargeKernels
+from tvmake.targets.gpu.kernel_parts import split_large_kernels
 from tvmake.targets.passes import ModulePass, Pass
 
 
@@ -27,4 +27,4 @@ class AdrenoClmlBackend(AdrenoBufferBackend):
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
         """Fuse operators and store weights in CLML's layouts."""
-        return [*fuse_operators([PartLargeKernels()]), context.pack_weight_layouts(), SHORTEN_NAMES]
+        return [*fuse_operators([split_large_kernels]), context.pack_weight_layouts(), SHORTEN_NAMES]

@@ -4,8 +4,8 @@ import tvm
 
 from tvmake.errors import InputError
 from tvmake.targets.adreno_buffer.backend import AdrenoBufferBackend
+from tvmake.targets.adreno_texture.buffers import allocate_on_one_device
 from tvmake.targets.adreno_texture.lowering.pipeline import texture_pipeline
-from tvmake.targets.adreno_texture.one_device import allocate_on_one_device
 from tvmake.targets.adreno_texture.passes import texture_kernels, texture_scopes
 from tvmake.targets.adreno_texture.pixel_tiles import PixelTiles
 from tvmake.targets.adreno_texture.scope_copies import reshapes_textures
@@ -29,11 +29,9 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
         super().refuse(module)
         symbols = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
         if symbols:
-            raise InputError(
-                "targets",
-                f"textures need fixed shapes, and the model has the dimensions {', '.join(symbols)}",
-                "fix them (`--dim NAME=SIZE`, or `dims` of the model), or take a target without textures (adreno-…-buffer)",
-            )
+            problem = f"textures need fixed shapes, and the model has the dimensions {', '.join(symbols)}"
+            remedy = "fix them (`--dim NAME=SIZE`, or `dims` of the model), or take a target without textures (adreno-…-buffer)"
+            raise InputError("targets", problem, remedy)
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
         """Dispatch operators in a copy of the module."""

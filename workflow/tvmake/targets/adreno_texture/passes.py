@@ -8,13 +8,13 @@ from typing import Any
 
 import tvm
 
+from tvmake.targets.adreno_texture.buffers import to_default_scope
 from tvmake.targets.adreno_texture.convolution import DATA, KERNEL, legalize_conv2d
-from tvmake.targets.adreno_texture.default_scope import to_default_scope
 from tvmake.targets.adreno_texture.kernel_scopes import specialize_to_scopes, split_kernels_by_scope
-from tvmake.targets.adreno_texture.scope_copies import ArgumentsInBuffers, lower_scope_copies
-from tvmake.targets.adreno_texture.texture_dtypes import OthersInBuffers, is_texel
-from tvmake.targets.gpu.kernel_parts import PartLargeKernels
-from tvmake.targets.kernels.no_fuse_reverse import NoFuseReverse
+from tvmake.targets.adreno_texture.scope_copies import lower_scope_copies, take_arguments_in_buffers
+from tvmake.targets.adreno_texture.texture_dtypes import is_texel, store_others_in_buffers
+from tvmake.targets.gpu.kernel_parts import split_large_kernels
+from tvmake.targets.kernels.no_fuse_reverse import mark_reversed_reads
 from tvmake.targets.numbers.norms import NORMS
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
@@ -57,14 +57,14 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
         transform.LegalizeOps(skip_ops=KEPT),
         transform.AnnotateTIROpPattern(),
         adreno.AnnotateCustomMemoryScope(target),
-        ArgumentsInBuffers(),
-        OthersInBuffers(),
+        take_arguments_in_buffers,
+        store_others_in_buffers,
         transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d}),
         transform.AnnotateTIROpPattern(),
-        NoFuseReverse(),
+        mark_reversed_reads,
         transform.FoldConstant(),
         transform.FuseOps(),
-        PartLargeKernels(),
+        split_large_kernels,
         transform.FuseTIR(),
         transform.DeadCodeElimination(),
         adreno.FoldVDeviceScopeChange(),

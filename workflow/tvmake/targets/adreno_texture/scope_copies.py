@@ -27,29 +27,26 @@ def lower_scope_copies(module: "tvm.IRModule") -> "tvm.IRModule":
 
 
 @tvm.transform.module_pass(opt_level=0, name="ArgumentsInBuffers")
-class ArgumentsInBuffers:
+def take_arguments_in_buffers(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Take a network's arguments in buffers, as callers pass them, and copy those that consumers want in textures.
 
     Repair: `adreno-inputs-in-textures`.
     """
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with all arguments in buffers; unchanged if no argument is a texture."""
-        main = module["main"]
-        textures = [parameter for parameter in main.params if TEXTURE in scope_of(parameter.ty)]
-        if not textures:
-            return module
-        buffers = {parameter: _in_buffer(parameter) for parameter in textures}
-        copies = [
-            relax.VarBinding(parameter, relax.op.to_vdevice(buffers[parameter], parameter.ty.vdevice))
-            for parameter in textures
-        ]
-        first, *blocks = main.body.blocks
-        body = relax.SeqExpr([type(first)([*copies, *first.bindings]), *blocks], main.body.body)
-        parameters = [buffers.get(parameter, parameter) for parameter in main.params]
-        changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
-        changed["main"] = relax.Function(parameters, body, main.ret_ty, main.is_pure, main.attrs, main.span)
-        return changed
+    main = module["main"]
+    textures = [parameter for parameter in main.params if TEXTURE in scope_of(parameter.ty)]
+    if not textures:
+        return module
+    buffers = {parameter: _in_buffer(parameter) for parameter in textures}
+    copies = [
+        relax.VarBinding(parameter, relax.op.to_vdevice(buffers[parameter], parameter.ty.vdevice))
+        for parameter in textures
+    ]
+    first, *blocks = main.body.blocks
+    body = relax.SeqExpr([type(first)([*copies, *first.bindings]), *blocks], main.body.body)
+    parameters = [buffers.get(parameter, parameter) for parameter in main.params]
+    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = relax.Function(parameters, body, main.ret_ty, main.is_pure, main.attrs, main.span)
+    return changed
 
 
 def _in_buffer(parameter: Any) -> Any:

@@ -25,12 +25,9 @@ def is_texel(typed: Any) -> bool:
 
 
 @tvm.transform.module_pass(opt_level=0, name="OthersInBuffers")
-class OthersInBuffers:
+def store_others_in_buffers(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Store tensors of other dtypes in buffers; arguments are already there."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with such tensors in buffers."""
-        return rewrite_with_buffers(module, _TextureDtypeMutator)
+    return rewrite_with_buffers(module, _TextureDtypeMutator)
 
 
 def _is_unsupported_texture(ty: Any) -> bool:
@@ -39,11 +36,7 @@ def _is_unsupported_texture(ty: Any) -> bool:
 
 @mutator
 class _TextureDtypeMutator(PyExprMutator):
-    """Rewrites calls.
-
-    Args:
-        device: the buffer device.
-    """
+    """Rewrites calls."""
 
     def __init__(self, module: "tvm.IRModule", device: "relax.VDevice"):
         super().__init__(module)

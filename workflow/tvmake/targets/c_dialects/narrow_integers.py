@@ -6,14 +6,12 @@ Each operation states that it computes in 32 bits and converts back. Repair: `na
 from typing import Any
 
 import tvm
-import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 from tvmake.targets.affected import is_affected
 
 tirx = tvm.tirx
-
-RELEASES = "<0.28"
 
 NARROW = ("int8", "uint8", "int16", "uint16")
 
@@ -23,15 +21,11 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, t
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="NarrowIntegers")
-class NarrowIntegers:
+def widen_narrow_integers(func: Any, _module: Any, _context: Any) -> Any:
     """Compute 8-bit and 16-bit arithmetic in 32 bits, and convert each result."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such arithmetic widened; otherwise unchanged."""
-        if not is_affected(RELEASES):
-            return func
-        body = tvm_ffi.structural_map(func.body, [(kind, _widen) for kind in ARITHMETIC])
-        return func if body.same_as(func.body) else func.with_body(body)
+    if not is_affected():
+        return func
+    return map_body(func, [(kind, _widen) for kind in ARITHMETIC])
 
 
 def _widen(node: Any) -> Any:

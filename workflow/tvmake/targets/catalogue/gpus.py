@@ -13,7 +13,7 @@ _CLINFO = "CL_DEVICE_MAX_WORK_GROUP_SIZE 1024, 32 KiB local memory, images 16384
 _WAVE = "waves of 64 as Qualcomm's own kernels in llama.cpp assume (ggml-org/llama.cpp#11950)"
 
 
-def _adreno(family: str, chips: tuple[str, ...], threads: int, source: str, is_conservative: bool = False) -> Gpu:
+def _adreno(family: str, chips: str, threads: int, source: str, is_conservative: bool = False) -> Gpu:
     return Gpu(
         name=f"adreno-{family}" if family else "adreno",
         kind="opencl",
@@ -25,14 +25,12 @@ def _adreno(family: str, chips: tuple[str, ...], threads: int, source: str, is_c
         has_float16=True,
         device="adreno",
         images=ADRENO_IMAGES,
-        members=tuple(f"adreno-{chip}" for chip in chips),
+        members=tuple(f"adreno-{chip}" for chip in chips.split()),
         is_conservative=is_conservative,
     )
 
 
-def _mali(
-    family: str, chips: tuple[str, ...], threads: int, warp: int, source: str, is_conservative: bool = False
-) -> Gpu:
+def _mali(family: str, chips: str, threads: int, warp: int, source: str, is_conservative: bool = False) -> Gpu:
     return Gpu(
         name=f"mali-{family}",
         kind="opencl",
@@ -44,7 +42,7 @@ def _mali(
         has_float16=True,
         device="mali",
         images=MALI_IMAGES,
-        members=tuple(f"mali-{chip}" for chip in chips),
+        members=tuple(f"mali-{chip}" for chip in chips.split()),
         is_conservative=is_conservative,
     )
 
@@ -64,53 +62,36 @@ def _cuda(arch: int, what: str) -> Gpu:
 
 
 GPUS: tuple[Gpu, ...] = (
-    _adreno("", (), 256, "the smallest figures of the families below", is_conservative=True),
+    _adreno("", "", 256, "the smallest figures of the families below", is_conservative=True),
     _adreno(
         "5xx",
-        ("505", "506", "508", "509", "510", "512", "530", "540"),
+        "505 506 508 509 510 512 530 540",
         256,
         f"clinfo of an Adreno 505 (BOINC/boinc#1742); {_WAVE}; work groups chosen small",
         is_conservative=True,
     ),
     _adreno(
         "6xx",
-        (
-            "610",
-            "612",
-            "615",
-            "616",
-            "618",
-            "619",
-            "620",
-            "630",
-            "640",
-            "642l",
-            "643",
-            "644",
-            "650",
-            "660",
-            "680",
-            "690",
-        ),
+        "610 612 615 616 618 619 620 630 640 642l 643 644 650 660 680 690",
         512,
         f"clinfo of Adreno 6xx phones (BOINC/boinc#3613, ggml-org/llama.cpp#2133): {_CLINFO}; {_WAVE}",
     ),
     _adreno(
         "7xx",
-        ("702", "710", "720", "725", "730", "732", "735", "740", "750"),
+        "702 710 720 725 730 732 735 740 750",
         512,
         f"device queries of an Adreno 730 and a 740 (CodeLinaro/llama.cpp#17): {_CLINFO}; {_WAVE}",
     ),
     _adreno(
         "8xx",
-        ("810", "825", "829", "830", "840"),
+        "810 825 829 830 840",
         512,
         "as Adreno 7xx; no report of an 8xx was at hand",
         is_conservative=True,
     ),
     _mali(
         "midgard",
-        ("t604", "t628", "t720", "t760", "t820", "t830", "t860", "t880"),
+        "t604 t628 t720 t760 t820 t830 t860 t880",
         128,
         1,
         "clinfo of a Mali-T860 (plaidml/plaidml#182): 256 work items, 32 KiB, images 65536 x 65536 x 2048; threads run "
@@ -118,7 +99,7 @@ GPUS: tuple[Gpu, ...] = (
     ),
     _mali(
         "bifrost",
-        ("g31", "g51", "g52", "g71", "g72", "g76"),
+        "g31 g51 g52 g71 g72 g76",
         192,
         4,
         "clinfo of a Mali-G71 (96boards-hikey/linux#59) and a G52 (ARM-software/ComputeLibrary#999): 384 work items, "
@@ -126,7 +107,7 @@ GPUS: tuple[Gpu, ...] = (
     ),
     _mali(
         "valhall",
-        ("g57", "g68", "g77", "g78", "g310", "g510", "g610", "g710", "g615", "g715", "g720", "g925"),
+        "g57 g68 g77 g78 g310 g510 g610 g710 g615 g715 g720 g925",
         256,
         16,
         "warps of 16 (Arm Mali Bifrost and Valhall OpenCL Developer Guide); work groups chosen small",

@@ -6,32 +6,32 @@ import tvm
 
 from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.cpu.channels_last import channels_last
-from tvmake.targets.cpu.half_precision import HalfPrecision
+from tvmake.targets.cpu.half_precision import compute_half_in_float32
 from tvmake.targets.cpu.integers.dots import dots
 from tvmake.targets.cpu.integers.fuse_zero_point_padding import fuse_zero_point_padding
 from tvmake.targets.cpu.integers.legalize_int8_dot import legalize_int8_dot
-from tvmake.targets.cpu.nan_semantics import NanSemantics
-from tvmake.targets.cpu.parallel_rows import ParallelRows
+from tvmake.targets.cpu.nan_semantics import propagate_nan
+from tvmake.targets.cpu.parallel_rows import parallelize_rows
 from tvmake.targets.cpu.schedules import rule
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
-from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
-from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
+from tvmake.targets.cpu.vectors.cyclic_places import split_cyclic_vectors
+from tvmake.targets.cpu.vectors.incomplete_vectors import split_incomplete_vectors
 from tvmake.targets.cpu.vectors.inline_slices import inline_slices
-from tvmake.targets.cpu.vectors.partial_tiles import PartialTiles
-from tvmake.targets.cpu.vectors.registers import Registers
-from tvmake.targets.cpu.vectors.softmax_reciprocal import SoftmaxReciprocal
-from tvmake.targets.cpu.vectors.split_concat_loops import SplitConcatLoops
-from tvmake.targets.cpu.vectors.vector_math import VectorMath
-from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
+from tvmake.targets.cpu.vectors.partial_tiles import split_partial_tiles
+from tvmake.targets.cpu.vectors.registers import keep_in_registers
+from tvmake.targets.cpu.vectors.softmax_reciprocal import divide_by_reciprocal
+from tvmake.targets.cpu.vectors.split_concat_loops import split_concat_loops
+from tvmake.targets.cpu.vectors.vector_math import vectorize_math
+from tvmake.targets.cpu.vectors.winograd_strips import simplify_winograd_strips
 from tvmake.targets.cpu.winograd import to_winograd
-from tvmake.targets.dynamic.empty_reductions import InitializeEmptyReductions
+from tvmake.targets.dynamic.empty_reductions import initialize_empty_reductions
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
-from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
-from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
+from tvmake.targets.numbers.bfloat16 import round_to_bfloat16
+from tvmake.targets.numbers.extreme_infinities import start_from_infinities
 from tvmake.targets.passes import ModulePass, Pass
 
 INTRINSICS = {
@@ -97,25 +97,25 @@ class CpuBackend(Backend):
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
         """See :class:`~tvmake.targets.backend.Backend`."""
-        return [InitializeEmptyReductions(), *super().codegen_passes(context, scheduled)]
+        return [initialize_empty_reductions, *super().codegen_passes(context, scheduled)]
 
     def kernel_pipeline(self) -> KernelPipeline:
         """Passes for vectors, parallel rows, and NaN semantics of IEEE 754."""
         before = [
-            ParallelRows(),
-            SplitConcatLoops(),
-            SoftmaxReciprocal(),
-            WinogradStrips(),
-            PartialTiles(),
-            IncompleteVectors(),
-            CyclicPlaces(),
-            ExtremeInfinities(),
-            HalfPrecision(),
-            RoundToBfloat16(),
+            parallelize_rows,
+            split_concat_loops,
+            divide_by_reciprocal,
+            simplify_winograd_strips,
+            split_partial_tiles,
+            split_incomplete_vectors,
+            split_cyclic_vectors,
+            start_from_infinities,
+            compute_half_in_float32,
+            round_to_bfloat16,
             tvm.tirx.transform.ConvertSSA(),
         ]
         # Passes that bind variables run after vectorisation. Repair: `variables-bound-twice`.
-        return KernelPipeline("tvmake_cpu", before, [Registers(), VectorMath(), NanSemantics()])
+        return KernelPipeline("tvmake_cpu", before, [keep_in_registers, vectorize_math, propagate_nan])
 
     def intrinsics_module(self, target: "tvm.target.Target") -> str | None:
         """The intrinsics of the target's architecture."""

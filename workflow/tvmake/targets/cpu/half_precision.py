@@ -36,16 +36,13 @@ TYPED = frozenset({"tirx.tvm_stack_make_array"})
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="HalfPrecision")
-class HalfPrecision:
+def compute_half_in_float32(func: Any, _module: Any, _context: Any) -> Any:
     """Compute float16 operations in float32."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function in float32 between its loads and stores; unchanged if the target has float16 arithmetic."""
-        target = (func.attrs or {}).get("target")
-        if target is None or computes_half(target):
-            return func
-        widener = _Float32Widener(func.body)
-        return func.with_body(widener.apply()) if widener.is_possible else func
+    target = (func.attrs or {}).get("target")
+    if target is None or computes_half(target):
+        return func
+    widener = _Float32Widener(func.body)
+    return func.with_body(widener.apply()) if widener.is_possible else func
 
 
 def computes_half(target: "tvm.target.Target") -> bool:

@@ -12,6 +12,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 
 tirx = tvm.tirx
 
@@ -25,17 +26,13 @@ HAS_INSTRUCTIONS = "aarch64"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="NanSemantics")
-class NanSemantics:
+def propagate_nan(func: Any, _module: Any, _context: Any) -> Any:
     """Propagate NaN through extrema and comparisons of lowered functions; earlier, TVM simplifies ``not (a == b)``."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such floating-point operators replaced; otherwise unchanged."""
-        target = (func.attrs or {}).get("target")
-        triple = str(target.attrs.get("mtriple", "")) if target is not None else ""
-        propagator = _NanPropagator(func.body, triple.startswith(HAS_INSTRUCTIONS))
-        callbacks = [(tirx.Max, propagator.extreme), (tirx.Min, propagator.extreme), (tirx.NE, _rewrite_not_equal)]
-        body = tvm_ffi.structural_map(func.body, callbacks)
-        return func if body.same_as(func.body) else func.with_body(body)
+    target = (func.attrs or {}).get("target")
+    triple = str(target.attrs.get("mtriple", "")) if target is not None else ""
+    propagator = _NanPropagator(func.body, triple.startswith(HAS_INSTRUCTIONS))
+    callbacks = [(tirx.Max, propagator.extreme), (tirx.Min, propagator.extreme), (tirx.NE, _rewrite_not_equal)]
+    return map_body(func, callbacks)
 
 
 class _NanPropagator:

@@ -33,7 +33,6 @@ def hidden_features(cpu: str, info: str) -> list[str]:
     """Vector instructions that an x86 model has and this machine lacks.
 
     Args:
-        cpu: LLVM's name of the model.
         info: contents of /proc/cpuinfo; without flags, nothing counts as hidden.
     """
     flags = re.search(r"^flags\s*:(.*)$", info, re.MULTILINE)

@@ -5,7 +5,7 @@ Repair: `merged-parallel-loops`.
 
 from typing import Any
 
-import tvm_ffi
+from tvmake.ir.rewriting import map_body
 
 from tvm import tirx  # isort: skip
 
@@ -14,13 +14,9 @@ PARALLEL = "tvmake.parallel"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="ParallelRows")
-class ParallelRows:
+def parallelize_rows(func: Any, _module: Any, _context: Any) -> Any:
     """Make loops with :data:`PARALLEL` parallel."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops parallel; otherwise unchanged."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _parallelize))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.For, _parallelize))
 
 
 def _parallelize(loop: Any) -> Any:

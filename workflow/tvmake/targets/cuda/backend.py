@@ -6,12 +6,12 @@ import tvm
 
 from tvmake.targets.backend import LoweringContext
 from tvmake.targets.c_dialects.before_lowering import lower_dialect
+from tvmake.targets.c_dialects.unroll_vectors import unroll_stored_booleans
 from tvmake.targets.cuda import dot_products, math
 from tvmake.targets.cuda.fragments import register_fragments
-from tvmake.targets.cuda.half_remainders import WideRemainders
+from tvmake.targets.cuda.half_remainders import widen_remainders
 from tvmake.targets.cuda.propagate_tf32 import propagate_tf32
 from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
-from tvmake.targets.cuda.vector_booleans import RELEASES, StoredBooleans
 from tvmake.targets.gpu.backend import GpuBackend
 from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.extrema import Extrema
@@ -19,7 +19,7 @@ from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.kernel_pipeline import KernelPipeline
-from tvmake.targets.kernels.simplify_divmod import SimplifyDivmod
+from tvmake.targets.kernels.simplify_divmod import simplify_divmod
 from tvmake.targets.passes import ModulePass, Pass
 
 FURTHER = 7
@@ -37,7 +37,7 @@ class CudaBackend(GpuBackend):
 
     def dispatch_passes(self) -> list[Pass]:
         """Compute float16 remainders in float32, and dispatch operators."""
-        return [WideRemainders(), *super().dispatch_passes()]
+        return [widen_remainders, *super().dispatch_passes()]
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
         """Legalise operators, and mark kernels that may use TF32."""
@@ -59,7 +59,7 @@ class CudaBackend(GpuBackend):
 
     def kernel_pipeline(self) -> KernelPipeline:
         """Store booleans one by one, and simplify indices."""
-        return lower_dialect("tvmake_cuda", StoredBooleans(), RELEASES, [SimplifyDivmod()])
+        return lower_dialect("tvmake_cuda", unroll_stored_booleans, [simplify_divmod])
 
     def install_functions(self) -> None:
         """Install CUDA's function names, and dot products."""

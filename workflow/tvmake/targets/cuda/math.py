@@ -12,8 +12,6 @@ import tvm
 from tvmake.targets.affected import is_affected
 from tvmake.targets.numbers.half_math import widen_rule
 
-RELEASES = "<0.28"
-
 PRODUCTS = (1, 2, 3, 4)
 """Powers computed by multiplications."""
 
@@ -29,7 +27,7 @@ RULE = "cuda.FLowerIntrinsic"
 @cache
 def install() -> None:
     """Apply the corrections to this process' CUDA kernels."""
-    if is_affected(RELEASES):
+    if is_affected():
         for name in LACKING:
             rule = widen_rule(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE))
             tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="cuda", f=rule, level=LEVEL)

@@ -14,17 +14,14 @@ from tvmake.ir.rewriting import with_functions
 
 
 @tvm.transform.module_pass(opt_level=0, name="InitializeEmptyReductions")
-class InitializeEmptyReductions:
+def initialize_empty_reductions(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Store the initial values of reductions over dynamic dimensions before their loops. For scheduled CPU kernels."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with such kernels changed."""
-        kernels = {
-            variable: _with_initial_values(function)
-            for variable, function in module.functions_items()
-            if isinstance(function, tvm.tirx.PrimFunc) and _dynamic_reductions(function)
-        }
-        return with_functions(module, kernels) if kernels else module
+    kernels = {
+        variable: _with_initial_values(function)
+        for variable, function in module.functions_items()
+        if isinstance(function, tvm.tirx.PrimFunc) and _dynamic_reductions(function)
+    }
+    return with_functions(module, kernels) if kernels else module
 
 
 def _dynamic_reductions(kernel: Any) -> Mapping[str, set[Any]]:

@@ -52,17 +52,14 @@ def legalize_reshape(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
 
 
 @tvm.transform.module_pass(opt_level=0, name="ViewReshapes")
-class ViewReshapes:
+def replace_reshapes_by_views(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Turn reshapes that were not fused into views, as TVM's RewriteDataflowReshape does for its own kernels."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module without calls of these kernels, except those that compute results of the network."""
-        kernels = {
-            str(variable.name_hint)
-            for variable, function in module.functions_items()
-            if isinstance(function, tirx.PrimFunc) and (function.attrs or {}).get(MOVES_NOTHING)
-        }
-        return rewritten(module, _ReshapeViewer(module, kernels)) if kernels else module
+    kernels = {
+        str(variable.name_hint)
+        for variable, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc) and (function.attrs or {}).get(MOVES_NOTHING)
+    }
+    return rewritten(module, _ReshapeViewer(module, kernels)) if kernels else module
 
 
 @mutator

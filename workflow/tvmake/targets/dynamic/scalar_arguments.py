@@ -15,19 +15,14 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 @tvm.transform.module_pass(opt_level=0, name="PassScalarsInShapes")
-class PassScalarsInShapes:
+def pass_scalars_in_shapes(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Move scalars into the shape argument of fused functions that have one. Runs between FuseOps and FuseTIR."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with such functions and their calls changed."""
-        affected = {
-            name: function for name, function in module.functions_items() if _has_scalars_beside_shapes(function)
-        }
-        if not affected:
-            return module
-        others = {name: function for name, function in module.functions_items() if name not in affected}
-        module = tvm.IRModule(others, attrs=module.attrs, global_infos=module.global_infos)
-        return rewritten(module, _ScalarArgumentMutator(module, affected))
+    affected = {name: function for name, function in module.functions_items() if _has_scalars_beside_shapes(function)}
+    if not affected:
+        return module
+    others = {name: function for name, function in module.functions_items() if name not in affected}
+    module = tvm.IRModule(others, attrs=module.attrs, global_infos=module.global_infos)
+    return rewritten(module, _ScalarArgumentMutator(module, affected))
 
 
 def _has_scalars_beside_shapes(function: Any) -> bool:

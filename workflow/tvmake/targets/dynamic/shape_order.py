@@ -15,8 +15,6 @@ from tvmake.targets.affected import is_affected
 
 tirx, relax_utils = tvm.tirx, tvm.relax.utils
 
-RELEASES = "<0.28"
-
 UNKNOWN_SLOT = -1
 
 
@@ -37,7 +35,7 @@ class _OrderedSet(dict):
 @contextmanager
 def ordered_shape_variables() -> Iterator[None]:
     """While active, legalisation passes symbolic variables to kernels in order of use."""
-    if not is_affected(RELEASES):
+    if not is_affected():
         yield
         return
     relax_utils.set = _OrderedSet
@@ -48,23 +46,18 @@ def ordered_shape_variables() -> Iterator[None]:
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="OrderShapeStores")
-class OrderShapeStores:
+def order_shape_stores(func: tvm.tirx.PrimFunc, _module: Any, _context: Any) -> tvm.tirx.PrimFunc:
     """Sort the stores of a host shape function by slot, if none reads another's slot."""
-
-    def transform_function(self, func: tvm.tirx.PrimFunc, _module: Any, _context: Any) -> tvm.tirx.PrimFunc:
-        """Return ``func`` with its independent stores sorted; any other function unchanged."""
-        if not (func.attrs and func.attrs.get("tirx.is_host_func")) or not isinstance(func.body, tirx.SeqStmt):
-            return func
-        stores = list(func.body.seq)
-        if not all(
-            isinstance(store, tirx.BufferStore) and isinstance(store.indices[0], tirx.IntImm) for store in stores
-        ):
-            return func
-        slots, read = [_slot(store) for store in stores], _slots_read(stores)
-        if len(set(slots)) != len(slots) or read & set(slots) or UNKNOWN_SLOT in read:
-            return func
-        ordered = [store for _, store in sorted(zip(slots, stores, strict=True), key=lambda pair: pair[0])]
-        return func.with_body(tirx.SeqStmt(ordered))
+    if not (func.attrs and func.attrs.get("tirx.is_host_func")) or not isinstance(func.body, tirx.SeqStmt):
+        return func
+    stores = list(func.body.seq)
+    if not all(isinstance(store, tirx.BufferStore) and isinstance(store.indices[0], tirx.IntImm) for store in stores):
+        return func
+    slots, read = [_slot(store) for store in stores], _slots_read(stores)
+    if len(set(slots)) != len(slots) or read & set(slots) or UNKNOWN_SLOT in read:
+        return func
+    ordered = [store for _, store in sorted(zip(slots, stores, strict=True), key=lambda pair: pair[0])]
+    return func.with_body(tirx.SeqStmt(ordered))
 
 
 def _slots_read(stores: list[Any]) -> set[int]:

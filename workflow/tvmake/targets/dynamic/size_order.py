@@ -15,19 +15,16 @@ from tvm import relax  # isort: skip
 
 
 @tvm.transform.module_pass(opt_level=0, name="OrderSizes")
-class OrderSizes:
+def order_sizes(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Also sort the bindings of ``main`` by the dimensions that they need. Runs after FuseOps."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module in such an order; unchanged if it already is."""
-        main = module["main"]
-        known = set(_variables([parameter.ty for parameter in main.params]))
-        blocks = [_with_order(block, known) for block in main.body.blocks]
-        if all(before.same_as(after) for before, after in zip(main.body.blocks, blocks, strict=True)):
-            return module
-        body = relax.SeqExpr(blocks, main.body.body)
-        ordered = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
-        return with_functions(module, {"main": ordered})
+    main = module["main"]
+    known = set(_variables([parameter.ty for parameter in main.params]))
+    blocks = [_with_order(block, known) for block in main.body.blocks]
+    if all(before.same_as(after) for before, after in zip(main.body.blocks, blocks, strict=True)):
+        return module
+    body = relax.SeqExpr(blocks, main.body.body)
+    ordered = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
+    return with_functions(module, {"main": ordered})
 
 
 def _with_order(block: Any, known: set[Any]) -> Any:

@@ -10,7 +10,7 @@ from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
 from tvmake.targets.gpu.extrema import Extrema
-from tvmake.targets.gpu.kernel_parts import PartLargeKernels
+from tvmake.targets.gpu.kernel_parts import split_large_kernels
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
@@ -32,11 +32,11 @@ class GpuBackend(Backend):
     def refuse(self, module: "tvm.IRModule") -> None:
         """Refuse kernels that only CPUs run: selections of boxes, whose result size depends on the data, and loops over time."""
         if _selects_boxes(module):
-            raise InputError(
-                "targets",
-                "how many boxes NonMaxSuppression keeps depends on the data, and kernels of GPUs need fixed shapes",
-                "choose boxes after the network has run, or take a target of kind llvm",
+            problem = (
+                "how many boxes NonMaxSuppression keeps depends on the data, and kernels of GPUs need fixed shapes"
             )
+            remedy = "choose boxes after the network has run, or take a target of kind llvm"
+            raise InputError("targets", problem, remedy)
 
         if any(
             isinstance(function, tvm.tirx.PrimFunc) and is_scheduled(function) for function in module.functions.values()
@@ -53,7 +53,7 @@ class GpuBackend(Backend):
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
         """Fuse operators into kernels that are small enough for compilers."""
-        return [*fuse_operators([PartLargeKernels()]), SHORTEN_NAMES]
+        return [*fuse_operators([split_large_kernels]), SHORTEN_NAMES]
 
     def schedule_kernels(
         self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool

@@ -34,11 +34,9 @@ def refuse_unbound(module: "tvm.IRModule") -> None:
     for symbol, func in module.functions_items():
         is_kernel = isinstance(func, tvm.tirx.PrimFunc) and "tirx.is_host_func" not in func.attrs
         if is_kernel and not is_bound(func):
-            raise InputError(
-                str(symbol.name_hint),
-                "a part of this kernel is outside of threads, and would run on the host",
-                "build it for another target, and report the network: every kernel should have a schedule",
-            )
+            problem = "a part of this kernel is outside of threads, and would run on the host"
+            remedy = "build it for another target, and report the network: every kernel should have a schedule"
+            raise InputError(str(symbol.name_hint), problem, remedy)
 
 
 class BoundRule(ScheduleRule):
@@ -105,9 +103,6 @@ def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
     """Bind a block's spatial loops to threads.
 
     Args:
-        schedule: of the kernel.
-        block: to bind.
-        threads: maximum threads of a work group.
         lanes: number of innermost spatial loops that stay within a thread; vectorised without a reduction.
     """
     info = analysis.get_sblock_info(schedule, block)

@@ -47,20 +47,17 @@ IN_MEMORY = Size()
 
 
 @tvm.transform.module_pass(opt_level=0, name="PartLargeKernels")
-class PartLargeKernels:
+def split_large_kernels(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Split fused functions that would become too large kernels. Runs between FuseOps and FuseTIR."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with several functions instead of each such function."""
-        parts = {
-            name: function_parts
-            for name, function in module.functions_items()
-            if isinstance(function, relax.Function) and "Primitive" in (function.attrs or {})
-            if len(function_parts := _parts(function, module)) > 1 and all(map(_is_self_contained, function_parts))
-        }
-        if not parts:
-            return module
-        return relax.transform.DeadCodeElimination()(rewritten(module, _KernelSplitter(module, parts)))
+    parts = {
+        name: function_parts
+        for name, function in module.functions_items()
+        if isinstance(function, relax.Function) and "Primitive" in (function.attrs or {})
+        if len(function_parts := _parts(function, module)) > 1 and all(map(_is_self_contained, function_parts))
+    }
+    if not parts:
+        return module
+    return relax.transform.DeadCodeElimination()(rewritten(module, _KernelSplitter(module, parts)))
 
 
 @dataclass(frozen=True)

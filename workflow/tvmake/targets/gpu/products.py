@@ -27,11 +27,7 @@ DotIntrinsic = Callable[[Any, "tvm.target.Target"], str | None]
 
 
 class Products(ScheduleRule):
-    """Tiles for kernels with one matmul or convolution, and element-wise blocks around it.
-
-    Args:
-        dot_intrinsic: finds the GPU's intrinsic for integers.
-    """
+    """Tiles for kernels with one matmul or convolution, and element-wise blocks around it."""
 
     def __init__(self, dot_intrinsic: DotIntrinsic = lambda _contraction, _target: None):
         self.dot_intrinsic = dot_intrinsic

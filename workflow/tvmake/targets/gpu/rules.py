@@ -19,10 +19,7 @@ def apply_rules(
     """Schedule the unscheduled kernels of a module that a rule suits.
 
     Args:
-        module: Relax calling fused kernels.
-        target: a GPU.
         rules: the first suitable one schedules a kernel.
-        refused: names of kernels to leave unchanged.
     """
     functions = dict(module.functions_items())
     for variable, function in functions.items():
@@ -50,8 +47,6 @@ def default_schedule(
     """A kernel's schedule by TVM's rules, with its trace; None if it has or cannot have threads.
 
     Args:
-        function: the kernel.
-        target: a GPU.
         rules: TVM's; the last one accepts every kernel.
     """
     if Launching().apply(function, target, False) is not None:

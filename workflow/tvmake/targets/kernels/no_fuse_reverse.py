@@ -15,19 +15,16 @@ OPAQUE = 8
 
 
 @tvm.transform.module_pass(opt_level=0, name="NoFuseReverse")
-class NoFuseReverse:
+def mark_reversed_reads(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Mark kernels that read an axis backwards, so that nothing is fused with them. After AnnotateTIROpPattern."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module with such kernels marked."""
-        return with_functions(
-            module,
-            {
-                symbol: func.with_attr("op_pattern", OPAQUE)
-                for symbol, func in module.functions_items()
-                if isinstance(func, tvm.tirx.PrimFunc) and _reads_backwards(func)
-            },
-        )
+    return with_functions(
+        module,
+        {
+            symbol: func.with_attr("op_pattern", OPAQUE)
+            for symbol, func in module.functions_items()
+            if isinstance(func, tvm.tirx.PrimFunc) and _reads_backwards(func)
+        },
+    )
 
 
 def _reads_backwards(func: Any) -> bool:

@@ -14,20 +14,17 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 
 tirx = tvm.tirx
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SimplifyDivmod")
-class SimplifyDivmod:
+def simplify_divmod(func: Any, _module: Any, _context: Any) -> Any:
     """Drop terms that never carry from quotients and remainders by constants, in device functions."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with simplified quotients and remainders; otherwise unchanged."""
-        indices = _Indices(func.body)
-        kinds = (tirx.FloorDiv, tirx.FloorMod)
-        body = tvm_ffi.structural_map(func.body, [(kind, indices.simplify) for kind in kinds])
-        return func if body.same_as(func.body) else func.with_body(body)
+    indices = _Indices(func.body)
+    kinds = (tirx.FloorDiv, tirx.FloorMod)
+    return map_body(func, [(kind, indices.simplify) for kind in kinds])
 
 
 @dataclass(frozen=True)

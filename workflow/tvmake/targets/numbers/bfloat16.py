@@ -7,14 +7,12 @@ from functools import cache
 from typing import Any
 
 import tvm
-import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 from tvmake.targets.affected import is_affected
 
 tirx = tvm.tirx
-
-RELEASES = "<0.28"
 
 ROUNDED = "tirx.tvmake_rounded_to_bfloat16"
 """Represents rounding until loops are vectorised: its arithmetic uses the value more than once."""
@@ -27,21 +25,17 @@ DROPPED = 16
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="RoundToBfloat16")
-class RoundToBfloat16:
+def round_to_bfloat16(func: Any, _module: Any, _context: Any) -> Any:
     """Round conversions from float32 to bfloat16."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with rounded conversions; otherwise unchanged."""
-        if not is_affected(RELEASES):
-            return func
-        body = tvm_ffi.structural_map(func.body, (tirx.Cast, _round_cast))
-        return func if body.same_as(func.body) else func.with_body(body)
+    if not is_affected():
+        return func
+    return map_body(func, (tirx.Cast, _round_cast))
 
 
 @cache
 def install() -> None:
     """Register the operator and its lowering in this process."""
-    if is_affected(RELEASES):
+    if is_affected():
         tvm.ir.register_op_attr(ROUNDED, "TCallEffectKind", PURE)
         tvm.ir.register_op_attr(ROUNDED, "TVectorizable", True)
         tvm.tirx.register_intrin_lowering(ROUNDED, target="default", f=_round_bits)

@@ -12,11 +12,10 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 from tvmake.targets.affected import is_affected
 
 tirx = tvm.tirx
-
-RELEASES = "<0.28"
 
 FLOATS = ("float16", "float32", "float64")
 
@@ -27,19 +26,15 @@ POOLING = "max_pool"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="ExtremeInfinities")
-class ExtremeInfinities:
+def start_from_infinities(func: Any, _module: Any, _context: Any) -> Any:
     """Start floating-point extrema from infinities."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such initial values; unchanged without extrema."""
-        if not is_affected(RELEASES):
-            return func
-        initial_values = _InitialValues(func)
-        if not initial_values.signs or initial_values.are_shared:
-            return func
-        callbacks = [(tirx.BufferStore, initial_values.store), (tirx.FloatImm, initial_values.padding)]
-        body = tvm_ffi.structural_map(func.body, callbacks)
-        return func if body.same_as(func.body) else func.with_body(body)
+    if not is_affected():
+        return func
+    initial_values = _InitialValues(func)
+    if not initial_values.signs or initial_values.are_shared:
+        return func
+    callbacks = [(tirx.BufferStore, initial_values.store), (tirx.FloatImm, initial_values.padding)]
+    return map_body(func, callbacks)
 
 
 class _InitialValues:

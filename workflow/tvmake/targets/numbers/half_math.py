@@ -12,8 +12,6 @@ import tvm
 from tvmake.ir.expressions import operator_name
 from tvmake.targets.affected import is_affected
 
-RELEASES = "<0.28"
-
 FUNCTIONS = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "hypot", "log1p", "nextafter", "sinh", "tan",
 )  # fmt: skip
@@ -27,7 +25,7 @@ RULE = "default.FLowerIntrinsic"
 @cache
 def install() -> None:
     """Apply the corrections to this process' kernels."""
-    if is_affected(RELEASES):
+    if is_affected():
         for name in FUNCTIONS:
             tvm_rule = tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)
             tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=widen_rule(tvm_rule), level=LEVEL)

@@ -9,13 +9,11 @@ import tvm
 
 from tvmake.targets.affected import is_affected
 
-RELEASES = "<0.28"
-
 ROUNDING, IS_VECTOR = "tirx.nearbyint", "TVectorizable"
 
 
 @cache
 def install() -> None:
     """Vectorise rounding in this process' kernels."""
-    if is_affected(RELEASES):
+    if is_affected():
         tvm.ir.Op.get(ROUNDING).set_attr(IS_VECTOR, True)

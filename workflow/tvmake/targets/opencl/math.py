@@ -11,8 +11,6 @@ import tvm
 from tvmake.ir.expressions import operator_name
 from tvmake.targets.affected import is_affected
 
-RELEASES = "<0.28"
-
 FUNCTIONS = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "hypot", "ldexp", "log1p", "nextafter", "tan",
 )  # fmt: skip
@@ -25,7 +23,7 @@ LEVEL = 100
 @cache
 def install() -> None:
     """Apply the names to this process' OpenCL kernels."""
-    if is_affected(RELEASES):
+    if is_affected():
         for name in FUNCTIONS:
             tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="opencl", f=_call_by_name, level=LEVEL)
 

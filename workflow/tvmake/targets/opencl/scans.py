@@ -8,47 +8,36 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name, is_call
-from tvmake.ir.rewriting import rewritten
+from tvmake.ir.rewriting import rewrite_calls
 from tvmake.targets.affected import is_affected
 
 from tvm import relax, te  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
-
-RELEASES = "<0.28"
 
 SUM = "cumsum"
 
 
-@tvm.transform.module_pass(opt_level=0)
-class SumsAsReductions:
+@tvm.transform.module_pass(opt_level=0, name="SumsAsReductions")
+def compute_sums_as_reductions(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Replace ``relax.cumsum``."""
-
-    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
-        """The module without running sums; unchanged if TVM's kernel is correct."""
-        if not is_affected(RELEASES):
-            return module
-        return rewritten(module, _RunningSumMutator(module))
+    if not is_affected():
+        return module
+    return rewrite_calls(module, _sum_by_reduction)
 
 
-@mutator
-class _RunningSumMutator(PyExprMutator):
-    """Rewrites the calls."""
-
-    def visit_call_(self, op: Any) -> Any:
-        """A kernel call instead of a running sum; any other call unchanged."""
-        call = self.visit_expr_post_order(op)
-        if not is_call(call, SUM):
-            return call
-        attributes = call.attrs
-        data, axis = call.args[0], attributes.axis
-        if axis is None:
-            data, axis = self.builder_.emit(relax.op.flatten(data)), 0
-        is_exclusive = bool(attributes.exclusive) if attributes.exclusive is not None else False
-        position = int(axis) % len(call.ty.shape)
-        return self.builder_.call_te(
-            _running_sum, data, axis=position, dtype=dtype_name(call.ty), is_exclusive=is_exclusive,
-            primfunc_name_hint="running_sum",
-        )  # fmt: skip
+def _sum_by_reduction(visitor: Any, op: Any, call: Any) -> Any:
+    """A kernel call instead of a running sum; any other call unchanged."""
+    if not is_call(call, SUM):
+        return call
+    attributes = call.attrs
+    data, axis = call.args[0], attributes.axis
+    if axis is None:
+        data, axis = visitor.builder_.emit(relax.op.flatten(data)), 0
+    is_exclusive = bool(attributes.exclusive) if attributes.exclusive is not None else False
+    position = int(axis) % len(call.ty.shape)
+    return visitor.builder_.call_te(
+        _running_sum, data, axis=position, dtype=dtype_name(call.ty), is_exclusive=is_exclusive,
+        primfunc_name_hint="running_sum",
+    )  # fmt: skip
 
 
 def _running_sum(data: "te.Tensor", axis: int, dtype: str, is_exclusive: bool) -> "te.Tensor":

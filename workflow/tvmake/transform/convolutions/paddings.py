@@ -9,10 +9,9 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import is_call, operator_name
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 CONVOLUTIONS: dict[str, tuple[Any, str]] = {
     "nn.conv1d": (relax.op.nn.conv1d, "NCW"),
@@ -23,34 +22,31 @@ CONVOLUTIONS: dict[str, tuple[Any, str]] = {
 
 def fold_paddings(module: "tvm.IRModule") -> "tvm.IRModule":
     """Fuse zero padding into the convolutions after it."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _ConvPaddingFuser(module)))
+    return relax.transform.DeadCodeElimination()(rewrite_calls(module, _fold_padding))
 
 
-@mutator
-class _ConvPaddingFuser(PyExprMutator):
-    def visit_call_(self, op: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(op)
-        make, layout = CONVOLUTIONS.get(operator_name(call), (None, ""))
-        if make is None or str(call.attrs.data_layout) != layout:
-            return call
-        padded, weights = call.args
-        pad = definition(self, padded)
-        zeros = _zeros(pad)
-        if zeros is None:
-            return call
-        attrs, rank = call.attrs, len(layout) - 2
-        padding = [int(width) + zeros[index % rank][index // rank] for index, width in enumerate(attrs.padding)]
-        return make(
-            pad.args[0],
-            weights,
-            strides=list(map(int, attrs.strides)),
-            padding=padding,
-            dilation=list(map(int, attrs.dilation)),
-            groups=int(attrs.groups),
-            data_layout=layout,
-            kernel_layout=str(attrs.kernel_layout),
-            out_dtype=attrs.out_dtype,
-        )
+def _fold_padding(visitor: Any, op: Any, call: Any) -> Any:
+    make, layout = CONVOLUTIONS.get(operator_name(call), (None, ""))
+    if make is None or str(call.attrs.data_layout) != layout:
+        return call
+    padded, weights = call.args
+    pad = definition(visitor, padded)
+    zeros = _zeros(pad)
+    if zeros is None:
+        return call
+    attrs, rank = call.attrs, len(layout) - 2
+    padding = [int(width) + zeros[index % rank][index // rank] for index, width in enumerate(attrs.padding)]
+    return make(
+        pad.args[0],
+        weights,
+        strides=list(map(int, attrs.strides)),
+        padding=padding,
+        dilation=list(map(int, attrs.dilation)),
+        groups=int(attrs.groups),
+        data_layout=layout,
+        kernel_layout=str(attrs.kernel_layout),
+        out_dtype=attrs.out_dtype,
+    )
 
 
 def _zeros(call: Any) -> list[tuple[int, int]] | None:

@@ -9,17 +9,16 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import operator_name
-from tvmake.ir.rewriting import rewritten
+from tvmake.ir.rewriting import rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 Emit = Callable[[Any], Any]
 
 
 def spell_out_activations(module: "tvm.IRModule") -> "tvm.IRModule":
     """Expand softplus, and leaky ReLUs with a slope from 0 to 1."""
-    return rewritten(module, _ActivationExpander(module))
+    return rewrite_calls(module, _spell_out)
 
 
 def _leaky_relu(call: relax.Call, emit: Emit) -> Any:
@@ -45,11 +44,8 @@ SPELLED: dict[str, Callable[[relax.Call, Emit], Any]] = {
 }
 
 
-@mutator
-class _ActivationExpander(PyExprMutator):
-    def visit_call_(self, op: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(op)
-        spell = SPELLED.get(operator_name(call))
-        if spell is None or not isinstance(call.ty, relax.TensorType) or not str(call.ty.dtype).startswith("float"):
-            return call
-        return spell(call, self.builder_.emit)
+def _spell_out(visitor: Any, op: Any, call: Any) -> Any:
+    spell = SPELLED.get(operator_name(call))
+    if spell is None or not isinstance(call.ty, relax.TensorType) or not str(call.ty.dtype).startswith("float"):
+        return call
+    return spell(call, visitor.builder_.emit)

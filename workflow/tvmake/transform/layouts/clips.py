@@ -9,48 +9,41 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import is_call
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
-@mutator
-class _ClipSplitter(PyExprMutator):
-    def visit_call_(self, op: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(op)
-        if not is_call(call, "clip"):
-            return call
-        value, *bounds = call.args
-        dtype = str(value.ty.dtype) if isinstance(value.ty, relax.TensorType) else ""
-        low, high = (_number(bound) for bound in bounds)
-        if not dtype.startswith(("float", "bfloat")) or low is None or high is None:
-            return call
-        # In the order of clip, so that crossed bounds give the lower one, and NaN stays NaN.
-        below = self.builder_.emit(relax.op.minimum(value, relax.const(high, dtype)))
-        return relax.op.maximum(below, relax.const(low, dtype))
+def _split_clip(visitor: Any, op: Any, call: Any) -> Any:
+    if not is_call(call, "clip"):
+        return call
+    value, *bounds = call.args
+    dtype = str(value.ty.dtype) if isinstance(value.ty, relax.TensorType) else ""
+    low, high = (_number(bound) for bound in bounds)
+    if not dtype.startswith(("float", "bfloat")) or low is None or high is None:
+        return call
+    # In the order of clip, so that crossed bounds give the lower one, and NaN stays NaN.
+    below = visitor.builder_.emit(relax.op.minimum(value, relax.const(high, dtype)))
+    return relax.op.maximum(below, relax.const(low, dtype))
 
 
-@mutator
-class _ClipJoiner(PyExprMutator):
-    def visit_call_(self, op: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(op)
-        if not is_call(call, "maximum") or (low := _scalar(call.args[1])) is None:
-            return call
-        below = definition(self, call.args[0])
-        if not is_call(below, "minimum") or (high := _scalar(below.args[1])) is None:
-            return call
-        return relax.op.clip(below.args[0], low, high)
+def _join_clip(visitor: Any, op: Any, call: Any) -> Any:
+    if not is_call(call, "maximum") or (low := _scalar(call.args[1])) is None:
+        return call
+    below = definition(visitor, call.args[0])
+    if not is_call(below, "minimum") or (high := _scalar(below.args[1])) is None:
+        return call
+    return relax.op.clip(below.args[0], low, high)
 
 
 def split_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Replace floating-point clips with constant bounds by a minimum and a maximum."""
-    return rewritten(module, _ClipSplitter(module))
+    return rewrite_calls(module, _split_clip)
 
 
 def join_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Replace a minimum and a maximum with constants by a clip."""
-    return tvm.relax.transform.DeadCodeElimination()(rewritten(module, _ClipJoiner(module)))
+    return tvm.relax.transform.DeadCodeElimination()(rewrite_calls(module, _join_clip))
 
 
 def _scalar(value: Any) -> float | None:

@@ -10,39 +10,36 @@ from typing import Any, NamedTuple
 import tvm
 
 from tvmake.ir.expressions import operator_name
-from tvmake.ir.rewriting import rewritten
+from tvmake.ir.rewriting import rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def flatten_norms(module: "tvm.IRModule") -> "tvm.IRModule":
     """Flatten the axes of RMS norms, and of layer norms over several axes, if they are trailing and static."""
-    return rewritten(module, _NormFlattener(module))
+    return rewrite_calls(module, _flatten_norm)
 
 
-@mutator
-class _NormFlattener(PyExprMutator):
-    def visit_call_(self, op: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(op)
-        norm = NORMS.get(operator_name(call))
-        if norm is None or not norm.is_affected(len(call.attrs.axes)):
-            return call
-        data, *weights = call.args
-        shape = list(op.args[0].ty.shape) if op.args[0].ty.shape is not None else []
-        rank, count = len(shape), len(call.attrs.axes)
-        leading, normed = shape[: rank - count], shape[rank - count :]
-        if sorted(int(axis) % rank for axis in call.attrs.axes) != list(range(rank - count, rank)):
-            return call
-        if not all(isinstance(extent, tvm.tirx.IntImm) for extent in normed):
-            return call
-        length = math.prod(int(extent) for extent in normed)
-        flat = [self._reshape(value, [length]) for value in weights]
-        matrix = self._reshape(data, [math.prod(leading), length])
-        return relax.op.reshape(self.builder_.emit(norm.write(call, matrix, flat)), shape)
+def _flatten_norm(visitor: Any, op: Any, call: Any) -> Any:
+    norm = NORMS.get(operator_name(call))
+    if norm is None or not norm.is_affected(len(call.attrs.axes)):
+        return call
+    data, *weights = call.args
+    shape = list(op.args[0].ty.shape) if op.args[0].ty.shape is not None else []
+    rank, count = len(shape), len(call.attrs.axes)
+    leading, normed = shape[: rank - count], shape[rank - count :]
+    if sorted(int(axis) % rank for axis in call.attrs.axes) != list(range(rank - count, rank)):
+        return call
+    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in normed):
+        return call
+    length = math.prod(int(extent) for extent in normed)
+    flat = [_reshape(visitor, value, [length]) for value in weights]
+    matrix = _reshape(visitor, data, [math.prod(leading), length])
+    return relax.op.reshape(visitor.builder_.emit(norm.write(call, matrix, flat)), shape)
 
-    def _reshape(self, value: Any, shape: list[Any]) -> Any:
-        return self.builder_.emit(relax.op.reshape(value, shape))
+
+def _reshape(visitor: Any, value: Any, shape: list[Any]) -> Any:
+    return visitor.builder_.emit(relax.op.reshape(value, shape))
 
 
 def _layer_norm(call: relax.Call, data: Any, weights: list[Any]) -> Any:

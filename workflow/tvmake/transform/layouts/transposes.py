@@ -9,10 +9,9 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import is_call
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 OF_ONE = (
     "nn.relu", "nn.silu", "nn.gelu", "nn.gelu_tanh", "sigmoid", "tanh", "sin", "cos", "exp", "log", "sqrt", "rsqrt", "erf", "abs",
@@ -29,42 +28,40 @@ OF_SEVERAL = (
 
 def transpose_afterwards(module: "tvm.IRModule") -> "tvm.IRModule":
     """Move transposes behind element-wise operators, and remove pairs of inverse transposes."""
-    return relax.transform.CanonicalizeBindings()(rewritten(module, _TransposeSinker(module)))
+    return relax.transform.CanonicalizeBindings()(rewrite_calls(module, _sink_transpose))
 
 
-@mutator
-class _TransposeSinker(PyExprMutator):
-    def visit_call_(self, op: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(op)
-        if is_call(call, *OF_ONE, *OF_SEVERAL):
-            return self._move_transpose(call)
-        axes = _axes(call)
-        if not axes:
+def _sink_transpose(visitor: Any, op: Any, call: Any) -> Any:
+    if is_call(call, *OF_ONE, *OF_SEVERAL):
+        return _move_transpose(visitor, call)
+    axes = _axes(call)
+    if not axes:
+        return call
+    before = definition(visitor, call.args[0])
+    first = _axes(before)
+    is_inverse = first and [first[axis] for axis in axes] == list(range(len(axes)))
+    return before.args[0] if is_inverse else call
+
+
+def _move_transpose(visitor: Any, call: relax.Call) -> relax.Expr:
+    definitions = [definition(visitor, operand) for operand in call.args]
+    orders = {tuple(axes) for expression in definitions if (axes := _axes(expression))}
+    if len(orders) != 1:
+        return call
+    (order,) = orders
+    back = [order.index(axis) for axis in range(len(order))]
+    operands = []
+    for operand, expression in zip(call.args, definitions, strict=True):
+        if _axes(expression):
+            operands.append(expression.args[0])
+        elif _is_single(operand):
+            operands.append(operand)
+        elif _is_line(operand, len(order)):
+            operands.append(visitor.builder_.emit(relax.op.permute_dims(operand, back)))
+        else:
             return call
-        before = definition(self, call.args[0])
-        first = _axes(before)
-        is_inverse = first and [first[axis] for axis in axes] == list(range(len(axes)))
-        return before.args[0] if is_inverse else call
-
-    def _move_transpose(self, call: relax.Call) -> relax.Expr:
-        definitions = [definition(self, operand) for operand in call.args]
-        orders = {tuple(axes) for expression in definitions if (axes := _axes(expression))}
-        if len(orders) != 1:
-            return call
-        (order,) = orders
-        back = [order.index(axis) for axis in range(len(order))]
-        operands = []
-        for operand, expression in zip(call.args, definitions, strict=True):
-            if _axes(expression):
-                operands.append(expression.args[0])
-            elif _is_single(operand):
-                operands.append(operand)
-            elif _is_line(operand, len(order)):
-                operands.append(self.builder_.emit(relax.op.permute_dims(operand, back)))
-            else:
-                return call
-        computed = self.builder_.emit(relax.Call(call.op, operands, call.attrs))
-        return relax.op.permute_dims(computed, list(order))
+    computed = visitor.builder_.emit(relax.Call(call.op, operands, call.attrs))
+    return relax.op.permute_dims(computed, list(order))
 
 
 def _axes(expression: Any) -> list[int]:

@@ -9,10 +9,9 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import is_call
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 SUMS = ("sum", "mean", "variance", "std")
 
@@ -21,21 +20,18 @@ PRODUCTS = ("multiply", "power", "square")
 
 def widen_terms(module: "tvm.IRModule") -> "tvm.IRModule":
     """Convert float16 products that are terms of float32 sums to float32."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _TermWidener(module)))
+    return relax.transform.DeadCodeElimination()(rewrite_calls(module, _widen_terms_of))
 
 
-@mutator
-class _TermWidener(PyExprMutator):
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        if not is_call(call, *SUMS):
-            return call
-        wide = definition(self, call.args[0])
-        if not is_call(wide, "astype") or str(wide.ty.dtype) != "float32":
-            return call
-        product = definition(self, wide.args[0])
-        if not is_call(product, *PRODUCTS) or str(product.ty.dtype) != "float16":
-            return call
-        operands = [self.builder_.emit(relax.op.astype(operand, "float32")) for operand in product.args]
-        terms = self.builder_.emit(relax.Call(product.op, operands, product.attrs))
-        return relax.Call(call.op, [terms, *call.args[1:]], call.attrs)
+def _widen_terms_of(visitor: Any, op: Any, call: Any) -> Any:
+    if not is_call(call, *SUMS):
+        return call
+    wide = definition(visitor, call.args[0])
+    if not is_call(wide, "astype") or str(wide.ty.dtype) != "float32":
+        return call
+    product = definition(visitor, wide.args[0])
+    if not is_call(product, *PRODUCTS) or str(product.ty.dtype) != "float16":
+        return call
+    operands = [visitor.builder_.emit(relax.op.astype(operand, "float32")) for operand in product.args]
+    terms = visitor.builder_.emit(relax.Call(product.op, operands, product.attrs))
+    return relax.Call(call.op, [terms, *call.args[1:]], call.attrs)

@@ -9,18 +9,15 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 
 tirx = tvm.tirx
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SeparateLanes")
-class SeparateLanes:
+def separate_lanes(func: Any, _module: Any, _context: Any) -> Any:
     """Move buffers out of vectorised loops, one element a lane."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function without allocations in vectorised loops."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _separate_lanes))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.For, _separate_lanes))
 
 
 def _separate_lanes(loop: Any) -> Any:

@@ -8,17 +8,15 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.adreno_texture.lowering.lanes import SeparateLanes
-from tvmake.targets.adreno_texture.lowering.texture_store import StoreWholePixels
+from tvmake.targets.adreno_texture.lowering.lanes import separate_lanes
+from tvmake.targets.adreno_texture.lowering.texture_store import store_whole_pixels
 from tvmake.targets.affected import is_affected
 from tvmake.targets.c_dialects.before_lowering import BEFORE
+from tvmake.targets.c_dialects.unroll_vectors import unroll_booleans
 from tvmake.targets.kernel_pipeline import KernelPipeline
-from tvmake.targets.opencl.vector_booleans import ScalarBooleans
 
 from tvm.s_tir import pipeline as general  # isort: skip
 from tvm.s_tir.backend.adreno import pipeline as adreno  # isort: skip
-
-RELEASES = "<0.28"
 
 FLATTEN, ALLOCATE = "s_tir.backend.adreno.TextureFlatten", "s_tir.backend.adreno.InjectTextureAlloc"
 """The names of TVM's two passes for textures."""
@@ -37,14 +35,14 @@ def pipeline() -> tuple[Any, Any, Any]:
 
 def texture_pipeline() -> KernelPipeline:
     """The pipeline for ``tirx.build``."""
-    if not is_affected(RELEASES):
+    if not is_affected():
         return KernelPipeline("adreno")
-    return KernelPipeline("tvmake_adreno_texture", [*BEFORE, ScalarBooleans()], _texture_passes(), make=pipeline)
+    return KernelPipeline("tvmake_adreno_texture", [*BEFORE, unroll_booleans], _texture_passes(), make=pipeline)
 
 
 def _texture_passes() -> list[Any]:
     transform = tvm.s_tir.backend.adreno.transform
-    return [SeparateLanes(), StoreWholePixels(), transform.TextureFlatten(), transform.InjectTextureAlloc()]
+    return [separate_lanes, store_whole_pixels, transform.TextureFlatten(), transform.InjectTextureAlloc()]
 
 
 def _flatten_textures_late(lowering: Any) -> Any:
@@ -53,7 +51,7 @@ def _flatten_textures_late(lowering: Any) -> Any:
     @tvm.transform.module_pass(opt_level=0)
     def run(module: Any, _context: Any) -> Any:
         with _context_with(_PipelineHalf(is_second=False)):
-            module = tvm.transform.Sequential([*BEFORE, ScalarBooleans(), lowering])(module)
+            module = tvm.transform.Sequential([*BEFORE, unroll_booleans, lowering])(module)
         module = tvm.transform.Sequential(_texture_passes())(module)
         with _context_with(_PipelineHalf(is_second=True)):
             return lowering(module)
@@ -74,7 +72,6 @@ class _PipelineHalf:
         self.has_met_allocation = False
 
     def should_run(self, _module: Any, info: Any) -> bool:
-        """See :class:`tvm.ir.instrument.PassInstrument`."""
         name = str(info.name)
         self.has_met_allocation |= name == ALLOCATE
         if name in (FLATTEN, ALLOCATE):

@@ -22,25 +22,22 @@ TEXTURE = "texture"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="StoreWholePixels")
-class StoreWholePixels:
+def store_whole_pixels(func: Any, _module: Any, _context: Any) -> Any:
     """Gather the four lanes of each texture store.
 
     Raises:
-        ValueError: a schedule writes lanes one by one.
+    ValueError: a schedule writes lanes one by one.
     """
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with vector stores; unchanged if it writes no textures."""
-        if not _texture_stores(func.body):
-            return func
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _gather_lanes))
-        for store in _texture_stores(body):
-            if not isinstance(store.indices[-1], tirx.Ramp):
-                raise ValueError(
-                    f"the schedule writes single lanes of the texture '{store.buffer.name}', which would overwrite the"
-                    " others"
-                )
-        return func.with_body(body)
+    if not _texture_stores(func.body):
+        return func
+    body = tvm_ffi.structural_map(func.body, (tirx.For, _gather_lanes))
+    for store in _texture_stores(body):
+        if not isinstance(store.indices[-1], tirx.Ramp):
+            raise ValueError(
+                f"the schedule writes single lanes of the texture '{store.buffer.name}', which would overwrite the"
+                " others"
+            )
+    return func.with_body(body)
 
 
 def _gather_lanes(loop: Any) -> Any:

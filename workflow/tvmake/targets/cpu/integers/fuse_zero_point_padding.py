@@ -11,63 +11,60 @@ import tvm
 from tvm import topi
 
 from tvmake.ir.expressions import is_call
-from tvmake.ir.rewriting import definition, rewritten
+from tvmake.ir.rewriting import definition, rewrite_calls
 from tvmake.targets.cpu.integers.legalize_int8_dot import SMALL
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
 def fuse_zero_point_padding(module: "tvm.IRModule") -> "tvm.IRModule":
     """Fuse such padding into the kernels that read it."""
-    return relax.transform.DeadCodeElimination()(rewritten(module, _ZeroPointPaddingFuser(module)))
+    return relax.transform.DeadCodeElimination()(rewrite_calls(module, _fuse_padding))
 
 
-@mutator
-class _ZeroPointPaddingFuser(PyExprMutator):
-    def visit_call_(self, op: Any) -> Any:
-        call = self.visit_expr_post_order(op)
-        if not _is_depthwise(call):
-            return call
-        match = self._match_padding(call.args[0])
-        if match is None:
-            return call
-        data, widths, value = match
-        attrs = call.attrs
+def _fuse_padding(visitor: Any, op: Any, call: Any) -> Any:
+    if not _is_depthwise(call):
+        return call
+    match = _match_padding(visitor, call.args[0])
+    if match is None:
+        return call
+    data, widths, value = match
+    attrs = call.attrs
 
-        def kernel(x: Any, weight: Any) -> Any:
-            padded = topi.nn.pad(x, widths[0::2], widths[1::2], tvm.tirx.const(value, x.dtype))
-            strides, padding, dilation = (
-                [int(step) for step in sizes] for sizes in (attrs.strides, attrs.padding, attrs.dilation)
-            )
-            return topi.nn.conv(
-                padded, weight, strides, padding, dilation, int(attrs.groups), "NHWC", "OHWI", str(attrs.out_dtype)
-            )  # fmt: skip
+    def kernel(x: Any, weight: Any) -> Any:
+        padded = topi.nn.pad(x, widths[0::2], widths[1::2], tvm.tirx.const(value, x.dtype))
+        strides, padding, dilation = (
+            [int(step) for step in sizes] for sizes in (attrs.strides, attrs.padding, attrs.dilation)
+        )
+        return topi.nn.conv(
+            padded, weight, strides, padding, dilation, int(attrs.groups), "NHWC", "OHWI", str(attrs.out_dtype)
+        )  # fmt: skip
 
-        return self.builder_.call_te(kernel, data, call.args[1], primfunc_name_hint="conv2d")
+    return visitor.builder_.call_te(kernel, data, call.args[1], primfunc_name_hint="conv2d")
 
-    def _match_padding(self, value: Any) -> tuple[Any, list[int], int] | None:
-        """Match padding before an NHWC feature map; gives the unpadded map, the widths and the value, or None."""
-        producer = definition(self, value)
-        is_transposed = _is_transpose(producer, TO_NHWC)
-        if is_transposed:
-            producer = definition(self, producer.args[0])
-        if not is_call(producer, "nn.pad") or str(producer.attrs.pad_mode) != "constant":
-            return None
-        widths = [int(width) for width in producer.attrs.pad_width]
-        if min(widths) < 0:
-            return None
-        data = producer.args[0]
-        if is_transposed:
-            widths = [width for axis in TO_NHWC for width in widths[2 * axis : 2 * axis + 2]]
-            data_producer = definition(self, data)
-            transposed = (
-                data_producer.args[0] if _is_transpose(data_producer, TO_NCHW) else relax.op.permute_dims(data, TO_NHWC)
-            )
-            data = transposed if isinstance(transposed, relax.Var) else self.builder_.emit(transposed)
-        return data, widths, int(producer.attrs.pad_value)
+
+def _match_padding(visitor: Any, value: Any) -> tuple[Any, list[int], int] | None:
+    """Match padding before an NHWC feature map; gives the unpadded map, the widths and the value, or None."""
+    producer = definition(visitor, value)
+    is_transposed = _is_transpose(producer, TO_NHWC)
+    if is_transposed:
+        producer = definition(visitor, producer.args[0])
+    if not is_call(producer, "nn.pad") or str(producer.attrs.pad_mode) != "constant":
+        return None
+    widths = [int(width) for width in producer.attrs.pad_width]
+    if min(widths) < 0:
+        return None
+    data = producer.args[0]
+    if is_transposed:
+        widths = [width for axis in TO_NHWC for width in widths[2 * axis : 2 * axis + 2]]
+        data_producer = definition(visitor, data)
+        transposed = (
+            data_producer.args[0] if _is_transpose(data_producer, TO_NCHW) else relax.op.permute_dims(data, TO_NHWC)
+        )
+        data = transposed if isinstance(transposed, relax.Var) else visitor.builder_.emit(transposed)
+    return data, widths, int(producer.attrs.pad_value)
 
 
 def _is_depthwise(call: Any) -> bool:

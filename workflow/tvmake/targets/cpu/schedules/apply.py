@@ -13,11 +13,6 @@ def apply_rules(
 ) -> tuple["tvm.IRModule", frozenset[str]]:
     """Schedule the unscheduled kernels of a module.
 
-    Args:
-        module: Relax calling fused kernels.
-        target: a CPU.
-        refused: names of kernels to leave unchanged.
-
     Returns:
         The module, and the names of the kernels that rules scheduled.
     """

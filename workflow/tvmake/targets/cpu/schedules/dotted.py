@@ -36,11 +36,7 @@ class DotTiles(TiledReduction):
     ):
         """
         Args:
-            schedule: of the kernel.
-            block: the contraction's block.
-            machine: the CPU's vector unit.
             weights: buffers that may be reordered when the package is built.
-            instructions: the CPU's instructions for the data.
             choice: rank of the tile among the good ones.
         """
         self.group = instructions[0].group

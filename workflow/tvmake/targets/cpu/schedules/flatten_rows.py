@@ -239,7 +239,6 @@ class _RowFlattener:
     def __init__(self, extents: Sequence[Any], own: Sequence[Any]):
         """
         Args:
-            extents: of the axes.
             own: the kernel's internal buffers; their dimensions are merged, too.
         """
         self.extents = extents

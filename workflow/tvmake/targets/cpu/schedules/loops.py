@@ -147,10 +147,6 @@ class PartialResults:
     def __init__(self, schedule: Any, block: Any, steps: list[Any], lanes: int, results: list[Any]):
         """
         Args:
-            schedule: of the kernel.
-            block: the reduction's block.
-            steps: its reduction loops.
-            lanes: of the vector.
             results: its loops over results, around the others.
         """
         self.schedule, self.block = schedule, block

@@ -27,14 +27,7 @@ def pack(
     stays unchanged.
 
     Args:
-        schedule: of the kernel.
-        block: the contraction's block.
-        contraction: the contraction.
-        load: the operand.
-        width: of the tile.
-        is_weight: whether the operand is a weight.
         neighbours: a reduction axis with ``group`` adjacent values in each lane.
-        group: number of values that one step multiplies.
     """
     axis = contraction.lane_axis
     positions = _positions(load, axis)

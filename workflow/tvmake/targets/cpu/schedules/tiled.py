@@ -72,9 +72,6 @@ class TiledReduction:
     def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], choice: int = 0):
         """
         Args:
-            schedule: of the kernel.
-            block: the reduction's block.
-            machine: the CPU's vector unit.
             weights: buffers that may be reordered when the package is built.
             choice: rank of the tile among the good ones; the last one if there are fewer.
         """

@@ -112,10 +112,7 @@ def good_tiles(
     windows, from adjacent cache lines. That is 1.1 to 1.2 times as fast on an Intel Xeon and an AMD EPYC.
 
     Args:
-        machine: the CPU's vector unit.
-        bits: of a result.
         width: number of adjacent results; tiles take a divisor, unless they are padded.
-        rows: axes for the tile's rows.
         length: number of products in a sum.
         vectors_read: operands that are read along the lanes, one or two.
         whole_only: no tile may lack rows.

@@ -33,8 +33,6 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     """Schedule a whole Winograd kernel; False for other kernels.
 
     Args:
-        schedule: of the kernel.
-        unit: the CPU's vector unit.
         weights: buffers that may be reordered when the package is built.
         choice: rank of the matmuls' tile among the good ones; the last one if there are fewer.
     """

@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import map_body
 
 from tvm import s_tir, tirx  # isort: skip
 
@@ -18,13 +19,9 @@ LARGEST = 16
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="CyclicPlaces")
-class CyclicPlaces:
+def split_cyclic_vectors(func: Any, _module: Any, _context: Any) -> Any:
     """Divide vectorised loops that LLVM would get wrong."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; otherwise unchanged."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _divide_loop))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.For, _divide_loop))
 
 
 def _divide_loop(loop: Any) -> Any:

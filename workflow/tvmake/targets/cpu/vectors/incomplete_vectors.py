@@ -10,6 +10,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.rewriting import map_body
+
 from tvm import s_tir, tirx  # isort: skip
 
 LENGTH = "tvmake.values"
@@ -23,14 +25,10 @@ BEYOND = "tvmake.beyond"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="IncompleteVectors")
-class IncompleteVectors:
+def split_incomplete_vectors(func: Any, _module: Any, _context: Any) -> Any:
     """Split loops with :data:`LENGTH` or :data:`VALID` into whole vectors and remaining values; write loops with
     :data:`BEYOND` as whole vectors."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; otherwise unchanged."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _divide_loop))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.For, _divide_loop))
 
 
 def _divide_loop(loop: Any) -> Any:

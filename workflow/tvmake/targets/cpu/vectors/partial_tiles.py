@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.rewriting import map_body
 from tvmake.targets.cpu.vectors.incomplete_vectors import (
     conjunction,
     drop_lane_conditions,
@@ -47,30 +48,24 @@ ADDED = 2
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="PartialTiles")
-class PartialTiles:
+def split_partial_tiles(func: Any, _module: Any, _context: Any) -> Any:
     """Split loops with :data:`TILE` into tiles of both heights, loops with :data:`LANES` into vectors or values."""
+    arguments = set(func.params)
 
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; otherwise unchanged."""
-        arguments = set(func.params)
+    def divide(loop: Any) -> Any:
+        annotations = loop.annotations or {}
+        if TILE in annotations:
+            return _divide_tile(loop, int(annotations[TILE]))
+        return _divide_lanes(loop, int(annotations[LANES]), arguments) if LANES in annotations else loop
 
-        def divide(loop: Any) -> Any:
-            annotations = loop.annotations or {}
-            if TILE in annotations:
-                return _divide_tile(loop, int(annotations[TILE]))
-            return _divide_lanes(loop, int(annotations[LANES]), arguments) if LANES in annotations else loop
-
-        body = tvm_ffi.structural_map(func.body, (tirx.For, divide))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.For, divide))
 
 
 def _divide_lanes(lanes: Any, kind: int, arguments: Collection[Any]) -> Any:
     """A vector, and its replacement if it exceeds the dimension: the last whole vector, or single values.
 
     Args:
-        lanes: the loop.
         kind: how the excess lanes are handled.
-        arguments: the kernel's.
     """
     variable, length = lanes.loop_var, int(lanes.extent)
     conditions = [term for term in terms(lanes) if uses_variable(term, variable)]

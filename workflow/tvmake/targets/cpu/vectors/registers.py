@@ -10,6 +10,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.rewriting import map_body
+
 from tvm import tirx  # isort: skip
 
 ON_STACK = "disable_lower_builtin"
@@ -20,36 +22,32 @@ REGISTER_BYTES = 2048
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="Registers")
-class Registers:
+def keep_in_registers(func: Any, _module: Any, _context: Any) -> Any:
     """Leave small buffers with constant indices to LLVM; for lowered functions."""
+    in_memory: set[Any] = set()
+    """Buffers with an index that is not constant."""
 
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such buffers marked; otherwise unchanged."""
-        in_memory: set[Any] = set()
-        """Buffers with an index that is not constant."""
+    def note(buffer: Any, indices: Any) -> None:
+        if not all(map(_is_constant, indices)):
+            in_memory.add(buffer)
 
-        def note(buffer: Any, indices: Any) -> None:
-            if not all(map(_is_constant, indices)):
-                in_memory.add(buffer)
+    accesses = [
+        (tvm.ir.TensorLoad, lambda load: note(load.source, load.indices)),
+        (tirx.BufferStore, lambda store: note(store.buffer, store.indices)),
+        (
+            tvm.ir.Call,
+            lambda call: in_memory.update(argument for argument in call.args if isinstance(argument, tvm.ir.Var)),
+        ),
+    ]
+    tvm_ffi.structural_walk(func.body, accesses)
 
-        accesses = [
-            (tvm.ir.TensorLoad, lambda load: note(load.source, load.indices)),
-            (tirx.BufferStore, lambda store: note(store.buffer, store.indices)),
-            (
-                tvm.ir.Call,
-                lambda call: in_memory.update(argument for argument in call.args if isinstance(argument, tvm.ir.Var)),
-            ),
-        ]
-        tvm_ffi.structural_walk(func.body, accesses)
+    def mark(allocation: Any) -> Any:
+        buffer = allocation.buffer
+        if buffer in in_memory or not 0 < _bytes(buffer) <= REGISTER_BYTES:
+            return allocation
+        return tirx.AllocBuffer(buffer, {**(allocation.annotations or {}), ON_STACK: tirx.const(1, "int32")})
 
-        def mark(allocation: Any) -> Any:
-            buffer = allocation.buffer
-            if buffer in in_memory or not 0 < _bytes(buffer) <= REGISTER_BYTES:
-                return allocation
-            return tirx.AllocBuffer(buffer, {**(allocation.annotations or {}), ON_STACK: tirx.const(1, "int32")})
-
-        body = tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, mark))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.AllocBuffer, mark))
 
 
 def _is_constant(index: Any) -> bool:

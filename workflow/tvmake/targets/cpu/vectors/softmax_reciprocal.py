@@ -11,6 +11,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.ir.rewriting import map_body
 
 from tvm import s_tir, tirx  # isort: skip
 
@@ -22,7 +23,6 @@ def is_softmax(last: Any, before: Sequence[Any]) -> bool:
     """Whether a block divides ``exp(x - max(x))`` by its sum: at least 1, so its reciprocal is precise enough.
 
     Args:
-        last: the block.
         before: the blocks before it, each of which writes one buffer.
     """
     value = last.body.value
@@ -51,13 +51,9 @@ def _is_reduction(block: Any, operator: Any, source: Any | None = None) -> bool:
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SoftmaxReciprocal")
-class SoftmaxReciprocal:
+def divide_by_reciprocal(func: Any, _module: Any, _context: Any) -> Any:
     """Replace divisions by multiplications in blocks with :data:`SHARES`."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such blocks rewritten; otherwise unchanged."""
-        body = tvm_ffi.structural_map(func.body, (s_tir.SBlock, _rewrite_block))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (s_tir.SBlock, _rewrite_block))
 
 
 def _rewrite_block(block: Any) -> Any:

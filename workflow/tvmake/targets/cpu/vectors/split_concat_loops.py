@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import map_body
 
 from tvm import s_tir, tirx  # isort: skip
 
@@ -51,13 +52,9 @@ def _bounds(condition: Any, axis: Any) -> Iterator[int]:
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="SplitConcatLoops")
-class SplitConcatLoops:
+def split_concat_loops(func: Any, _module: Any, _context: Any) -> Any:
     """Split loops with :data:`SEGMENTS` into one loop for each segment."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such loops divided; otherwise unchanged."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _divide_loop))
-        return func if body.same_as(func.body) else func.with_body(body)
+    return map_body(func, (tirx.For, _divide_loop))
 
 
 def _divide_loop(loop: Any) -> Any:

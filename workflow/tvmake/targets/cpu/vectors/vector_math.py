@@ -63,13 +63,10 @@ SINGLE, HALF = "float32", "float16"
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="VectorMath")
-class VectorMath:
+def vectorize_math(func: Any, _module: Any, _context: Any) -> Any:
     """Replace exp, log, erf, tanh, sigmoid and small powers by arithmetic."""
-
-    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
-        """The function with such calls replaced; otherwise unchanged."""
-        body = replace_calls(func.body, _replace_call)
-        return func if body.same_as(func.body) else func.with_body(body)
+    body = replace_calls(func.body, _replace_call)
+    return func if body.same_as(func.body) else func.with_body(body)
 
 
 def _replace_call(call: Any, bindings: Bindings) -> Any:

@@ -1,1 +1,0 @@
-"""Corrections of the OpenCL source that TVM writes for images."""
