@@ -1,7 +1,7 @@
 """A package for textures reports what is in images, what is not, and why."""
 
 from tests.targets.adreno_texture.nets import conv, lowered, op, tensor
-from tvmake.codegen.placement import NEIGHBOURS, NOT_IN_BLOCKS, placement
+from tvmake.codegen.manifest import NEIGHBOURS, NOT_IN_BLOCKS, placement
 
 X, W = tensor(1, 8, 12, 10), tensor(16, 8, 3, 3)
 

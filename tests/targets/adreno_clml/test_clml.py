@@ -8,10 +8,10 @@ import tvm
 
 from tests.targets.adreno_texture.nets import CLML, conv, op, target, tensor
 from tests.tune.graphs import graph
-from tvmake.codegen.clml_offload import clml_offload
 from tvmake.targets.adreno_clml.calls import to_kernels
 from tvmake.targets.adreno_clml.graph import WEIGHTS, graph_json
 from tvmake.targets.adreno_clml.partition import composites, partition
+from tvmake.targets.adreno_clml.report import clml_offload
 from tvmake.targets.backends import backend_of
 
 X, W, B = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(1, 8, 1, 1)

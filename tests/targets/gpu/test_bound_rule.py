@@ -10,7 +10,7 @@ import tvm_ffi
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, conv, executable, lowered, op, target, tensor
 from tvmake.native.backend import opencl_library
-from tvmake.targets.adreno_buffer.fuse_epilogue import FuseEpilogue
+from tvmake.targets.adreno_buffer.backend import FuseEpilogue
 from tvmake.targets.gpu.bound_rule import BoundRule, EachBlock, Launching
 from tvmake.targets.gpu.schedule_checks import THREAD, computes_epilogue, is_bound, reads_of_other_threads
 

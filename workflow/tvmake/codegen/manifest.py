@@ -1,22 +1,37 @@
 """mod.json: the model, the options, the kernels and the provenance of a build."""
 
 import json
+import math
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import tvm
 
 from tvmake import __version__
-from tvmake.artifact.manifest import ClmlPart, Component, Coverage, FileEntry, Manifest, Parameter, Unscheduled
+from tvmake.artifact.manifest import (
+    ClmlPart,
+    Component,
+    Coverage,
+    FileEntry,
+    Manifest,
+    Parameter,
+    Placement,
+    Unscheduled,
+)
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.kernels import graph, kernels
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.options import PackageOptions
-from tvmake.codegen.placement import placement
+from tvmake.ir.expressions import bindings
 from tvmake.provenance.statement import RECORDS, statement
 from tvmake.quantize.source.rounding import is_source_quantized
 from tvmake.storage.files import digest_file
+from tvmake.targets.adreno_texture.images import could_be_image, image, images, largest
+from tvmake.targets.adreno_texture.kernel_scopes import scope_of
 from tvmake.targets.backends import backend_of
+from tvmake.targets.kernels.memory import GLOBAL
 
 COMPONENTS = ("apache-tvm", "apache-tvm-ffi", "numpy")
 LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_CLML")
@@ -85,3 +100,58 @@ def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:
         Parameter(name=str(var.name), shape=tuple(int(dim) for dim in var.ty.shape), dtype=str(var.ty.dtype))
         for var in module["main"].params[inputs:]
     ]
+
+
+NOT_IN_BLOCKS = "no value of it is in blocks of four channels"
+TOO_LARGE = "its image would have {0.width} x {0.height} pixels and {0.layers} layers, more than the target allows"
+NEIGHBOURS = "its values go to or come from kernels that work on buffers"
+
+
+def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
+    """Which kernels and values of a module for textures are in images.
+
+    Args:
+        target: TVM's attributes, with the limits of images.
+    """
+    in_images, in_buffers = {}, {}
+    for variable, function in fused.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            name, kernel_images = str(variable.name_hint), images(function)
+            if kernel_images:
+                in_images[name] = largest(kernel_images)
+            else:
+                in_buffers[name] = _why(function, target)
+    sizes = {True: 0, False: 0}
+    for ty in _values(fused["main"]):
+        sizes[scope_of(ty) != GLOBAL] += _bytes(ty)
+    return Placement(
+        image_kernels=len(in_images),
+        buffer_kernels=len(in_buffers),
+        image_bytes=sizes[True],
+        buffer_bytes=sizes[False],
+        largest_image=largest(list(in_images.values())),
+        in_buffers=dict(sorted(in_buffers.items())),
+    )
+
+
+def _why(function: "tvm.tirx.PrimFunc", target: Mapping[str, Any]) -> str:
+    blocks = [parameter for parameter in function.params if could_be_image(parameter)]
+    if not blocks:
+        return NOT_IN_BLOCKS
+    spatial = int(target.get("texture_spatial_limit", 0)) or math.inf
+    depth = int(target.get("texture_depth_limit", 0)) or math.inf
+    for parameter in blocks:
+        candidate = image("global.texture", [int(extent) for extent in parameter.ty.shape])
+        if max(candidate.width, candidate.height) > spatial or candidate.layers > depth:
+            return TOO_LARGE.format(candidate)
+    return NEIGHBOURS
+
+
+def _values(main: "tvm.relax.Function") -> list[Any]:
+    """The types of all argument and result tensors."""
+    kernel_images = [variable.ty for variable in (*main.params, *(binding.var for binding in bindings(main)))]
+    return [ty for ty in kernel_images if isinstance(ty, tvm.relax.TensorType) and ty.shape is not None]
+
+
+def _bytes(ty: Any) -> int:
+    return math.prod(int(extent) for extent in ty.shape) * (tvm.DataType(str(ty.dtype)).bits + 7) // 8

@@ -1,10 +1,15 @@
-"""The result of a search for the first wrong operator."""
+"""The result of a search for the first wrong operator, and a directory of it for a bug report."""
 
+import zipfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact.tensor_file import write_array
+from tvmake.storage.files import atomic_directory, write_text
 
 Level = Literal["import", "transform", "build", "device"]
 Cause = Literal[
@@ -81,3 +86,23 @@ class Evidence:
     """``input0`` …, ``expected0`` …, ``got`` …"""
     texts: dict[str, str] = field(default_factory=dict)
     """By file name: kernels and modules."""
+
+
+DIAGNOSIS, VALUES = "diagnosis.json", "values.npz"
+
+
+def write_reproducer(diagnosis: Diagnosis, evidence: Evidence, directory: Path) -> None:
+    """Write ``diagnosis.json``, ``values.npz`` (the operator's inputs, expected and actual outputs) and its code.
+
+    It contains no weights except the operator's, and nothing else of the network.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    with atomic_directory(directory) as temporary:
+        write_text(temporary / DIAGNOSIS, diagnosis.model_dump_json(indent=1) + "\n")
+        for name, text in evidence.texts.items():
+            write_text(temporary / name, text)
+        with zipfile.ZipFile(temporary / VALUES, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, array in evidence.arrays.items():
+                write_array(archive, f"{name}.npy", array)

@@ -25,10 +25,10 @@ from tvmake.quantize.weights.holding import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
 from tvmake.transform.batch_norms import fold_batch_norms
+from tvmake.transform.broadcasts import drop_equal_broadcasts, multiply_once
 from tvmake.transform.convolutions.conv1d_to_conv2d import conv1d_to_conv2d
 from tvmake.transform.convolutions.paddings import fold_paddings
 from tvmake.transform.convolutions.transposed import as_convolutions
-from tvmake.transform.equal_broadcasts import drop_equal_broadcasts
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
@@ -39,7 +39,6 @@ from tvmake.transform.numbers.special_values import ask_for_numbers, divide_by_n
 from tvmake.transform.numbers.wide_norms import spell_out_wide_norms
 from tvmake.transform.options import TransformRequest
 from tvmake.transform.precision import to_precision
-from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.samples import reflect_two_rows, sample_in_float32
 from tvmake.transform.uniform_values import fill_single_values, spread_single_values
 from tvmake.transform.user_passes import apply_user_passes

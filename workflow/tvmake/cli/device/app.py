@@ -53,7 +53,7 @@ def list_command(config: ConfigFiles = None, tracker: AtTracker = None, as_json:
 def info_command(name: Name = "local", config: ConfigFiles = None, as_json: AsJson = False) -> None:
     """Show a device's fingerprint, temperatures and governor."""
     from tvmake.cli.device import tables as device_tables
-    from tvmake.device.conditioning.readings import readings
+    from tvmake.device.conditioning.conditioned import readings
     from tvmake.device.connect import connect
 
     chosen = chosen_device(name, config)

@@ -42,7 +42,7 @@ def debug(
     The network is run after each stage: imported, transformed, fused, on the device. In the first stage that misses the
     goals, every value is compared with the previous stage. The exit code is 4 if goals are missed.
     """
-    from tvmake.debug.reproducer import write_reproducer
+    from tvmake.debug.diagnosis import write_reproducer
     from tvmake.debug.search import diagnose
     from tvmake.errors import GoalError, InputError
     from tvmake.process.output import printable, redirect_stdout_to_stderr

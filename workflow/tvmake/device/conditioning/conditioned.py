@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.config.device import Conditioning
-from tvmake.device.conditioning.controls import condition, with_conditions
-from tvmake.device.conditioning.files import ShellFiles
+from tvmake.config.device import Conditioning, DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
+from tvmake.device.conditioning.controls import Files, condition, observe, with_conditions
+from tvmake.device.conditioning.files import LocalFiles, ShellFiles
 from tvmake.device.interface import Deployment, Device, RunRequest, RunResult
 from tvmake.device.sharing.group import Group
 from tvmake.device.transport.shell_device import ShellDevice
@@ -54,3 +54,27 @@ class Conditioned:
         with member.shell() as shell, condition(ShellFiles(shell), self._conditioning) as notes:
             result = member.execute(deployment, request, inputs, outputs)
         return with_conditions(result, notes)
+
+
+def readings(name: str, config: DeviceConfig) -> dict[str, str]:
+    """Temperatures and limits by name; empty over RPC, whose servers do not list files.
+
+    Raises:
+        DeviceError: the device cannot be reached.
+    """
+    if isinstance(config, RpcDeviceConfig):
+        return {}
+    sensors = config.conditioning.sensors if config.conditioning else []
+    if isinstance(config, LocalDeviceConfig):
+        return _readings(LocalFiles(f"device '{name}'"), sensors)
+    from tvmake.device.transport.shell_devices import shell_devices
+
+    with shell_devices(name, config)[0].shell() as shell:
+        return _readings(ShellFiles(shell), sensors)
+
+
+def _readings(files: Files, sensors: list[str]) -> dict[str, str]:
+    state = observe(files, sensors)
+    values = {f"temperature {sensor}": f"{value:.1f} °C" for sensor, value in sorted(state.temperatures_c.items())}
+    values |= {"slowed by heat": ", ".join(state.limited)} if state.limited else {}
+    return values or {"temperature": "no readable sensor"}

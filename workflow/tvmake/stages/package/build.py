@@ -48,7 +48,6 @@ def build(
     from tvmake.artifact.module_files import load_module, load_params, save_params
     from tvmake.artifact.package import LIBRARY, WEIGHTS
     from tvmake.artifact.signature import Signature
-    from tvmake.codegen.clml_offload import clml_offload
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
     from tvmake.codegen.manifest import package_manifest
@@ -60,6 +59,7 @@ def build(
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_headline, unscheduled_lines
     from tvmake.storage.files import atomic_path
+    from tvmake.targets.adreno_clml.report import clml_offload
     from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 

@@ -1,9 +1,15 @@
-"""Adreno GPUs through OpenCL C, with tensors in buffers."""
+"""Adreno GPUs through OpenCL C, with tensors in buffers. Repair: `dlight-blocks-outside-threads`."""
 
-from tvmake.targets.adreno_buffer.fuse_epilogue import FuseEpilogue
+from typing import Any
+
+import tvm
+
 from tvmake.targets.gpu.bound_rule import BoundRule
+from tvmake.targets.gpu.epilogue import inline_epilogues
 from tvmake.targets.gpu.rules import Rule
 from tvmake.targets.opencl.backend import OpenClBackend
+
+from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 
 class AdrenoBufferBackend(OpenClBackend):
@@ -22,3 +28,14 @@ class AdrenoBufferBackend(OpenClBackend):
 
         layouts = BoundRule(adreno.LayoutTransform())
         return [FuseEpilogue(BoundRule(adreno.Conv2d())), layouts, BoundRule(adreno.Pool2D())]
+
+
+class FuseEpilogue(ScheduleRule):
+    """A rule that receives kernels with everything after a convolution in one block."""
+
+    def __init__(self, rule: Any):
+        self.rule = rule
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """Schedule the kernel with its epilogues inlined."""
+        return self.rule.apply(inline_epilogues(func), target, tunable)

@@ -1,7 +1,9 @@
-"""Report which layers of a network CLML computes, and which remain kernels."""
+"""Offload operators to CLML, and report which layers it computes and which remain kernels."""
 
+import logging
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -10,10 +12,16 @@ from pydantic import BaseModel, ConfigDict
 from tvmake.artifact.manifest import ClmlPart
 from tvmake.ir.expressions import bindings, dtype_name, operator_name
 from tvmake.targets.adreno_clml.calls import symbol_of
-from tvmake.targets.adreno_clml.partition import Part, Partition, composites
+from tvmake.targets.adreno_clml.partition import Part, Partition, composites, partition
 from tvmake.targets.adreno_clml.patterns import PREFIX, shape_of
 
+if TYPE_CHECKING:
+    from tvmake.targets.adreno_clml.report import Offload
+
 from tvm import relax  # isort: skip
+
+
+LOG = logging.getLogger(__name__)
 
 
 class _Part(BaseModel):
@@ -67,7 +75,37 @@ class Offload(_Part):
     subgraphs: list[Subgraph]
 
 
-def offload(cut: Partition) -> Offload:
+@dataclass(frozen=True)
+class Offloaded:
+    """The part of a network that CLML computes."""
+
+    report: Offload
+    parts: list[ClmlPart]
+
+    def files(self) -> dict[str, str]:
+        """``clml/offload.json`` and one file per subgraph."""
+        texts = {"clml/offload.json": self.report.model_dump_json(indent=2, exclude={"subgraphs"}) + "\n"}
+        for subgraph in self.report.subgraphs:
+            texts[f"clml/{subgraph.name}.json"] = subgraph.model_dump_json(indent=2) + "\n"
+        return texts
+
+
+def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
+    """Offload a transformed network's operators to CLML.
+
+    Args:
+        inputs: number of network inputs among ``main``'s arguments.
+    """
+    cut = partition(module, inputs)
+    report = _report(cut)
+    if report.is_compiled:
+        LOG.info("CLML takes %d operators in %d parts", sum(report.offloaded.values()), len(cut.chosen))
+    else:
+        LOG.warning("the package runs all operators as OpenCL kernels: %s", report.reason)
+    return Offloaded(report, [_part(symbol_of(index), part) for index, part in enumerate(cut.chosen.values())])
+
+
+def _report(cut: Partition) -> Offload:
     """Report a partition, layer by layer."""
     subgraphs: list[Subgraph] = []
     layers: list[Layer] = []
@@ -104,11 +142,6 @@ def offload(cut: Partition) -> Offload:
         layers=layers,
         subgraphs=subgraphs,
     )
-
-
-def parts_of(cut: Partition) -> list[ClmlPart]:
-    """The functions of a package that CLML computes."""
-    return [_part(symbol_of(index), part) for index, part in enumerate(cut.chosen.values())]
 
 
 def _part(symbol: str, part: Part) -> ClmlPart:

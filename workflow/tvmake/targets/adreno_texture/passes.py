@@ -1,21 +1,30 @@
 """From Relax operators to fused kernels, and their default schedules, for Adreno GPUs.
 
 The order is that of TVM's ``relax.backend.adreno`` pipeline. With textures, convolutions use blocks of four channels,
-consumers determine memory scopes, and kernels are specialised to the scopes of their arguments.
+consumers determine memory scopes, and kernels are specialised to the scopes of their arguments. Textures hold
+floating-point values of 16 and 32 bits. Repair: `adreno-integers-in-textures`.
 """
 
 from typing import Any
 
 import tvm
 
-from tvmake.targets.adreno_texture.buffers import to_default_scope
+from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.targets.adreno_texture.buffers import (
+    rewrite_with_buffers,
+    store_results_in,
+    to_buffer_type,
+    to_default_scope,
+)
 from tvmake.targets.adreno_texture.convolution import DATA, KERNEL, legalize_conv2d
-from tvmake.targets.adreno_texture.kernel_scopes import specialize_to_scopes, split_kernels_by_scope
-from tvmake.targets.adreno_texture.scope_copies import lower_scope_copies, take_arguments_in_buffers
-from tvmake.targets.adreno_texture.texture_dtypes import is_texel, store_others_in_buffers
+from tvmake.targets.adreno_texture.kernel_scopes import scope_of, specialize_to_scopes, split_kernels_by_scope
+from tvmake.targets.adreno_texture.scope_copies import COPY, TEXTURE, lower_scope_copies, take_arguments_in_buffers
 from tvmake.targets.gpu.kernel_parts import split_large_kernels
 from tvmake.targets.kernels.no_fuse_reverse import mark_reversed_reads
 from tvmake.targets.numbers.norms import NORMS
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import mutator, PyExprMutator  # isort: skip
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """Layouts by operator, transposed convolutions included. Repair: `adreno-transposed-convolutions`."""
@@ -35,6 +44,9 @@ BLOCKED = [
 
 BLOCKED_PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
 """Operators computed on blocks if both operands have the channels, or one is a single value."""
+
+TEXELS = ("float16", "float32")
+"""Element types of textures."""
 
 LANES = 4
 
@@ -99,3 +111,39 @@ def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """Specialise kernels to the memory scopes in their calls."""
     placed = specialize_to_scopes(split_kernels_by_scope(lower_scope_copies(module)))
     return tvm.relax.transform.Normalize()(to_default_scope(placed))
+
+
+def is_texel(typed: Any) -> bool:
+    """Whether tensors of a type can be textures."""
+    return dtype_name(typed) in TEXELS
+
+
+@tvm.transform.module_pass(opt_level=0, name="OthersInBuffers")
+def store_others_in_buffers(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+    """Store tensors of other dtypes in buffers; arguments are already there."""
+    return rewrite_with_buffers(module, _TextureDtypeMutator)
+
+
+def _is_unsupported_texture(ty: Any) -> bool:
+    return TEXTURE in scope_of(ty) and not is_texel(ty)
+
+
+@mutator
+class _TextureDtypeMutator(PyExprMutator):
+    """Rewrites calls."""
+
+    def __init__(self, module: "tvm.IRModule", device: "relax.VDevice"):
+        super().__init__(module)
+        self.device = device
+
+    def visit_generic_const_(self, op: Any) -> Any:
+        """A constant in a buffer, if textures cannot store its dtype."""
+        ty = to_buffer_type(op.ty, self.device, _is_unsupported_texture)
+        return op if ty is op.ty else tvm.ir.GenericConst(op.value, ty, op.span)
+
+    def visit_call_(self, op: Any) -> Any:
+        """A kernel call with such results in buffers; a copy of such a tensor becomes the tensor itself."""
+        call = self.visit_expr_post_order(op)
+        if is_call(call, COPY) and not is_texel(op.ty):
+            return call.args[0]
+        return store_results_in(call, self.device, _is_unsupported_texture)

@@ -13,8 +13,8 @@ from tvmake.targets.cpu.integers.legalize_int8_dot import legalize_int8_dot
 from tvmake.targets.cpu.nan_semantics import propagate_nan
 from tvmake.targets.cpu.parallel_rows import parallelize_rows
 from tvmake.targets.cpu.schedules import rule
-from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.schedules.machine import machine
+from tvmake.targets.cpu.schedules.rule import apply_rules
 from tvmake.targets.cpu.unpacking import unpack_in_sums
 from tvmake.targets.cpu.vectors.cyclic_places import split_cyclic_vectors
 from tvmake.targets.cpu.vectors.incomplete_vectors import split_incomplete_vectors

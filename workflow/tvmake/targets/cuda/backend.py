@@ -9,7 +9,7 @@ from tvmake.targets.c_dialects.before_lowering import lower_dialect
 from tvmake.targets.c_dialects.unroll_vectors import unroll_stored_booleans
 from tvmake.targets.cuda import dot_products, math
 from tvmake.targets.cuda.fragments import register_fragments
-from tvmake.targets.cuda.half_remainders import widen_remainders
+from tvmake.targets.cuda.math import widen_remainders
 from tvmake.targets.cuda.propagate_tf32 import propagate_tf32
 from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
 from tvmake.targets.gpu.backend import GpuBackend

@@ -1,7 +1,8 @@
-"""Correct powers of negative numbers, and float16 functions that CUDA lacks.
+"""Correct powers of negative numbers, and float16 functions and remainders that CUDA lacks.
 
 Small integer powers are multiplications. Others are computed in double precision, which fast math does not change.
-Powers of float16 are computed the same way. Repairs: `cuda-fast-math`, `cuda-half-functions`.
+Powers of float16 are computed the same way, their remainders in float32.
+Repairs: `cuda-fast-math`, `cuda-half-functions`, `cuda-half-remainders`.
 """
 
 from functools import cache
@@ -9,8 +10,12 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.ir.rewriting import rewrite_calls
 from tvmake.targets.affected import is_affected
 from tvmake.targets.numbers.half_math import widen_rule
+
+from tvm import relax  # isort: skip
 
 PRODUCTS = (1, 2, 3, 4)
 """Powers computed by multiplications."""
@@ -22,6 +27,11 @@ LEVEL = 100
 """Above the level of TVM's own rules."""
 
 RULE = "cuda.FLowerIntrinsic"
+
+REMAINDER = "mod"
+"""With the sign of the dividend; ``floor_mod`` is computed by a division."""
+
+HALVES = ("float16", "bfloat16")
 
 
 @cache
@@ -57,3 +67,17 @@ def lower_power(call: Any) -> Any:
 
 def _is_double(call: Any) -> bool:
     return str(call.ty.dtype).startswith("float64")
+
+
+@tvm.transform.module_pass(opt_level=0, name="WideRemainders")
+def widen_remainders(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+    """Compute 16-bit remainders in float32."""
+    return rewrite_calls(module, _widen_remainder) if is_affected() else module
+
+
+def _widen_remainder(visitor: Any, op: Any, call: Any) -> Any:
+    """A 16-bit remainder computed in 32 bits and converted back; any other call unchanged."""
+    if not is_call(call, REMAINDER) or dtype_name(op.ty) not in HALVES:
+        return call
+    wide = [visitor.builder_.emit(relax.op.astype(argument, "float32")) for argument in call.args]
+    return relax.op.astype(visitor.builder_.emit(relax.op.mod(*wide)), dtype_name(op.ty))

@@ -1,14 +1,16 @@
 """The passes from a scheduled kernel to the input of OpenCL's code generator, for textures.
 
 These are the passes of TVM's pipeline ``adreno``, the passes for host and device code, and vector stores
-(``texture_store``). Repair: `adreno-pipeline`.
+(``texture_store``). Repairs: `adreno-pipeline`, `adreno-lanes-share-buffer`.
 """
 
 from typing import Any
 
 import tvm
+import tvm_ffi
 
-from tvmake.targets.adreno_texture.lowering.lanes import separate_lanes
+from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import map_body
 from tvmake.targets.adreno_texture.lowering.texture_store import store_whole_pixels
 from tvmake.targets.affected import is_affected
 from tvmake.targets.c_dialects.before_lowering import BEFORE
@@ -17,6 +19,8 @@ from tvmake.targets.kernel_pipeline import KernelPipeline
 
 from tvm.s_tir import pipeline as general  # isort: skip
 from tvm.s_tir.backend.adreno import pipeline as adreno  # isort: skip
+
+tirx = tvm.tirx
 
 FLATTEN, ALLOCATE = "s_tir.backend.adreno.TextureFlatten", "s_tir.backend.adreno.InjectTextureAlloc"
 """The names of TVM's two passes for textures."""
@@ -89,3 +93,42 @@ def _context_with(instrument: Any) -> Any:
         [*present.instruments, instrument],
         dict(present.config),
     )
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="SeparateLanes")
+def separate_lanes(func: Any, _module: Any, _context: Any) -> Any:
+    """Move buffers out of vectorised loops, one element a lane."""
+    return map_body(func, (tirx.For, _separate_lanes))
+
+
+def _separate_lanes(loop: Any) -> Any:
+    if loop.kind != tirx.ForKind.VECTORIZED:
+        return loop
+    allocations: list[Any] = []
+    tvm_ffi.structural_walk(loop.body, (tirx.AllocBuffer, allocations.append))
+    if not allocations:
+        return loop
+    wide = {node.buffer: _with_lane_axis(node.buffer, loop.extent) for node in allocations}
+    lane = loop.loop_var - loop.min
+
+    def store(node: Any) -> Any:
+        if node.buffer not in wide:
+            return node
+        return tirx.BufferStore(wide[node.buffer], node.value, [*node.indices, lane])
+
+    def load(node: Any) -> Any:
+        if node.source not in wide:
+            return node
+        return tirx.BufferLoad(wide[node.source], [*node.indices, lane])
+
+    def allocation(node: Any) -> Any:
+        return tirx.Evaluate(tirx.const(0, "int32")) if node.buffer in wide else node
+
+    callbacks = [(tirx.BufferStore, store), (tvm.ir.expr.TensorLoad, load), (tirx.AllocBuffer, allocation)]
+    body = tvm_ffi.structural_map(loop.body, callbacks)
+    separated = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
+    return tirx.SeqStmt([*(tirx.AllocBuffer(buffer) for buffer in wide.values()), separated])
+
+
+def _with_lane_axis(buffer: Any, lanes: Any) -> Any:
+    return tirx.decl_buffer([*buffer.shape, lanes], dtype_name(buffer), name=buffer.name, scope=str(buffer.scope()))

@@ -1,7 +1,7 @@
 """Choose a kernel's schedule: inline blocks, then apply the first suitable rule to each remaining block."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from tvmake.targets.cpu.schedules.rows import schedule_by_rows
 from tvmake.targets.cpu.schedules.tiled import TiledReduction
 from tvmake.targets.cpu.schedules.winograd import winograd
 from tvmake.targets.cpu.vectors.split_concat_loops import CONDITIONALS
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled, with_scheduled_body
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 
 from tvm.s_tir.dlight import analysis  # isort: skip
@@ -248,3 +249,23 @@ def _has_guard(block: Any) -> bool:
 
     tvm_ffi.structural_walk(block.body, (tvm.ir.Call, note))
     return bool(guards)
+
+
+def apply_rules(
+    module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str] = ()
+) -> tuple["tvm.IRModule", frozenset[str]]:
+    """Schedule the unscheduled kernels of a module.
+
+    Returns:
+        The module, and the names of the kernels that rules scheduled.
+    """
+    functions = dict(module.functions_items())
+    names = set()
+    for variable, function in functions.items():
+        name = str(variable.name_hint)
+        is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
+        schedule = schedule_kernel(function, target) if is_kernel and name not in refused else None
+        if schedule is not None:
+            functions[variable] = with_scheduled_body(function, schedule)
+            names.add(name)
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos), frozenset(names)

@@ -1,12 +1,15 @@
-"""Replace batched matmuls with a repeated matrix by matmuls with the matrix.
+"""Remove broadcasts that copy tensors for nothing.
 
-PyTorch exports linear layers of transposed sequences in this form. Constant folding would store a copy per batch.
+PyTorch exports linear layers of transposed sequences as batched matmuls with a repeated matrix. Constant folding would store
+a copy per batch. TVM's PyTorch importer also broadcasts both operands of a matmul to the dynamic shape that they already
+have.
 """
 
 from typing import Any
 
 import tvm
 
+from tvmake.ir.dimensions import is_known
 from tvmake.ir.expressions import extents, is_call, same_extents
 from tvmake.ir.rewriting import definition, rewrite_calls
 
@@ -45,3 +48,16 @@ def _matrix(visitor: Any, value: Any) -> Any | None:
         if len(extents(source)) == 2:
             matrix = source
         call = source
+
+
+def drop_equal_broadcasts(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Remove broadcasts to the same dynamic shape."""
+    is_dynamic = bool(relax.analysis.defined_symbolic_vars(module["main"]))
+    return rewrite_calls(module, _drop_equal_broadcast) if is_dynamic else module
+
+
+def _drop_equal_broadcast(visitor: Any, op: Any, call: Any) -> Any:
+    shape = extents(op)
+    if not is_call(call, "broadcast_to") or all(map(is_known, shape)):
+        return call
+    return call.args[0] if same_extents(extents(call.args[0]), shape) else call

@@ -1,4 +1,4 @@
-"""A matrix that is repeated for every batch of a matmul is stored and multiplied once."""
+"""A repeated matrix is stored and multiplied once, and no tensor is copied that already has the shape."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,12 @@ from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import Transformed, run
 from tests.tune.graphs import graph
 from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.ir.expressions import bindings, is_call
+from tvmake.transform.broadcasts import drop_equal_broadcasts
 from tvmake.transform.graph import transform
 from tvmake.transform.options import TransformRequest
+
+from tvm import relax  # isort: skip
 
 op = tvm.relax.op
 
@@ -41,3 +45,24 @@ def test_a_repeated_matrix_is_multiplied_once(right):
 def test_different_matrices_stay_unchanged():
     found = made(lambda: op.reshape(op.broadcast_to(tvm.relax.const(SEVERAL), (1, 3, 32, 48)), (3, 32, 48)))
     np.testing.assert_allclose(run(found, ROWS), ROWS @ SEVERAL, rtol=1e-5, atol=1e-4)
+
+
+def broadcasts(shape: list) -> list:
+    """The remaining broadcasts of two, to the tensor's own shape and to three copies."""
+    x = relax.Var("x", relax.TensorType(shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            same = builder.emit(relax.op.broadcast_to(x, relax.ShapeExpr(shape)))
+            more = builder.emit(relax.op.broadcast_to(same, relax.ShapeExpr([3, *shape])))
+            result = builder.emit_output(relax.op.nn.relu(more))
+        builder.emit_func_output(result)
+    function = drop_equal_broadcasts(builder.get())["main"]
+    return [binding.value for binding in bindings(function) if is_call(binding.value, "broadcast_to")]
+
+
+def test_a_broadcast_to_the_same_dynamic_shape_goes_and_others_stay():
+    length = tvm.tirx.Var("length", "int64")
+    (left,) = broadcasts([length, 4])
+    assert len(left.ty.shape) == 3
+    assert len(broadcasts([5, 4])) == 2
