@@ -12,8 +12,8 @@ import tvm
 
 from tests.targets.adreno_texture.nets import target
 from tvmake.cli.machine.targets import targets
-from tvmake.codegen.known_passes import pass_names
 from tvmake.codegen.lowering import list_passes
+from tvmake.codegen.options import pass_names
 from tvmake.errors import InputError
 from tvmake.targets.backends import backend_of
 

@@ -66,6 +66,11 @@ def check(
             from tvmake.targets.listing import check_generated
 
             check_generated(rare)
+        for variant in plan.variants:
+            if (build := plan.context(variant).build).pass_config:
+                from tvmake.codegen.passes import check_settings
+
+                check_settings(build)
         _check_operators(
             {name: plan.config.precisions[name] for name in {variant.precision for variant in plan.variants}}
         )

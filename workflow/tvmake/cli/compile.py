@@ -200,9 +200,8 @@ def _print_pass_times(log: Path) -> None:
 
 
 def _pass_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Parse ``NAME=VALUE`` texts. VALUE is YAML, NAME may have dots; older TVM wrote 0 and 1 for booleans."""
+    """Parse ``NAME=VALUE`` texts. VALUE is YAML, NAME may have dots."""
     from tvmake.cli.configs import overlay
-    from tvmake.codegen.known_passes import SWITCHES
 
     settings: dict[str, Any] = {}
     for text in texts:
@@ -210,5 +209,5 @@ def _pass_settings(texts: Iterable[str]) -> dict[str, Any]:
         (parsed,) = overlay(
             [f"value={value}" if equals and name else text], "--pass-config", "tirx.disable_vectorize=true"
         ).values()
-        settings[name] = bool(parsed) if name in SWITCHES and parsed in (0, 1) else parsed
+        settings[name] = parsed
     return settings

@@ -12,7 +12,7 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.link import cause, generate
 from tvmake.codegen.lowering import Lowered, lower, refuse_python_functions
 from tvmake.codegen.options import PackageOptions, PassOptions
-from tvmake.codegen.passes import PassRecord, PassTimes
+from tvmake.codegen.passes import PassRecord, PassTimes, check_settings
 from tvmake.codegen.run_kernel import ENTRY
 from tvmake.codegen.scheduling.apply import apply_best
 from tvmake.errors import InputError, TvmakeError
@@ -42,17 +42,18 @@ def lower_and_generate(
         inputs: number of model inputs among ``main``'s arguments.
 
     Raises:
-        InputError: a user pass fails, or code generation fails without these schedules, too.
+        InputError: TVM refuses a pass setting, a user pass fails, or code generation fails without these schedules, too.
     """
     where = f"targets.{request.target_name}"
     options = request.build
     refused: dict[str, str] = {}
     plain: dict[str, str] = {}
+    check_settings(options)
     instruments = [instrument for instrument in (record, times) if instrument is not None]
     while True:
         if record:
             record.begin(module)
-        with _changed_rules(options):
+        with _name_settings(options):
             lowered = lower(
                 module,
                 target,
@@ -79,7 +80,7 @@ def lower_and_generate(
 
 
 @contextmanager
-def _changed_rules(options: PassOptions) -> Iterator[None]:
+def _name_settings(options: PassOptions) -> Iterator[None]:
     """Name the user's pass settings, if any, in errors of TVM."""
     try:
         yield

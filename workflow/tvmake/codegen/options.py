@@ -1,10 +1,12 @@
 """Options of lowering and code generation, and of kept sources."""
 
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
 from typing import Literal
 
 from pydantic import Field, field_validator
 
-from tvmake.codegen.known_passes import pass_problem, setting_problem
 from tvmake.options import Strict
 from tvmake.targets.options import TargetOptions
 from tvmake.transform.options import UserPass
@@ -15,6 +17,21 @@ PASS_TIME = "pass "
 """Prefix of log lines with pass times."""
 
 Setting = bool | int
+
+
+@cache
+def pass_names() -> frozenset[str]:
+    """The passes that builds run, for any target."""
+    return frozenset(resources.files("tvmake.codegen").joinpath("passes.txt").read_text().split())
+
+
+def _pass_problem(name: str) -> str | None:
+    """Why a pass cannot be disabled by this name; None if it can."""
+    if name in pass_names():
+        return None
+    close = get_close_matches(name, pass_names(), n=1)
+    hint = f"did you mean '{close[0]}'?" if close else "keep what runs with build.dump: [passes]"
+    return f"no build runs a pass '{name}'; {hint}"
 
 
 class PassOptions(Strict):
@@ -29,17 +46,10 @@ class PassOptions(Strict):
     """Passes of TVM to leave out, by name (``tirx.StorageRewrite``). Most passes are needed: without one of these, the
     build fails with an error that names the setting."""
 
-    @field_validator("pass_config")
-    @classmethod
-    def _known_settings(cls, value: dict[str, Setting | dict[str, Setting]]) -> dict[str, Setting | dict[str, Setting]]:
-        if problems := [problem for item in value.items() if (problem := setting_problem(*item))]:
-            raise ValueError("; ".join(problems))
-        return value
-
     @field_validator("disabled_passes")
     @classmethod
     def _known_passes(cls, value: list[str]) -> list[str]:
-        if problems := [problem for name in value if (problem := pass_problem(name))]:
+        if problems := [problem for name in value if (problem := _pass_problem(name))]:
             raise ValueError("; ".join(problems))
         return value
 

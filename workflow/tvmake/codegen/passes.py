@@ -1,5 +1,7 @@
 """The context of TVM's passes, and records of their results and times."""
 
+import difflib
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.options import PASS_TIME, PassOptions
+from tvmake.errors import InputError
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
@@ -24,6 +27,22 @@ def pass_context(
         instruments=list(instruments),
         config={**options.pass_config, **more},
     )
+
+
+def check_settings(options: PassOptions) -> None:
+    """Refuse pass settings that TVM does not have, or with values of another type.
+
+    Raises:
+        InputError: TVM refuses one.
+    """
+    try:
+        pass_context(options)
+    except (AttributeError, TypeError) as error:
+        problem, _, candidates = str(error).partition(" candidates are: ")
+        (name,) = re.findall(r"option '(.*)'", problem) or ("",)
+        close = difflib.get_close_matches(name, re.findall(r"[\w.]+", candidates), n=1)
+        remedy = f"did you mean '{close[0]}'?" if close else "`tvm.transform.PassContext.list_configs()` lists them"
+        raise InputError("build.pass_config", problem, remedy) from error
 
 
 @tvm.ir.instrument.pass_instrument
