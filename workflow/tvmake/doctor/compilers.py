@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -82,19 +82,10 @@ def _generator(
 
 def drivers() -> list[Check]:
     """The compiler drivers on PATH."""
-    checks = []
-    for name, (use, hint) in DRIVERS.items():
-        required = name == "g++"
-        path = shutil.which(name)
-        if path is None:
-            checks.append(Check(GROUP, name, "missing", f"not installed ({use})", hint, required))
-            continue
-        code, output = output_of([name, "--version"], VERSION_TIMEOUT_S)
-        if code:
-            checks.append(Check(GROUP, name, "problem", f"{path} does not run: {ending(code, output)}", hint, required))
-        else:
-            checks.append(Check(GROUP, name, "ok", f"{_version_line(output)} ({use})", required=required))
-    return checks
+    return [
+        _tool(name, [path, "--version"] if (path := shutil.which(name)) else None, use, hint, required=name == "g++")
+        for name, (use, hint) in DRIVERS.items()
+    ]
 
 
 def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
@@ -112,30 +103,26 @@ def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
 
 def zig() -> Check:
     """zig, which links for other Linux systems, and for older C libraries."""
-    hint = "pip install ziglang"
     command = zig_command()
-    if command is None:
-        return Check(GROUP, "zig", "missing", "not installed (links mod.so for other Linux systems)", hint)
-    code, output = output_of([*command, "version"], VERSION_TIMEOUT_S)
-    if code:
-        return Check(GROUP, "zig", "problem", f"{' '.join(command)} does not run: {ending(code, output)}", hint)
-    return Check(
-        GROUP, "zig", "ok", f"{_version_line(output)} (links mod.so for other Linux systems: `toolchain: zig`)"
-    )
+    use = "links mod.so for other Linux systems: `toolchain: zig`"
+    return _tool("zig", [*command, "version"] if command else None, use, "pip install ziglang")
 
 
 def emulator() -> Check:
     """QEMU's user-mode emulator, which runs Arm packages on another CPU."""
-    title = "QEMU for aarch64"
-    name = next((name for name in ("qemu-aarch64", "qemu-aarch64-static") if shutil.which(name)), None)
-    if name is None:
-        return Check(
-            GROUP, title, "missing", "not installed (runs Arm programs here)", "apt-get install qemu-user-static"
-        )
-    code, output = output_of([name, "--version"], VERSION_TIMEOUT_S)
+    path = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    hint = "apt-get install qemu-user-static"
+    return _tool("QEMU for aarch64", [path, "--version"] if path else None, "runs Arm programs here", hint)
+
+
+def _tool(title: str, command: Sequence[str] | None, use: str, hint: str, required: bool = False) -> Check:
+    """Check a program by the command that prints its version; without a command, it is not installed."""
+    if command is None:
+        return Check(GROUP, title, "missing", f"not installed ({use})", hint, required)
+    code, output = output_of(command, VERSION_TIMEOUT_S)
     if code:
-        return Check(GROUP, title, "problem", f"{name} does not run: {ending(code, output)}", "reinstall it")
-    return Check(GROUP, title, "ok", _version_line(output))
+        return Check(GROUP, title, "problem", f"{command[0]} does not run: {ending(code, output)}", hint, required)
+    return Check(GROUP, title, "ok", f"{_version_line(output)} ({use})", required=required)
 
 
 def _ndk_revision(root: Path) -> str:
