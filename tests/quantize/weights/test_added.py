@@ -8,7 +8,7 @@ from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import Transformed, imported, run, transformed
 from tvmake.quantize.precision import PrecisionConfig
-from tvmake.quantize.weights.added import rounded
+from tvmake.quantize.weights.added import round_rows
 
 POSITIONS = onnx_models.random(96, 64, seed=1)
 X = onnx_models.random(1, 96, 64, seed=2)
@@ -71,18 +71,18 @@ def test_queries_are_stored_in_integers(base: str, dtype: str, least: float):
     "values", [np.where(np.tri(96, dtype=bool), 0, -1e9), np.zeros((96, 96))], ids=["mask", "zeros"]
 )
 def test_few_values_are_exact(values: np.ndarray):
-    held = rounded(values.astype(np.float32), "int8")
+    held = round_rows(values.astype(np.float32), "int8")
     assert held is not None
     np.testing.assert_allclose(held[0] * held[1], values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("values", [np.full((96, 96), np.inf), np.zeros((8, 8))], ids=["infinities", "small"])
 def test_unsuitable_constants_stay_in_float(values: np.ndarray):
-    assert rounded(values.astype(np.float32), "int8") is None
+    assert round_rows(values.astype(np.float32), "int8") is None
 
 
 def test_rows_too_short_for_a_scale_share_one():
-    integers, scales = rounded(onnx_models.random(1, 40, 14, 14, seed=5), "int8") or (None, None)
+    integers, scales = round_rows(onnx_models.random(1, 40, 14, 14, seed=5), "int8") or (None, None)
     assert integers is not None
     assert scales is not None
     assert scales.shape == (1, 40, 1, 1)

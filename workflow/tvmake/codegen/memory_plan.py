@@ -62,8 +62,6 @@ def _constant_bytes(main: Any) -> int:
 
 @mutator
 class _StorageSizer(PyExprMutator):
-    """Sizes each storage by its tensors."""
-
     def __init__(self, module: "tvm.IRModule"):
         super().__init__(module)
         self._analyzer = tvm.sym.Analyzer()

@@ -87,13 +87,13 @@ class Kit:
     def _answers(self, kind: SetName, name: str, target: TargetConfig, precision: str) -> list[Answer]:
         questions = self.sets[kind]
         if problem := obstacle(target, precision):
-            return [_unanswered(kind, question, name, precision, problem, is_fault=False) for question in questions]
+            return [_missing_answer(kind, question, name, precision, problem, is_fault=False) for question in questions]
         try:
             return list(self._ask(kind, questions, name, target, precision))
         except TvmakeError as error:
             if _lacks_float16(error, precision):
                 return [
-                    _unanswered(kind, question, name, precision, error.problem, is_fault=False)
+                    _missing_answer(kind, question, name, precision, error.problem, is_fault=False)
                     for question in questions
                 ]
         answers: list[Answer] = []
@@ -101,7 +101,7 @@ class Kit:
             try:
                 answers += self._ask(kind, [question], name, target, precision)
             except TvmakeError as error:
-                answers.append(_unanswered(kind, question, name, precision, error.problem, is_fault=True))
+                answers.append(_missing_answer(kind, question, name, precision, error.problem, is_fault=True))
         return answers
 
     def _ask(
@@ -115,7 +115,7 @@ class Kit:
         probe = network(questions)
         with temporary_directory("tvmake-selftest-") as directory:
             package, manifest = make_package(probe, precision, target, name, Path(directory))
-            got = run(package, manifest, self._known(manifest), _inputs_for(probe, manifest)).outputs
+            got = run(package, manifest, self._identified_device(manifest), _inputs_for(probe, manifest)).outputs
         goals = goals_of(precision, {"cosine": None})
         in_images = bool(manifest.placement and manifest.placement.image_kernels)
         for question in questions:
@@ -134,7 +134,7 @@ class Kit:
                 problem="" if verdict.passed else question.purpose,
             )
 
-    def _known(self, manifest: Manifest) -> Device:
+    def _identified_device(self, manifest: Manifest) -> Device:
         """The device, once it is known who it is for the manifest's kind of kernels, and that it can run them."""
         kind = manifest.device_kind
         if kind not in self._fingerprints:
@@ -143,7 +143,9 @@ class Kit:
         return self.device
 
 
-def _unanswered(kind: SetName, question: Question, target: str, precision: str, problem: str, is_fault: bool) -> Answer:
+def _missing_answer(
+    kind: SetName, question: Question, target: str, precision: str, problem: str, is_fault: bool
+) -> Answer:
     return Answer(
         set=kind,
         name=question.name,

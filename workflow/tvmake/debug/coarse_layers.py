@@ -64,14 +64,14 @@ class CoarseLayers:
         module, self.layers = with_switches(self.network, sites, calibration.ranges, calibration.shifts, len(inputs))
         self._run = runner(*lift_constants(module), len(inputs) + len(self.layers))
         self._inputs = [sample.inputs[name] for name in inputs]
-        self._real = self._switched(range(0))
+        self._real = self._outputs_with(range(0))
 
     @cached_property
     def costs(self) -> list[LayerCost]:
         """The costs of all layers, the one with the most noise first."""
         noises, errors = [], []
         for number in range(len(self.layers)):
-            outputs = self._switched([number])
+            outputs = self._outputs_with([number])
             noises.append(_noise(self._real, outputs))
             errors.append(max(map(difference, self._real, outputs)))
         total = sum(noises) or 1.0
@@ -83,10 +83,10 @@ class CoarseLayers:
 
     def is_rounding(self, outputs: Sequence[np.ndarray]) -> bool:
         """Whether rounding explains the int8 network's outputs for the sample."""
-        expected = _noise(self._real, self._switched(range(len(self.layers))))
+        expected = _noise(self._real, self._outputs_with(range(len(self.layers))))
         return _noise(self._real, outputs) <= OTHER_FAULT * expected
 
-    def _switched(self, on: Sequence[int]) -> list[np.ndarray]:
+    def _outputs_with(self, on: Sequence[int]) -> list[np.ndarray]:
         """The outputs with some layers in 8 bits."""
         switches = np.zeros((len(self.layers), 1), np.float32)
         switches[list(on)] = 1

@@ -117,7 +117,7 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
     for value in values:
         if value.name not in leads_to_found:
             error, other = nearest[value.name]
-            scaled = _scaled(value, values)
+            scaled = _find_scaled(value, values)
             if scaled is not None and nearest[scaled.name][0] < error:
                 error, other = nearest[scaled.name]
                 value = replace(value, name=scaled.name, array=scaled.array)
@@ -125,7 +125,7 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
     return None
 
 
-def _scaled(value: Value, values: Sequence[Value]) -> Value | None:
+def _find_scaled(value: Value, values: Sequence[Value]) -> Value | None:
     """The value after scaling by a constant, if nothing else uses the unscaled value.
 
     Integer matmuls are scaled afterwards, and the other graph may contain only the scaled values.
@@ -172,7 +172,7 @@ class _Pool:
         best: tuple[float, np.ndarray | None] = (float("inf"), None)
         least = (True, float("inf"))
         for other in self._by_extents.get(_extents(array.shape), ()):
-            for turned in _turned(other, array.shape):
+            for turned in _transpositions(other, array.shape):
                 error = difference(array, turned)
                 distance = (False, error) if np.isfinite(error) else (True, _difference_of_numbers(array, turned))
                 if distance < least:
@@ -192,7 +192,7 @@ def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(extent for extent in shape if extent != 1))
 
 
-def _turned(array: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
+def _transpositions(array: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
     """An array with its axes in each order that gives a shape, ignoring axes of size 1."""
     squeezed = array.squeeze()
     target_shape = tuple(extent for extent in shape if extent != 1)

@@ -94,7 +94,7 @@ def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Map
     for parameter, tensor in zip(main.params, tensors, strict=True):
         values[parameter] = np.asarray(tensor).astype(numpy_dtype(str(parameter.ty.dtype)), copy=False)
         names[parameter] = str(parameter.name)
-    kernels = _compiled(module)
+    kernels = _compile(module)
     steps: list[Step] = []
     for number, binding in enumerate(bindings(main)):
         variable, call = binding.var, binding.value
@@ -146,7 +146,7 @@ def _evaluate(expression: Any, known: Mapping[Any, Any]) -> Any:
             raise InputError("debug", f"cannot follow {_operator(expression)} outside of kernels")
 
 
-def _compiled(module: "tvm.IRModule") -> Any:
+def _compile(module: "tvm.IRModule") -> Any:
     """The kernels of a module, as plain loops."""
     kernels = {
         str(variable.name_hint): in_buffers(function).with_attr("global_symbol", str(variable.name_hint))

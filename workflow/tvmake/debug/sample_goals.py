@@ -18,7 +18,7 @@ def of_samples(goals: Goals) -> Goals:
     return goals.model_copy(update=dict.fromkeys(("repeatable", "metrics", "top1", "top1_drop")))
 
 
-def missed_by(expected: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
+def missed_goals(expected: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
     """The goals that one sample's outputs miss, in the order of the expected outputs."""
     comparison = Comparison(of_samples(goals))
     comparison.add(expected, dict(zip(expected, outputs, strict=True)))
@@ -38,9 +38,9 @@ def met_goals(variant: str, base: str, missed: Iterable[MissedGoal]) -> str:
         if goal.value is None or goal.goal in ("allclose", "finite"):
             bounds |= {"rtol": None, "atol": None}
         elif goal.goal in AT_LEAST:
-            bounds[goal.goal] = min(bounds.get(goal.goal) or math.inf, _rounded(goal.value, math.floor))
+            bounds[goal.goal] = min(bounds.get(goal.goal) or math.inf, _round_bound(goal.value, math.floor))
         else:
-            bounds[goal.goal] = max(bounds.get(goal.goal) or 0.0, _rounded(goal.value, math.ceil))
+            bounds[goal.goal] = max(bounds.get(goal.goal) or 0.0, _round_bound(goal.value, math.ceil))
     bounds_text = ", ".join(
         f"{goal}: {'null' if bound is None else format(bound, 'g')}" for goal, bound in bounds.items()
     )
@@ -48,7 +48,7 @@ def met_goals(variant: str, base: str, missed: Iterable[MissedGoal]) -> str:
     return f"`models: {{{model}: {{goals: {{per_precision: {{{base}: {{{bounds_text}}}}}}}}}}}`"
 
 
-def _rounded(value: float, towards: Callable[[float], int]) -> float:
+def _round_bound(value: float, towards: Callable[[float], int]) -> float:
     """Round to two digits, in the direction that keeps the bound valid."""
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
     return towards(value / unit) * unit

@@ -30,7 +30,7 @@ from tvmake.debug.departure import (
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import first_wrong_kernel, kernel_finding
 from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
-from tvmake.debug.sample_goals import met_goals, missed_by
+from tvmake.debug.sample_goals import met_goals, missed_goals
 from tvmake.debug.source_values import source_values
 from tvmake.debug.variant import Variant
 from tvmake.debug.worst_sample import worst_sample
@@ -114,11 +114,13 @@ class _Search:
         module, params = load_module(self.variant.module), load_params(self.variant.params)
         second = trace_operators(module, _arguments(module, inputs, params))
         if self._misses("transform", second.outputs, self.goals):
-            if self._missed(first.outputs, self.goals) and not self._missed(second.outputs, default_goals("float32")):
+            if self._missed_goals(first.outputs, self.goals) and not self._missed_goals(
+                second.outputs, default_goals("float32")
+            ):
                 return self._beyond_float32(second)
             return self._in_transform(first, second, imported, weights)
         self.say("running the fused network, kernel by kernel")
-        lowered, target = self._lowered(module, self.variant.building)
+        lowered, target = self._lower(module, self.variant.building)
         third = self._kernels(lowered, params)
         if self._misses("build", third.outputs, self.goals):
             return self._in_lowering(second, third, module, params)
@@ -133,14 +135,14 @@ class _Search:
             difference(want, have) if want.shape == have.shape else float("inf")
             for want, have in zip(expected, outputs, strict=True)
         ]
-        missed = self._missed(outputs, goals)
+        missed = self._missed_goals(outputs, goals)
         self.levels.append(
             LevelFigures(level=level, error=_finite(max(errors)), missed=[_words(goal) for goal in missed])
         )
         return bool(missed and self.missed)
 
-    def _missed(self, outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
-        return missed_by(self.sample.outputs, outputs, goals)
+    def _missed_goals(self, outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
+        return missed_goals(self.sample.outputs, outputs, goals)
 
     # --- the four stages ------------------------------------------------------------------------------------------
 
@@ -243,8 +245,8 @@ class _Search:
                 break
             never.append(operator)
             precision = request.precision.model_copy(update={"never": never})
-            trace = self._transformed(imported, weights, request.model_copy(update={"precision": precision}))
-            if not self._missed(trace.outputs, self.goals):
+            trace = self._transform(imported, weights, request.model_copy(update={"precision": precision}))
+            if not self._missed_goals(trace.outputs, self.goals):
                 kept = f"`precisions: {{{name}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
             found = self._departure(trace.values, others, noise)
@@ -272,16 +274,16 @@ class _Search:
             others["the precision"] = request.model_copy(update={"precision": PrecisionConfig(base="float32")})
         for name, other in others.items():
             try:
-                trace = self._transformed(imported, weights, other)
+                trace = self._transform(imported, weights, other)
             except InputError:
                 if name == "nothing":
                     raise
                 continue  # a pass that needs what another one does
-            if not self._missed(trace.outputs, self.goals):
+            if not self._missed_goals(trace.outputs, self.goals):
                 return name, trace
         return "", None
 
-    def _transformed(self, imported: "tvm.IRModule", weights: Mapping[str, Any], request: TransformRequest) -> Trace:
+    def _transform(self, imported: "tvm.IRModule", weights: Mapping[str, Any], request: TransformRequest) -> Trace:
         ranges = stage_json.load(Calibration, self.variant.calibration) if self.variant.calibration else None
         module, params = transform(imported, weights, request, ranges, self.variant.assignment)
         return trace_operators(module, _arguments(module, self._inputs, params))
@@ -293,10 +295,10 @@ class _Search:
         request = self.variant.building
         for name, passes in _without_passes(request.passes):
             try:
-                lowered, _ = self._lowered(module, request.model_copy(update={"passes": passes}))
+                lowered, _ = self._lower(module, request.model_copy(update={"passes": passes}))
             except InputError:
                 continue  # a pass that needs what another one does
-            if not self._missed(self._kernels(lowered, params).outputs, self.goals):
+            if not self._missed_goals(self._kernels(lowered, params).outputs, self.goals):
                 return self._finding(
                     "lowering", found, values, f"without {name} all values are correct", _leave_out(name)
                 )
@@ -362,7 +364,7 @@ class _Search:
         packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
         return trace_kernels(lowered.unscheduled, _arguments(lowered.unscheduled, self._inputs, packed))
 
-    def _lowered(self, module: "tvm.IRModule", request: BuildRequest) -> tuple[Lowered, "tvm.target.Target"]:
+    def _lower(self, module: "tvm.IRModule", request: BuildRequest) -> tuple[Lowered, "tvm.target.Target"]:
         target = tvm_target(request.target, f"targets.{request.target_name}")
         best = stage_json.load(BestSet, self.variant.best) if self.variant.best else None
         lowered, _ = lower_and_generate(module, target, request, len(self.signature.inputs), best)

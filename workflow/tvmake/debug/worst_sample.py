@@ -12,7 +12,7 @@ from tvmake.artifact.tensor_file import member, read_array
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.config.validation import Goals
 from tvmake.debug.departure import difference
-from tvmake.debug.sample_goals import missed_by, of_samples
+from tvmake.debug.sample_goals import missed_goals, of_samples
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
 from tvmake.storage.temporary import temporary_directory
@@ -61,7 +61,7 @@ def worst_sample(
                 named = dict(zip(sample.outputs, got, strict=True))
                 together.add(sample.outputs, named)
                 labelled.add(sample.outputs, named, sample.labels)
-                rank = (bool(missed_by(sample.outputs, got, goals)), error)
+                rank = (bool(missed_goals(sample.outputs, got, goals)), error)
                 if worst is None or rank > worst[0]:
                     worst = rank, number, sample, got
     assert worst is not None  # a reference set has at least one sample

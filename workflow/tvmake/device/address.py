@@ -16,8 +16,6 @@ CONNECT_S = 3.0
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a server."""
-
     host: str
     port: int
 

@@ -58,12 +58,6 @@ def push_everywhere(
             errors.append(outcome)
         else:
             deployment, sent = outcome
-            rows.append(
-                {
-                    "device": member,
-                    "location": deployment.location,
-                    "sent_bytes": sent,
-                    "size_bytes": deployment.size_bytes,
-                }
-            )
+            sizes = {"sent_bytes": sent, "size_bytes": deployment.size_bytes}
+            rows.append({"device": member, "location": deployment.location, **sizes})
     return rows, errors

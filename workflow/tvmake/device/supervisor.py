@@ -83,7 +83,7 @@ class ServerSupervisor(threading.Thread):
             conditioner = self._conditioner
             if conditioner is None:
                 raise Unreachable(self._member.where, "its server has ended", DOCTOR_HINT)
-            with conditioner.conditioned(rest, is_over) as notes:
+            with conditioner.condition(rest, is_over) as notes:
                 yield notes
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class ServerSupervisor(threading.Thread):
         if not self._is_shared and member.config.conditioning is not None:
             # The server's users are unknown here: settings stay while it runs, and those who time kernels rest.
             stack.callback(conditioner.restore)
-            with conditioner.conditioned(False, self._over.is_set):
+            with conditioner.condition(False, self._over.is_set):
                 pass
         started = shell.start(f"exec {command_line(command)}")
         stack.callback(started.stop)

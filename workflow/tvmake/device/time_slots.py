@@ -75,7 +75,7 @@ class LocalSlots:
 
     @contextmanager
     def slot(self, address: Address | None, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
-        with exclusive(self._file, is_over), self._conditioner.conditioned(rest, is_over) as notes:
+        with exclusive(self._file, is_over), self._conditioner.condition(rest, is_over) as notes:
             yield notes
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Conditioner:
         self._preparations: list[Preparation] = []
 
     @contextmanager
-    def conditioned(self, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
+    def condition(self, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
         """Condition for a block; the dictionary is filled when it ends.
 
         Raises:

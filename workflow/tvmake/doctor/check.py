@@ -52,7 +52,6 @@ def output_of(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 
 def last_line(text: str, limit: int = 160) -> str:
-    """The last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:limit] if lines else ""
 

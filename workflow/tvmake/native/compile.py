@@ -22,7 +22,7 @@ from tvmake.native.parts import (
     clml_headers,
     digest,
     identity,
-    linked,
+    linked_libraries,
     package,
     parts,
     pointer,
@@ -58,7 +58,7 @@ def build_part(part: Part, toolchain: Toolchain = HOST, progress: Callable[[str]
     cmake, compiler = _tool("cmake", where), _tool(toolchain.compiler, where)
     if part.uses == JDK and "android" not in toolchain.name:  # the NDK includes jni.h
         _tool("javac", where)
-    for file in linked(part, toolchain):
+    for file in linked_libraries(part, toolchain):
         if not file.is_file():
             raise MachineError(where, f"{file} is not there", "reinstall apache-tvm, or name its directory")
     inputs, pointer_file = identity(part, toolchain), pointer(part, toolchain)
@@ -113,7 +113,7 @@ def _definitions(part: Part, toolchain: Toolchain, build_directory: Path) -> lis
         "TVM_ROOT": package("tvm"),
         "TVM_FFI_ROOT": package("tvm_ffi"),
     }
-    libraries = linked(part, toolchain)
+    libraries = linked_libraries(part, toolchain)
     if toolchain.archive and libraries:
         values |= {"TVM_ARCHIVE": libraries[0], "EXTRA_DIRECTORIES": ";".join(toolchain.directories)}
     elif libraries:

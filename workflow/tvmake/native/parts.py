@@ -139,7 +139,7 @@ def identity(part: Part, toolchain: Toolchain) -> dict[str, object]:
         "part": part.name,
         "sources": sources_digest(part, toolchain),
         "wheels": {name: metadata.version(name) for name in WHEELS},
-        "libraries": [[file.name, file.stat().st_size] for file in linked(part, toolchain) if file.is_file()],
+        "libraries": [[file.name, file.stat().st_size] for file in linked_libraries(part, toolchain) if file.is_file()],
         "toolchain": asdict(toolchain),
         **_clml_identity(part),
     }
@@ -169,7 +169,7 @@ def _clml_identity(part: Part) -> dict[str, object]:
     return {"clml": hashlib.sha256((headers / CLML_HEADER).read_bytes()).hexdigest()} if headers else {}
 
 
-def linked(part: Part, toolchain: Toolchain) -> tuple[Path, ...]:
+def linked_libraries(part: Part, toolchain: Toolchain) -> tuple[Path, ...]:
     """The TVM libraries that a part links, existing or not: its runtime, and its FFI library."""
     if part.project or part.uses == JDK:
         return ()

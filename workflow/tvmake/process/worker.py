@@ -88,7 +88,7 @@ class Worker:
         try:
             self._connection.send(request)
         except OSError:
-            raise self._ended() from None
+            raise self._end_error() from None
         return self.receive(timeout_s, clock)
 
     def receive(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Any:
@@ -113,7 +113,7 @@ class Worker:
                     raise WorkerTimeout
             return self._connection.recv()
         except (EOFError, OSError):
-            raise self._ended() from None
+            raise self._end_error() from None
 
     def kill(self, grace_s: float = 0.0) -> int | None:
         """End the process, from any thread; returns its exit code (see :class:`WorkerEnded`)."""
@@ -135,7 +135,7 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ended(self) -> WorkerEnded:
+    def _end_error(self) -> WorkerEnded:
         code = self.kill(EXIT_S)
         size = os.fstat(self._output.fileno()).st_size
         output = os.pread(self._output.fileno(), OUTPUT_BYTES, max(0, size - OUTPUT_BYTES))

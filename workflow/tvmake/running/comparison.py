@@ -72,20 +72,9 @@ def against_model(
         kind = str(options.source_format())
         stage_json.save(SourceRecord(source=options.source, format=kind, files={}, notes={}), source)
         request_json = request.model_dump_json(exclude_defaults=True)
-        run_tvmake(
-            [
-                "step",
-                "reference",
-                str(described),
-                str(source),
-                "--options",
-                request_json,
-                "--reference",
-                str(reference),
-            ],
-            source_directory,
-            shows_progress=False,
-        )
+        command = ["step", "reference", str(described), str(source)]
+        command += ["--options", request_json, "--reference", str(reference)]
+        run_tvmake(command, source_directory, shows_progress=False)
         comparison = Comparison(goals)
         for number, sample in enumerate(ReferenceSet(reference)):
             got = run(sample.inputs)

@@ -39,7 +39,7 @@ def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing:
     arrays: Arrays = {}
     images: dict[str, list[Path]] = {}
     for text in given:
-        name, file = _named(signature, text)
+        name, file = _split_name(signature, text)
         path = Path(file)
         suffix = path.suffix.lower()
         if not path.is_file():
@@ -151,7 +151,7 @@ def _names(signature: Signature) -> dict[str, str]:
     return {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
 
 
-def _named(signature: Signature, text: str) -> tuple[str | None, str]:
+def _split_name(signature: Signature, text: str) -> tuple[str | None, str]:
     name, equals, file = text.partition("=")
     known = _names(signature)
     if not text or (equals and not (name and file)):

@@ -128,7 +128,7 @@ class Package:
         store.read_stored_manifest(self._directory)  # it may have been altered since the package was opened
         if sys.platform == "linux":
             check_library(self._directory / LIBRARY, platform.machine(), str(self.file))
-        return _loaded(self._directory, self.manifest)
+        return _load(self._directory, self.manifest)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -158,7 +158,7 @@ class Package:
         """
         from tvmake.device.code import check_outputs, checking_arguments
 
-        arrays = match_inputs(self.manifest.signature, self._given(inputs, more), fill)
+        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, more), fill)
         with self._turn:
             _use_threads(self.threads)
             with checking_arguments():
@@ -196,7 +196,8 @@ class Package:
         from tvmake.running.run import run
 
         self._check_file()
-        arrays = match_inputs(self.manifest.signature, self._given(inputs, ()), "random" if inputs is None else None)
+        fill: Fill | None = "random" if inputs is None else None
+        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, ()), fill)
         options = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
         how = validate_argument("", Measurement, {**options, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
@@ -248,9 +249,9 @@ class Package:
             samples, seed = validate_argument("samples", Positive, samples), validate_argument("seed", Seed, seed)
             options = reference.import_options()
             return against_model(self.run, self.manifest.signature, options, reference.directory, samples, seed, bounds)
-        return against_arrays(self.run(inputs), self._expected(reference), bounds)
+        return against_arrays(self.run(inputs), self._name_outputs(reference), bounds)
 
-    def _given(self, inputs: Given, more: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+    def _name_inputs(self, inputs: Given, more: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
         if inputs is None or isinstance(inputs, Mapping):
             if more:
                 raise InputError("inputs", "are passed by name and by position", "pass one mapping, or arrays in order")
@@ -261,7 +262,7 @@ class Package:
             raise InputError("inputs", f"{len(arrays)} were passed", f"the package takes {names}")
         return {spec.name: array for spec, array in zip(self.inputs, arrays, strict=False)}
 
-    def _expected(self, reference: Given) -> dict[str, np.ndarray]:
+    def _name_outputs(self, reference: Given) -> dict[str, np.ndarray]:
         names = [spec.name for spec in self.outputs]
         if isinstance(reference, Mapping):
             arrays = {name: as_array(f"reference '{name}'", array) for name, array in reference.items()}
@@ -318,7 +319,7 @@ def _use_threads(threads: int | None) -> None:
         _pool.threads = threads
 
 
-def _loaded(directory: Path, manifest: Manifest) -> "LoadedPackage":
+def _load(directory: Path, manifest: Manifest) -> "LoadedPackage":
     from tvmake.device.local.worker import LoadedPackage
     from tvmake.errors import DeviceError
 

@@ -114,10 +114,10 @@ def check_self_test(
     goals = Goals.model_validate(described.goals)
     for number in range(described.samples):
         for spec in outputs:
-            yield _checked(number, spec.name, goals, _output(expected, spec, number), _output(got, spec, number))
+            yield _check_output(number, spec.name, goals, _output(expected, spec, number), _output(got, spec, number))
 
 
-def _checked(number: int, name: str, goals: Goals, expected: Outputs, got: Outputs) -> Checked:
+def _check_output(number: int, name: str, goals: Goals, expected: Outputs, got: Outputs) -> Checked:
     comparison = Comparison(goals)
     comparison.add(expected, got)
     report = comparison.report()

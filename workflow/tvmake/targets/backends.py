@@ -25,7 +25,6 @@ ANY_GPU, OTHER = GpuBackend(), Backend()
 
 
 def backend_of(target: "tvm.target.Target") -> Backend:
-    """The backend for a target."""
     keys = {str(key) for key in target.keys}
     special = next((backend for key, backend in BY_KEY.items() if key in keys), None)
     return special or BY_KIND.get(str(target.kind.name)) or (ANY_GPU if "gpu" in keys else OTHER)

@@ -49,8 +49,6 @@ POLL_S = 2.0
 
 
 class Files(Protocol):
-    """Files of a device."""
-
     where: str
     """The beginning of errors: the device's name."""
 
@@ -202,7 +200,6 @@ def condition(files: Files, conditioning: Conditioning) -> Iterator[dict[str, st
 
 
 def with_conditions(result: RunResult, notes: dict[str, str]) -> RunResult:
-    """A result with additional conditions."""
     conditions = {**result.timing.conditions, **notes}
     return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
 

@@ -114,7 +114,7 @@ class LocalDevice:
         except subprocess.TimeoutExpired:
             raise overran(self.where, self.name, self.config.timeout_s) from None
         if finished.returncode:
-            if refused := _refused(last_line(finished.stderr)):
+            if refused := _file_error(last_line(finished.stderr)):
                 raise refused
             print(finished.stderr, end="", file=sys.stderr)
         if finished.returncode < 0:
@@ -129,7 +129,7 @@ class LocalDevice:
             raise DeviceError(self.where, failure.problem, failure.remedy)
 
 
-def _refused(line: str) -> MachineError | None:
+def _file_error(line: str) -> MachineError | None:
     """The system's error, if this last line of a process reports one for an output file; None otherwise."""
     match = re.fullmatch(r"OSError: \[Errno (\d+)\] [^:]+(?:: '(.+)')?", line)
     if not match:

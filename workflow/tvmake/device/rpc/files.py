@@ -70,7 +70,7 @@ class NativeFiles:
         """
         self.have(file, name)
         if self._direct is None:
-            return _loaded(self._session, name, names, device)
+            return _load(self._session, name, names, device)
         load = self._session.get_function("tvmake.rpc.parameters")
         return [load(name, device.dlpack_device_type() % 128, device.index, *names)]
 
@@ -94,7 +94,7 @@ class NativeFiles:
                 if int(size) != sent
                 else f"sha256 {arrived_sha256[:12]}…, sent {sha256[:12]}…"
             )
-            raise altered(self._where, name, how)
+            raise altered_file_error(self._where, name, how)
 
 
 class PlainFiles:
@@ -114,7 +114,7 @@ class PlainFiles:
         received = bytes(self._session.download(name))
         if received != content:
             same = len(received) == len(content)
-            raise altered(
+            raise altered_file_error(
                 self._where,
                 name,
                 "its content differs when read back" if same else f"{len(received)} of {len(content)} bytes",
@@ -127,10 +127,10 @@ class PlainFiles:
         try:
             there = self._session.get_function(HASH)(_read(self._session, name), False, False)
         except tvm.error.RPCError:
-            raise altered(self._where, name, "it cannot be read there") from None
+            raise altered_file_error(self._where, name, "it cannot be read there") from None
         if there != get_global_func(HASH)(get_global_func(LOAD)(str(file)), False, False):
-            raise altered(self._where, name, "its values have another hash there")
-        return _loaded(self._session, name, names, device)
+            raise altered_file_error(self._where, name, "its values have another hash there")
+        return _load(self._session, name, names, device)
 
 
 def files_of(session: Any, where: str, direct: DirectTensors | None = None) -> NativeFiles | PlainFiles:
@@ -140,7 +140,7 @@ def files_of(session: Any, where: str, direct: DirectTensors | None = None) -> N
     return PlainFiles(session, where)
 
 
-def altered(where: str, name: str, how: str) -> DeviceError:
+def altered_file_error(where: str, name: str, how: str) -> DeviceError:
     """The error for a file that was altered in transfer."""
     remedy = (
         "check the connection (tunnel, cable, network) and the device's memory and disk, and run the same command again"
@@ -153,7 +153,7 @@ def _read(session: Any, name: str) -> Any:
     return session.get_function(LOAD)(path)
 
 
-def _loaded(session: Any, name: str, names: list[str], device: Any) -> list[Any]:
+def _load(session: Any, name: str, names: list[str], device: Any) -> list[Any]:
     values = _read(session, name)
     item = session.get_function("ffi.MapGetItem")
     parameters = [item(values, name) for name in names]

@@ -78,7 +78,7 @@ class Serving:
             members = [member for member in all_members if not is_set_aside(member)] or all_members
             is_shared = tracker_port is None
             if not is_shared:
-                members = self._leased(members)
+                members = self._lease(members)
             port = self._start_tracker() if tracker_port is None else tracker_port
             self.config = _over_rpc(name, config, port, key or f"tvmake-{name}")
             for member in members:
@@ -114,7 +114,7 @@ class Serving:
                 return
         raise Unreachable(self.where, f"its server {address} is gone", DOCTOR_HINT)
 
-    def _leased(self, members: list[ShellDevice]) -> list[ShellDevice]:
+    def _lease(self, members: list[ShellDevice]) -> list[ShellDevice]:
         """The free devices, as soon as there are any."""
         first = take([lease_of(member) for member in members], wait=BusyNotice(self.where).report)
         assert first is not None  # only a free device ends the wait

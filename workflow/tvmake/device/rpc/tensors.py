@@ -60,7 +60,6 @@ class DirectTensors:
         return None
 
     def create(self, value: np.ndarray, device: Any) -> Any:
-        """Create a tensor with these values."""
         tensor = tvm.runtime.empty(value.shape, str(value.dtype), device)
         self.write(tensor, value)
         return tensor

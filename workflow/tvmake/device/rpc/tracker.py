@@ -80,7 +80,7 @@ class Tracker:
             DeviceError: the tracker cannot be reached.
         """
         try:
-            with self._connected() as connection:
+            with self._connect() as connection:
                 answer = _ask(connection, [SUMMARY])
             listed = answer[1]["server_info"]
             addresses = [entry["addr"] for entry in listed if entry["key"] == f"server:{self.key}"]
@@ -95,7 +95,7 @@ class Tracker:
             DeviceError: the tracker cannot be reached.
         """
         try:
-            with self._connected() as connection:
+            with self._connect() as connection:
                 answer = _ask(connection, [SUMMARY])
             queues, listed = answer[1]["queue_info"], answer[1]["server_info"]
             table = {str(key): {"total": 0, **queue} for key, queue in queues.items()}
@@ -139,7 +139,7 @@ class Tracker:
         """
         until = time.monotonic() + wait_s
         try:
-            with self._connected() as connection:
+            with self._connect() as connection:
                 _send(connection, [REQUEST, self.key, "", self.priority])
                 connection.settimeout(POLL_S)
                 while not is_over() and time.monotonic() < until:
@@ -154,7 +154,7 @@ class Tracker:
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise self._is_down(error) from error
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         connection = socket.create_connection((self.host, self.port), CONNECT_S)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

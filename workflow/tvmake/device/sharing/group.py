@@ -53,13 +53,13 @@ class Group:
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         tried: list[ShellDevice] = []
         while True:  # without waiting for a device to become free
-            member = self._untried(tried)[0]
+            member = self._untried_devices(tried)[0]
             try:
                 fingerprint = member.fingerprint(kind)
             except Unreachable as error:
                 self._note(member, error)
                 tried.append(member)
-                if not self._untried(tried):
+                if not self._untried_devices(tried):
                     raise
             else:
                 clear_failures(device_id(member))
@@ -86,7 +86,7 @@ class Group:
                 except Unreachable as error:
                     self._note(member, error)
                     tried.append(member)
-                    if not self._untried(tried):
+                    if not self._untried_devices(tried):
                         raise
                     continue
                 clear_failures(device_id(member))
@@ -108,7 +108,7 @@ class Group:
         conditions = {**result.timing.conditions, "set_aside": "; ".join(aside)}
         return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
 
-    def _untried(self, tried: Sequence[ShellDevice]) -> list[ShellDevice]:
+    def _untried_devices(self, tried: Sequence[ShellDevice]) -> list[ShellDevice]:
         """Devices that were not tried; those that are set aside only if there is no other."""
         untried = [member for member in self.members if member not in tried]
         return [member for member in untried if not is_set_aside(member)] or untried
@@ -119,7 +119,7 @@ class Group:
         if self._held is not None and self._held not in tried:
             yield self._held
             return
-        with first_free(self._untried(tried), f"device '{self.name}'") as member:
+        with first_free(self._untried_devices(tried), f"device '{self.name}'") as member:
             yield member
 
     def _note(self, member: ShellDevice, error: DeviceError) -> None:

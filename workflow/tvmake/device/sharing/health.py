@@ -47,7 +47,6 @@ def health(device_id: str) -> Health:
 
 
 def record_failure(device_id: str, why: str) -> Health:
-    """Record another failure."""
     now = Health(failures=health(device_id).failures + 1, why=why, at=time.time())
     stage_json.save(now, _file(device_id))
     return now

@@ -83,18 +83,10 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
                 _try(steps, f"{begin}runner", lambda: _starts(shell, programs.command(RUN, member.config), member.name))
             _try(steps, f"{begin}tunnels", lambda: _test_tunnel(shell))
             state = observe(ShellFiles(shell), [])
-            hottest = (
-                f"{state.hottest[1]:.1f} °C ({state.hottest[0]})" if state.hottest else "no sensor that may be read"
-            )
+            hottest = "{1:.1f} °C ({0})".format(*state.hottest) if state.hottest else "no sensor that may be read"
             slowed = f"; slowed down by heat: {', '.join(state.limited)}" if state.limited else ""
-            steps.append(
-                {
-                    "state": "warning" if slowed else "ok",
-                    "step": f"{begin}temperature",
-                    "details": hottest + slowed,
-                    "remedy": "",
-                }
-            )
+            status = "warning" if slowed else "ok"
+            steps.append({"state": status, "step": f"{begin}temperature", "details": hottest + slowed, "remedy": ""})
             if all(step["state"] != "problem" for step in steps[found:]):
                 clear_failures(device_id(member))
     except TvmakeError as error:

@@ -61,7 +61,9 @@ def install(
         InputError: the config's directory lacks programs, or has those of another TVM version.
         DeviceError: there are no programs for this processor, or the device cannot be written.
     """
-    directory = Path(config.programs).expanduser() if config.programs else _bundled(facts, is_android, with_opencl)
+    directory = (
+        Path(config.programs).expanduser() if config.programs else _bundle_directory(facts, is_android, with_opencl)
+    )
     files = {file.name: file for file in sorted(directory.glob("*")) if file.is_file()} if directory.is_dir() else {}
     for required in (RUN, SERVE):
         if required not in files:
@@ -117,7 +119,7 @@ def _check_version(shell: Shell, command: list[str], name: str) -> None:
         raise InputError(f"devices.{name}.programs", problem, "rebuild them for this version (docs/guides/native.md)")
 
 
-def _bundled(facts: Facts, is_android: bool, with_opencl: bool) -> Path:
+def _bundle_directory(facts: Facts, is_android: bool, with_opencl: bool) -> Path:
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 

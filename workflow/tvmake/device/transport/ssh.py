@@ -122,7 +122,9 @@ class _Connect:
                 of_user += f"-l {shlex.quote(self.config.user)} " if self.config.user else ""
                 command = command.replace("ssh ", f"ssh {of_user}", 1)
                 remedy = f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` must work without a password"
-                return Unreachable(self.where, f"it refuses {user} with every offered key ({self._offered()})", remedy)
+                return Unreachable(
+                    self.where, f"it refuses {user} with every offered key ({self._offered_keys()})", remedy
+                )
             case socket.gaierror() if _has_address(self.host):
                 remedy = f"correct HostName or ProxyJump in ~/.ssh/config; `{command}` must work"
                 return Unreachable(self.where, f"a host on the way to {self.host} has no address", remedy)
@@ -151,7 +153,7 @@ class _Connect:
                 )
         raise error
 
-    def _offered(self) -> str:
+    def _offered_keys(self) -> str:
         return str(self.config.identity) if self.config.identity else "keys of the agent and of ~/.ssh"
 
 

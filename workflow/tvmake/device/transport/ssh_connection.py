@@ -151,7 +151,7 @@ class SSHConnection:
             await process.wait_closed()
         finally:
             process.close()
-        return _finished(process, output, errors)
+        return _result(process, output, errors)
 
     async def _send(self, source: Path, destination: str) -> Finished:
         process = await self._open(f"cat > {shlex.quote(destination)}")
@@ -165,7 +165,7 @@ class SSHConnection:
             pass  # the device ends the transfer, and reports the reason below, unless the connection is lost
         output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
         await process.wait_closed()
-        return _finished(process, output, errors)
+        return _result(process, output, errors)
 
     async def _fetch(self, source: str, destination: Path) -> Finished:
         process = await self._open(f"cat {shlex.quote(source)}")
@@ -175,7 +175,7 @@ class SSHConnection:
                 file.write(block)
         errors = await process.stderr.read()
         await process.wait_closed()
-        return _finished(process, b"", errors)
+        return _result(process, b"", errors)
 
     async def _forward(self, port: int) -> None:
         await self._connection.forward_local_port(LOOPBACK, port, THERE, port)
@@ -204,7 +204,7 @@ class SSHStarted:
             return None
         except (asyncssh.Error, OSError) as error:
             return Finished(255, "", f"the connection was lost ({error})")
-        return _finished(self._process, bytes(self._written["stdout"]), bytes(self._written["stderr"]))
+        return _result(self._process, bytes(self._written["stdout"]), bytes(self._written["stderr"]))
 
     def output(self) -> str:
         return bytes(self._written["stdout"] + self._written["stderr"]).decode(errors="replace")
@@ -227,7 +227,7 @@ class SSHStarted:
         await self._process.wait_closed()
 
 
-def _finished(process: asyncssh.SSHClientProcess, output: bytes, errors: bytes) -> Finished:
+def _result(process: asyncssh.SSHClientProcess, output: bytes, errors: bytes) -> Finished:
     code = process.returncode
     if code is None:
         raise ConnectionResetError("it ended in the middle of a command")

@@ -40,7 +40,7 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
         operand = product.args[0]
         if operand not in rounded:
             rounded[operand] = in_8_bits(emit, operand, *grids[origin])
-        weight = relax.const(rounded_weight(product), "float32")
+        weight = relax.const(round_weight(product), "float32")
         sums = emit(relax.Call(product.op, [rounded[operand], weight], product.attrs, product.ty_args))
         axis = channel_axis(product)
         axes = [index for index in range(int(product.ty.ndim)) if index != axis]
@@ -58,7 +58,7 @@ def in_8_bits(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.n
     return emit(op.multiply(emit(op.maximum(below, relax.const(low, "float32"))), relax.const(scale, "float32")))
 
 
-def rounded_weight(product: Any) -> np.ndarray:
+def round_weight(product: Any) -> np.ndarray:
     """Round a product's weight to 8 bits; the result is in float32."""
     integers, scale, axis = weight_integers(product)
     return integers.astype(np.float32) * scale.reshape([-1 if index == axis else 1 for index in range(integers.ndim)])

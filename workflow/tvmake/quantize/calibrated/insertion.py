@@ -89,7 +89,7 @@ class _QuantizeInserter(PyExprMutator):
 
     def visit_call_(self, op: Any) -> Any:
         if any(op.same_as(lookup) for lookup in self._lookups):
-            return self._tables.looked_up(op, self.visit_expr(op.args[1]))
+            return self._tables.look_up(op, self.visit_expr(op.args[1]))
         number = next((index for index, product in enumerate(self._products) if op.same_as(product)), None)
         if number is None and not is_call(op, *MOVES, *READERS):
             return self.visit_expr_post_order(op)

@@ -109,7 +109,7 @@ def _origin(value: Any, bindings: dict[Any, Any]) -> Any:
     return value
 
 
-def observed(module: Any, tensors: list[Any]) -> Any:
+def return_tensors(module: Any, tensors: list[Any]) -> Any:
     """Return the module whose ``main`` returns these tensors."""
     variables = [relax.Var(f"observed_{number}", tensor.ty) for number, tensor in enumerate(tensors)]
     bindings = [relax.VarBinding(variable, tensor) for variable, tensor in zip(variables, tensors, strict=True)]

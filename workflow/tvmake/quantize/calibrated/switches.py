@@ -14,13 +14,13 @@ import tvm
 from tvmake.artifact.calibration import TensorRange
 from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten, with_functions
-from tvmake.quantize.calibrated.bias import in_8_bits, rounded_weight
+from tvmake.quantize.calibrated.bias import in_8_bits, round_weight
 from tvmake.quantize.calibrated.insertion import READERS, grid
 from tvmake.quantize.calibrated.sites import Sites
 from tvmake.quantize.integers.affine import along
 from tvmake.quantize.integers.products import CONVOLUTIONS
 from tvmake.quantize.weights.channels import channel_axis
-from tvmake.quantize.weights.tables import rounded as rounded_table
+from tvmake.quantize.weights.tables import round_table
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -110,7 +110,7 @@ class _SwitchInserter(PyExprMutator):
         switch = self._switches[op.args[1]]
         operand = self.visit_expr(op.args[0])
         operand = self._select(operand, in_8_bits(self.builder_.emit, operand, *self._grids[number]), switch)
-        rounding = rounded_weight(op) - np.asarray(constant(op.args[1]))
+        rounding = round_weight(op) - np.asarray(constant(op.args[1]))
         weight = self._emit("add", op.args[1], self._emit("multiply", relax.const(rounding, "float32"), switch))
         product = self.builder_.emit(relax.Call(op.op, [operand, weight], op.attrs, op.ty_args))
         if not self._shifts:
@@ -120,7 +120,7 @@ class _SwitchInserter(PyExprMutator):
 
     def _lookup(self, op: Any) -> Any:
         table = np.asarray(constant(op.args[0]), np.float32)
-        integers = rounded_table(table)
+        integers = round_table(table)
         rounding = integers.values.T.astype(np.float32) * np.asarray(integers.scales, np.float32).T - table
         rows = [self.visit_expr(op.args[1])]
         values, errors = (

@@ -27,7 +27,6 @@ class Affine:
 
     @property
     def dtype(self) -> str:
-        """The dtype of the integers."""
         return str(self.integers.ty.dtype)
 
     @property

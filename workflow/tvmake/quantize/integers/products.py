@@ -108,13 +108,13 @@ def _window_sums(builder: Any, operator: Any, data: Any, shape: tuple[int, ...],
 
 def _pad_with_zero_point(builder: Any, x: Centred, layout: str, padding: list[int]) -> Any:
     if isinstance(x.zero, np.ndarray):
-        return padded(x.integers, layout, padding, int(x.zero))
+        return pad_feature_map(x.integers, layout, padding, int(x.zero))
     emit, op = builder.emit, relax.op
     centred = emit(op.subtract(emit(op.astype(x.integers, "int32")), x.zero))
-    return op.astype(emit(op.add(emit(padded(centred, layout, padding, 0)), x.zero)), str(x.integers.ty.dtype))
+    return op.astype(emit(op.add(emit(pad_feature_map(centred, layout, padding, 0)), x.zero)), str(x.integers.ty.dtype))
 
 
-def padded(data: Any, layout: str, padding: list[int], value: int) -> Any:
+def pad_feature_map(data: Any, layout: str, padding: list[int], value: int) -> Any:
     """Pad the spatial axes of a feature map with ``value``."""
     spatial = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
     before, after = padding[: len(spatial)], padding[len(spatial) :]

@@ -38,7 +38,7 @@ def hold_added(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRMod
     return relax.transform.DeadCodeElimination()(rewritten(module, _TableHolder(module, precision)))
 
 
-def rounded(values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray] | None:
+def round_rows(values: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Round an array to integers with a scale for each row; None if integers are too inaccurate."""
     if values.size < LEAST or values.dtype not in (np.float32, np.float16) or not np.isfinite(values).all():
         return None
@@ -76,7 +76,7 @@ class _TableHolder(PyExprMutator):
 
     def _store(self, operand: "relax.Expr") -> "relax.Expr":
         values = constant(operand)
-        parts = None if values is None else rounded(values, self._dtype)
+        parts = None if values is None else round_rows(values, self._dtype)
         if parts is None:
             return operand
         integers, scales = (relax.const(part) for part in parts)

@@ -103,7 +103,7 @@ class _WeightHolder(PyExprMutator):
             known = source if isinstance(source, Integers) else None
             if known is not None or self._rounds:
                 self.found.as_in_source += known is not None
-                rows = self._tables.looked_up(op, self.visit_expr(op.args[1]), known)
+                rows = self._tables.look_up(op, self.visit_expr(op.args[1]), known)
                 self.found.tables = self._tables.count
                 return rows
         if is_call(op, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):

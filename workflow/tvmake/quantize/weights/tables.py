@@ -42,14 +42,14 @@ class Tables:
         """Number of tables in integers."""
         return len(self._tables)
 
-    def looked_up(self, call: Any, indices: Any, known: Integers | None = None) -> Any:
+    def look_up(self, call: Any, indices: Any, known: Integers | None = None) -> Any:
         """Look up rows for a call and dequantise them to its dtype.
 
         Args:
             known: the source's integers of the table, [columns, rows]; None to round the table.
         """
         if call.args[0] not in self._tables:
-            self._tables[call.args[0]] = _constants(rounded(constant(call.args[0])) if known is None else known)
+            self._tables[call.args[0]] = _constants(round_table(constant(call.args[0])) if known is None else known)
         emit, op = self._builder.emit, relax.op
         parts = self._tables[call.args[0]]
         integers, *parameters = (emit(relax.Call(call.op, [part, indices], call.attrs, call.ty_args)) for part in parts)
@@ -72,7 +72,7 @@ def _constants(table: Integers) -> list[Any]:
     return [relax.const(np.ascontiguousarray(part.T)) for part in parts if part is not None]
 
 
-def rounded(table: Any) -> Integers:
+def round_table(table: Any) -> Integers:
     """Round a table to int8, with a scale for each row."""
     values = np.asarray(table, np.float32)
     largest = np.abs(values).max(axis=1).astype(np.float64)

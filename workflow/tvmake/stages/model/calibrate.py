@@ -36,7 +36,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.quantize.calibrated.bias import measuring
     from tvmake.quantize.calibrated.ranges import Observer, constant_tensors
     from tvmake.quantize.calibrated.repeated import shared_ranges, shared_shifts
-    from tvmake.quantize.calibrated.sites import find_sites, observed
+    from tvmake.quantize.calibrated.sites import find_sites, return_tensors
     from tvmake.quantize.source.rounding import is_source_in_integers
     from tvmake.transform.graph import float_network
     from tvmake.transform.options import TransformRequest
@@ -47,7 +47,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     sites = find_sites(network, request.precision.never)
     kept = [Kept(operator=operator, name=name, reason=reason) for operator, name, reason in sites.kept]
     samples = _samples(request, known) if sites.tensors else lambda: iter(())
-    tensors = _runner(observed(network, sites.tensors), known)
+    tensors = _runner(return_tensors(network, sites.tensors), known)
     observers = [Observer() for _ in sites.tensors]
     names = [str(tensor.name) for tensor in sites.tensors]
     count = 0

@@ -121,8 +121,6 @@ def _replace_parts(module: "tvm.IRModule", parts: Mapping[str, Part], callers: M
 
 @mutator
 class _PartCaller(PyExprMutator):
-    """Replaces calls of parts."""
-
     def __init__(self, module: Any, parts: Mapping[str, Part], callers: Mapping[str, Any], names: Mapping[str, Any]):
         super().__init__(module)
         self.parts, self.callers, self.names = parts, callers, names

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tvm
@@ -15,11 +15,7 @@ from tvmake.targets.adreno_clml.calls import symbol_of
 from tvmake.targets.adreno_clml.partition import Part, Partition, composites, partition
 from tvmake.targets.adreno_clml.patterns import PREFIX, shape_of
 
-if TYPE_CHECKING:
-    from tvmake.targets.adreno_clml.report import Offload
-
 from tvm import relax  # isort: skip
-
 
 LOG = logging.getLogger(__name__)
 

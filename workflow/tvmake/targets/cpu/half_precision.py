@@ -37,7 +37,6 @@ TYPED = frozenset({"tirx.tvm_stack_make_array"})
 
 @tirx.transform.prim_func_pass(opt_level=0, name="HalfPrecision")
 def compute_half_in_float32(func: Any, _module: Any, _context: Any) -> Any:
-    """Compute float16 operations in float32."""
     target = (func.attrs or {}).get("target")
     if target is None or computes_half(target):
         return func
@@ -51,8 +50,6 @@ def computes_half(target: "tvm.target.Target") -> bool:
 
 
 class _Float32Widener:
-    """Widens one function."""
-
     def __init__(self, body: Any):
         self.body = body
         self.buffers: dict[Any, Any] = {}
@@ -87,7 +84,6 @@ class _Float32Widener:
         self.is_known &= name not in TYPED and (not _is_half(call) or name in FUNCTIONS)
 
     def apply(self) -> Any:
-        """The body in float32."""
         callbacks = [
             (tvm.ir.Var, lambda variable: self.buffers.get(variable, variable)),
             (tvm.ir.TensorLoad, self._load),

@@ -82,13 +82,8 @@ def _split_axis_by_bytes(schedule: Any, block: Any, size: int) -> None:
 
     def halves(*indices: Any) -> list[Any]:
         sums = indices[position]
-        return [
-            *indices[:position],
-            sums // size,
-            sums % (size // 2),
-            sums % size // (size // 2),
-            *indices[position + 1 :],
-        ]
+        split = (sums // size, sums % (size // 2), sums % size // (size // 2))
+        return [*indices[:position], *split, *indices[position + 1 :]]
 
     schedule.transform_block_layout(
         block,

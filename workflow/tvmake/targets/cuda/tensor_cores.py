@@ -97,8 +97,6 @@ def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") 
 
 
 class _TensorCoreScheduler:
-    """Schedules one kernel."""
-
     def __init__(self, product: Product, tile: FragmentTile, fragments: Fragments):
         self.product, self.tile, self.fragments = product, tile, fragments
         self.schedule, self.block = product.schedule, product.block
@@ -127,7 +125,7 @@ class _TensorCoreScheduler:
         warps = schedule.fuse(row_warps, column_warps)
         schedule.bind(warps, "threadIdx.y")
         shared = [
-            self._shared(whole, read, lanes, is_sum_last, steps)
+            self._load_shared(whole, read, lanes, is_sum_last, steps)
             for read, lanes, is_sum_last in zip(reads, self.operand_lanes, self.sums_last, strict=True)
         ]
         scopes = (fragments.calls.LEFT, fragments.calls.RIGHT)
@@ -153,7 +151,7 @@ class _TensorCoreScheduler:
         inline_consumers(schedule, written)
         self._write_by_warp(written)
 
-    def _shared(self, block: Any, read: int, lanes: int, is_sum_last: bool, steps: Any) -> Any:
+    def _load_shared(self, block: Any, read: int, lanes: int, is_sum_last: bool, steps: Any) -> Any:
         """An operand's slice in shared memory, loaded by all threads together."""
         schedule, tile = self.schedule, self.tile
         shared = schedule.cache_read(block, read, SHARED)

@@ -38,7 +38,6 @@ class Gpu:
 
 
 def gpu(target: "tvm.target.Target") -> Gpu:
-    """The GPU of a target."""
     threads = int(target.attrs.get("max_threads_per_block", target.attrs.get("max_num_threads", 256)))
     shared = int(target.attrs.get("max_shared_memory_per_block", 16384))
     is_phone = bool({"adreno", "mali"} & {str(key) for key in target.keys})

@@ -45,8 +45,6 @@ class Products(ScheduleRule):
 
 
 class _TileScheduler:
-    """Schedules one kernel."""
-
     def __init__(self, product: Product, tile: Tile, dot_intrinsic: str | None):
         self.product, self.tile = product, tile
         self.schedule, self.block = product.schedule, product.block
@@ -102,18 +100,9 @@ class _TileScheduler:
         columns, own_columns = schedule.split(loops_by_name["columns"], [None, tile.thread_columns])
         steps = loops_by_name["steps"]
         products, *dots = schedule.split(loops_by_name["products"], self._within([tile.depth]))
-        schedule.reorder(
-            loops_by_name["batch"],
-            loops_by_name["slices"],
-            rows,
-            columns,
-            steps,
-            products,
-            own_rows,
-            own_columns,
-            *dots,
-        )
-        threads = schedule.fuse(loops_by_name["batch"], loops_by_name["slices"], rows, columns)
+        batch, slices = loops_by_name["batch"], loops_by_name["slices"]
+        schedule.reorder(batch, slices, rows, columns, steps, products, own_rows, own_columns, *dots)
+        threads = schedule.fuse(batch, slices, rows, columns)
         schedule.bind(threads, "threadIdx.x")
         shared = schedule.cache_write(partial, 0, "local")
         schedule.set_scope(shared, 0, "shared")

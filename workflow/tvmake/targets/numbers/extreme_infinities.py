@@ -38,8 +38,6 @@ def start_from_infinities(func: Any, _module: Any, _context: Any) -> Any:
 
 
 class _InitialValues:
-    """The initial values of one function."""
-
     def __init__(self, func: Any):
         self.signs: dict[Any, float] = {}
         """Sign of the infinity that an accumulating buffer starts from."""

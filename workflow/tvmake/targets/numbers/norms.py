@@ -52,17 +52,8 @@ def _legalize_norm(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
     groups = int(attrs.num_groups) if hasattr(attrs, "num_groups") else 0
     channels, axes = int(attrs.channel_axis) % len(shape), [int(axis) % len(shape) for axis in attrs.axes]
     order = _norm_axes(shape, channels, groups, axes).axes
-    normed = builder.call_te(
-        _normalize,
-        data,
-        scale,
-        shift,
-        channels,
-        groups,
-        axes,
-        float(attrs.epsilon),
-        primfunc_name_hint="group_norm" if groups else "instance_norm",
-    )
+    name, epsilon = "group_norm" if groups else "instance_norm", float(attrs.epsilon)
+    normed = builder.call_te(_normalize, data, scale, shift, channels, groups, axes, epsilon, primfunc_name_hint=name)
     if order != sorted(order):
         back = [order.index(axis) for axis in range(len(order))]
         normed = builder.call_te(topi.transpose, builder.normalize(normed), back)

@@ -106,7 +106,7 @@ class Building:
         self._clock_limit_s = builders.timeout_s * CLOCK_FACTOR
 
     @contextmanager
-    def paused(self, running: int) -> Iterator[None]:
+    def pause(self, running: int) -> Iterator[None]:
         """Pause all but ``running`` builds, and start none, until the block ends."""
         with self._lock:
             self._paused_at = time.monotonic()

@@ -141,7 +141,7 @@ class LocalMeasurer:
                 answer = worker.ask(Load(kernel.library, kernel.arguments), self._options.timeout_s)
                 if not isinstance(answer, Failed):
                     requested = time.monotonic()
-                    with self._exclusive() as conditions, building.paused(running=self._spare_cores):
+                    with self._exclusive() as conditions, building.pause(running=self._spare_cores):
                         waited = time.monotonic() - requested
                         left = self._options.timeout_s - (time.monotonic() - began - waited)
                         answer = worker.ask(Time(), max(left, 0))

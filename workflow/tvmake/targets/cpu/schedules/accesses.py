@@ -78,7 +78,6 @@ def _is_multiply_add(store: Any) -> bool:
 
 
 def loads_in(expression: Any) -> list[Any]:
-    """The loads in an expression or a statement."""
     nodes: list[Any] = []
     tvm_ffi.structural_walk(expression, (tvm.ir.TensorLoad, nodes.append))
     return nodes

@@ -81,7 +81,7 @@ class DotTiles(TiledReduction):
 
     def _sums(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         steps, products = [], []
-        for axis in self._summed():
+        for axis in self._reduction_axes():
             loop = loops[str(axis.var.name)]
             if self.neighbours is not None and axis.var.same_as(self.neighbours.var):
                 loop, within = self.schedule.split(loop, [None, self.group])

@@ -142,7 +142,7 @@ def _with_block(schedule: Any, name: str, context: _RuleContext) -> tuple[Any, s
     """Schedule a block by the first suitable rule; returns the schedule and the names of the scheduled blocks."""
     statement = schedule.get(schedule.get_sblock(name))
     rules: list[Any] = (
-        [_elementwise] if is_injective(statement) else [_dotted, _plain_dotted, _tiled, _plain_tiled, _reduction]
+        [_elementwise] if is_injective(statement) else [_dots, _plain_dots, _tiles, _plain_tiles, _reduction]
     )
     for apply_rule in rules:
         trial = schedule.copy()
@@ -170,15 +170,15 @@ def _reduction(schedule: Any, block: Any, context: _RuleContext) -> set[str] | N
     return set()
 
 
-def _dotted(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
-    return _dotted_with(schedule, block, context, _epilogue(schedule, block, context.done))
+def _dots(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    return _apply_dots(schedule, block, context, _epilogue(schedule, block, context.done))
 
 
-def _plain_dotted(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
-    return _dotted_with(schedule, block, context, None)
+def _plain_dots(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    return _apply_dots(schedule, block, context, None)
 
 
-def _dotted_with(schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None) -> set[str] | None:
+def _apply_dots(schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None) -> set[str] | None:
     dotted = DotTiles.of(schedule, block, context.unit, context.weights, context.unit.dots, context.choice)
     if dotted is None:
         return None
@@ -187,16 +187,16 @@ def _dotted_with(schedule: Any, block: Any, context: _RuleContext, epilogue: Any
     return names
 
 
-def _tiled(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
-    return _tiled_with(schedule, block, context, _epilogue(schedule, block, context.done), _padding(schedule, block))
+def _tiles(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    return _apply_tiles(schedule, block, context, _epilogue(schedule, block, context.done), _padding(schedule, block))
 
 
-def _plain_tiled(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
-    """Like :func:`_tiled`, without the epilogue and the padding."""
-    return _tiled_with(schedule, block, context, None, None)
+def _plain_tiles(schedule: Any, block: Any, context: _RuleContext) -> set[str] | None:
+    """Like :func:`_tiles`, without the epilogue and the padding."""
+    return _apply_tiles(schedule, block, context, None, None)
 
 
-def _tiled_with(
+def _apply_tiles(
     schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None, padding: Any | None
 ) -> set[str] | None:
     if not TiledReduction.suits(schedule, block):

@@ -281,7 +281,7 @@ class TiledReduction:
 
     def _sums(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """Loops over the steps of the sum, and over the products that one step adds to each lane."""
-        return [loops[str(axis.var.name)] for axis in self._summed()], []
+        return [loops[str(axis.var.name)] for axis in self._reduction_axes()], []
 
     def _rows(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """Loops over tiles, and within a tile."""
@@ -350,7 +350,7 @@ class TiledReduction:
             for index in load.indices
         )
 
-    def _summed(self) -> list[Any]:
+    def _reduction_axes(self) -> list[Any]:
         """The reduction axes in the order of an operand's axes, preferably a packed operand's."""
         names = {str(axis.var.name) for axis in self.reduced}
         for load in (*reversed(self.along_lanes), *self.loads):
@@ -361,7 +361,7 @@ class TiledReduction:
 
     def _has_halves(self) -> bool:
         """Whether the innermost reduction loop iterates over values that share a byte."""
-        summed = self._summed()
+        summed = self._reduction_axes()
         return self.contraction is None and len(summed) > 1 and extent(summed[-1]) == HALVES
 
     def _unrolls(self) -> bool:

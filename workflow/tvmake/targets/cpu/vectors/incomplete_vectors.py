@@ -110,7 +110,6 @@ def terms(statement: Any) -> list[Any]:
 
 
 def conjunction(parts: list[Any]) -> Any:
-    """The conjunction of terms."""
     condition = tirx.const(True, "bool")
     for term in parts:
         condition = tirx.And(condition, term)
@@ -139,7 +138,6 @@ def _drop_true_conditions(statement: Any, is_true: Callable[[Any], bool]) -> Any
 
 
 def uses_variable(expression: Any, variable: Any) -> bool:
-    """Whether a variable occurs in an expression."""
     matches: list[Any] = []
     tvm_ffi.structural_walk(
         expression, (tvm.ir.Var, lambda candidate: matches.append(candidate) if candidate.same_as(variable) else None)
@@ -148,7 +146,6 @@ def uses_variable(expression: Any, variable: Any) -> bool:
 
 
 def substitute(node: Any, variable: Any, value: Any) -> Any:
-    """Replace a variable by a value."""
     return tvm_ffi.structural_map(
         node, (tvm.ir.Var, lambda candidate: value if candidate.same_as(variable) else candidate)
     )

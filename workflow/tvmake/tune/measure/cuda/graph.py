@@ -65,7 +65,7 @@ class Driver:
         """Create an event."""
         return self._create("cuEventCreate", DEFAULT)
 
-    def recorded(self, stream: int) -> int:
+    def end_capture(self, stream: int) -> int:
         """End a stream's capture and return the graph."""
         graph = ctypes.c_void_p()
         self.call("cuStreamEndCapture", stream, ctypes.byref(graph))
@@ -186,9 +186,9 @@ def _graph(run: Callable[[], object], launches: int, stream: int, driver: Driver
             run()
     except BaseException:
         with suppress(CudaError):  # reports that the capture failed
-            driver.call("cuGraphDestroy", driver.recorded(stream))
+            driver.call("cuGraphDestroy", driver.end_capture(stream))
         raise
-    graph = driver.recorded(stream)
+    graph = driver.end_capture(stream)
     try:
         return driver.executable(graph)
     finally:

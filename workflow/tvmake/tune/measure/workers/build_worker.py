@@ -18,8 +18,6 @@ from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """Options of all candidates."""
-
     target: str
     """The target with its host, as JSON."""
     driver: str
@@ -44,8 +42,6 @@ class Built:
 
 
 class BuildWorker:
-    """Builds candidates."""
-
     def __init__(self, options: BuildOptions):
         self.cpu_s = math.ceil(options.cpu_s)
         self.target = tvm.target.Target(json.loads(options.target))

@@ -29,8 +29,6 @@ Fill = Callable[["tvm.runtime.Tensor"], None]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of all candidates."""
-
     device: str
     """The runtime's name for the kind of device."""
     loop: Loop
@@ -56,15 +54,12 @@ class Time:
 
 @dataclass(frozen=True)
 class Timed:
-    """Answer."""
-
     samples_s: tuple[float, ...]
     timer: str | None = None
     """The timing method, if there is a choice."""
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The conditions for the record."""
         return {} if self.timer is None else {TIMER: self.timer}
 
 
@@ -90,7 +85,7 @@ class RunWorker:
         assert self.kernel is not None
         module, device, arguments = self.kernel
         if self.options.device != CUDA:
-            return Timed(timed(module, device, arguments, self.options.loop))
+            return Timed(time_kernel(module, device, arguments, self.options.loop))
         return time_on_cuda(module, device, arguments, self.options.loop, Driver())
 
     def explain(self, error: Exception) -> str:
@@ -129,7 +124,7 @@ def _values(spec: TensorSpec) -> np.ndarray:
     return random.integers(0, 2 if spec.dtype == "bool" else 10, spec.shape).astype(spec.dtype)
 
 
-def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[float, ...]:
+def time_kernel(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[float, ...]:
     """Seconds per run, one value per repeat."""
     evaluator = module.time_evaluator(
         ENTRY,
@@ -149,4 +144,4 @@ def time_on_cuda(module: Any, device: Any, arguments: list[Any], loop: Loop, dri
     try:
         return Timed(time_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH)
     except CaptureRefused as refused:
-        return Timed(timed(module, device, arguments, loop), f"{LAUNCHES} ({refused})")
+        return Timed(time_kernel(module, device, arguments, loop), f"{LAUNCHES} ({refused})")

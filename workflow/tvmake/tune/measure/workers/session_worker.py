@@ -12,15 +12,13 @@ from tvmake.device.rpc.remote_fingerprint import limit_threads
 from tvmake.device.rpc.session import CLOSED, is_open
 from tvmake.device.rpc.version import check_version
 from tvmake.tune.measure.kernel import CUDA, LAUNCHES, Loop, TensorSpec
-from tvmake.tune.measure.workers.run_worker import FILL, Fill, Timed, allocate, timed
+from tvmake.tune.measure.workers.run_worker import FILL, Fill, Timed, allocate, time_kernel
 
 from tvm import rpc  # isort: skip
 
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """Options of all candidates."""
-
     device: str
     """The runtime's name for the kind of device."""
     loop: Loop
@@ -71,7 +69,7 @@ class SessionWorker:
         self.files.send(request.library, name)
         device = self.session.device(self.options.device, 0)
         module = self.session.load_module(name)
-        samples = timed(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
+        samples = time_kernel(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
         self.session.remove(name)
         return samples
 
