@@ -88,8 +88,8 @@ class _StorageSizer(PyExprMutator):
         """The maximum of several sizes, without sizes that are never the largest."""
         largest: list[Any] = []
         for size in map(self._analyzer.simplify, sizes):
-            if not any(self._is_at_least(other, size) for other in largest):
-                largest = [other for other in largest if not self._is_at_least(size, other)] + [size]
+            if not any(self._is_at_least(candidate, size) for candidate in largest):
+                largest = [candidate for candidate in largest if not self._is_at_least(size, candidate)] + [size]
         result = largest[0]
         for size in largest[1:]:
             result = tirx.max(result, size)

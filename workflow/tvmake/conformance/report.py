@@ -62,7 +62,7 @@ class Report(_Part):
 def is_report(file: Path) -> bool:
     """Whether a file is such a report, of any version."""
     try:
-        found = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and {"answers", "fingerprints", "seconds"} <= found.keys()
+    return isinstance(content, dict) and {"answers", "fingerprints", "seconds"} <= content.keys()

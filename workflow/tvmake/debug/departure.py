@@ -92,9 +92,9 @@ def departure_of_error(
     """
     bound = LARGEST_BOUND if error is None else min(max(error * SHARE, noise), LARGEST_BOUND)
     while True:
-        found = first_departure(values, others, bound)
-        if found or bound <= noise:
-            return found
+        departure = first_departure(values, others, bound)
+        if departure or bound <= noise:
+            return departure
         bound = max(bound / 3, noise)
 
 
@@ -109,19 +109,19 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
     """
     pool = _Pool(others)
     nearest = {value.name: pool.nearest(value.array) for value in values}
-    found = {name for name, (error, _) in nearest.items() if error <= bound}
-    leads_to_found = set(found)
+    found_names = {name for name, (error, _) in nearest.items() if error <= bound}
+    leads_to_found = set(found_names)
     for value in reversed(values):
         if value.name in leads_to_found:
             leads_to_found.update(value.inputs)
     for value in values:
         if value.name not in leads_to_found:
-            error, other = nearest[value.name]
+            error, nearest_array = nearest[value.name]
             scaled = _find_scaled(value, values)
             if scaled is not None and nearest[scaled.name][0] < error:
-                error, other = nearest[scaled.name]
+                error, nearest_array = nearest[scaled.name]
                 value = replace(value, name=scaled.name, array=scaled.array)
-            return Departure(value, other, error)
+            return Departure(value, nearest_array, error)
     return None
 
 
@@ -171,12 +171,12 @@ class _Pool:
         array = np.asarray(array)
         best: tuple[float, np.ndarray | None] = (float("inf"), None)
         least = (True, float("inf"))
-        for other in self._by_extents.get(_extents(array.shape), ()):
-            for turned in _transpositions(other, array.shape):
-                error = difference(array, turned)
-                distance = (False, error) if np.isfinite(error) else (True, _difference_of_numbers(array, turned))
+        for candidate in self._by_extents.get(_extents(array.shape), ()):
+            for view in _transpositions(candidate, array.shape):
+                error = difference(array, view)
+                distance = (False, error) if np.isfinite(error) else (True, _difference_of_numbers(array, view))
                 if distance < least:
-                    least, best = distance, (error, turned)
+                    least, best = distance, (error, view)
                 if error == 0:
                     return best
         return best

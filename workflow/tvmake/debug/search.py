@@ -153,11 +153,11 @@ class _Search:
         if any(is_all_nan(self.sample.outputs[spec.name]) for spec in self.signature.outputs):
             return self._in_model(values)
         others = [value.array for value in trace.values]
-        found = self._departure(values, others, NOISE["float32"])
-        if found and found.steps:
-            return self._rounding(found, values, found.steps)
+        departure = self._departure(values, others, NOISE["float32"])
+        if departure and departure.steps:
+            return self._rounding(departure, values, departure.steps)
         remedy = "an issue with the reproducer helps; meanwhile rewrite the operator, or export with another opset"
-        return self._finding("importer", found, values, "the import computes other values for it", remedy)
+        return self._finding("importer", departure, values, "the import computes other values for it", remedy)
 
     def _in_model(self, values: Sequence[Value]) -> Finding:
         """The finding for a source model whose output has NaN: the first value that is not finite."""
@@ -167,9 +167,9 @@ class _Search:
         remedy = f"compare on {inputs}: `models.{self.variant.name.partition('/')[0]}.dataset`"
         return self._finding("model", first, values, detail, remedy)
 
-    def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
-        detail = f"{apart} of {found.value.array.size} integers differ by one step: the exact values are on the edge between two steps, so either is right"
-        return self._finding("rounding", found, values, detail, f"no operator is wrong; {self._met_goals()}")
+    def _rounding(self, departure: Departure, values: Sequence[Value], apart: int) -> Finding:
+        detail = f"{apart} of {departure.value.array.size} integers differ by one step: the exact values are on the edge between two steps, so either is right"
+        return self._finding("rounding", departure, values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _beyond_float32(self, trace: Trace) -> Finding:
         detail = "the goals are beyond float32: the imported network misses them too, by rounding alone"
@@ -189,28 +189,28 @@ class _Search:
         without, right = self._needless(imported, weights)
         if right:  # nearly the same form, so folded operators are in it too
             others += [value.array for value in right.values]
-        found = self._departure(values, others, noise)
+        departure = self._departure(values, others, noise)
         match without:
             case "":
-                remedy = "an issue with the reproducer helps"
-                return self._finding("pass", found, values, "a pass of `transform` changes it with any setting", remedy)
+                detail = "a pass of `transform` changes it with any setting"
+                return self._finding("pass", departure, values, detail, "an issue with the reproducer helps")
             case "nothing":
                 detail = "the transform now gives another network than the file has"
-                return self._finding("pass", found, values, detail, "`tvmake make` rebuilds it")
+                return self._finding("pass", departure, values, detail, "`tvmake make` rebuilds it")
             case "the precision" if (finding := self._coarse(after, imported, weights)) is not None:
                 return finding
             case "the precision" if request.precision.base == "int8":
                 detail = "its integers differ from the network by more than rounding to 8 bits"
                 remedy = "an issue with the reproducer helps; meanwhile list the convolution or matmul under `never` of the precision"
-                return self._finding("pass", found, values, detail, remedy)
+                return self._finding("pass", departure, values, detail, remedy)
             case "the precision":
-                coarse = f"{request.precision.base} is too coarse for {'it' if found else 'the network'}"
-                detail = (found and found.overflow) or coarse
-                remedy = self._kept_in_float32(found, others, imported, weights)
-                return self._finding("precision", found, values, detail, remedy)
+                coarse = f"{request.precision.base} is too coarse for {'it' if departure else 'the network'}"
+                detail = (departure and departure.overflow) or coarse
+                remedy = self._kept_in_float32(departure, others, imported, weights)
+                return self._finding("precision", departure, values, detail, remedy)
             case _:
                 detail = f"without {without} all values are correct"
-                return self._finding("pass", found, values, detail, _leave_out(without))
+                return self._finding("pass", departure, values, detail, _leave_out(without))
 
     def _coarse(self, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> Finding | None:
         """The layers for which 8 bits are too coarse; None if their rounding is not the cause."""
@@ -227,7 +227,7 @@ class _Search:
 
     def _kept_in_float32(
         self,
-        found: Departure | None,
+        departure: Departure | None,
         others: Sequence[np.ndarray],
         imported: "tvm.IRModule",
         weights: Mapping[str, Any],
@@ -239,8 +239,8 @@ class _Search:
         name = self.variant.name.split("/")[1]
         never = list(request.precision.never)
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
-        while found and len(never) < len(request.precision.never) + MOST_KEPT:
-            operator = QUANTISED_PREFIX.sub("", found.value.operator.removeprefix("relax."))
+        while departure and len(never) < len(request.precision.never) + MOST_KEPT:
+            operator = QUANTISED_PREFIX.sub("", departure.value.operator.removeprefix("relax."))
             if operator in never:
                 break
             never.append(operator)
@@ -249,7 +249,7 @@ class _Search:
             if not self._missed_goals(trace.outputs, self.goals):
                 kept = f"`precisions: {{{name}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
-            found = self._departure(trace.values, others, noise)
+            departure = self._departure(trace.values, others, noise)
         tried = (
             "keeping single operators in float32 does not help: " if len(never) > len(request.precision.never) else ""
         )
@@ -291,7 +291,7 @@ class _Search:
     def _in_lowering(self, before: Trace, after: Trace, module: "tvm.IRModule", params: Mapping[str, Any]) -> Finding:
         noise = NOISE.get(self.variant.transforming.precision.base, COARSE_NOISE)
         values = after.values
-        found = self._departure(values, [*self._inputs, *(value.array for value in before.values)], noise)
+        departure = self._departure(values, [*self._inputs, *(value.array for value in before.values)], noise)
         request = self.variant.building
         for name, passes in _without_passes(request.passes):
             try:
@@ -300,10 +300,10 @@ class _Search:
                 continue  # a pass that needs what another one does
             if not self._missed_goals(self._kernels(lowered, params).outputs, self.goals):
                 return self._finding(
-                    "lowering", found, values, f"without {name} all values are correct", _leave_out(name)
+                    "lowering", departure, values, f"without {name} all values are correct", _leave_out(name)
                 )
         remedy = "leave passes out one by one, see `build.disabled_passes`"
-        return self._finding("lowering", found, values, "a pass of `build` changes it", remedy)
+        return self._finding("lowering", departure, values, "a pass of `build` changes it", remedy)
 
     def _on_device(self, lowered: Lowered, trace: Trace, target: "tvm.target.Target") -> Finding:
         request = self.variant.building
@@ -338,12 +338,12 @@ class _Search:
         return departure_of_error(values, others, self.levels[-1].error, noise)
 
     def _finding(
-        self, cause: Cause, found: Departure | None, values: Sequence[Value], detail: str, remedy: str
+        self, cause: Cause, departure: Departure | None, values: Sequence[Value], detail: str, remedy: str
     ) -> Finding:
-        value = found.value if found else last_computed(values)
+        value = departure.value if departure else last_computed(values)
         self.evidence.arrays["got"] = value.array
-        if found and found.nearest is not None:
-            self.evidence.arrays["expected0"] = found.nearest
+        if departure and departure.nearest is not None:
+            self.evidence.arrays["expected0"] = departure.nearest
         by_name = {value.name: value.array for value in values}
         for number, name in enumerate(name for name in value.inputs if name in by_name):
             self.evidence.arrays[f"input{number}"] = by_name[name]
@@ -353,8 +353,8 @@ class _Search:
             value=value.name,
             shape=value.array.shape,
             dtype=str(value.array.dtype),
-            departs=found is not None,
-            error=_finite(found.error) if found else None,
+            departs=departure is not None,
+            error=_finite(departure.error) if departure else None,
             detail=detail,
             remedy=remedy,
         )
@@ -374,7 +374,7 @@ class _Search:
 def _without_passes(passes: Sequence[UserPass]) -> Iterator[tuple[str, list[UserPass]]]:
     """The passes without each of them, and without all, with a name for the omitted ones."""
     for user_pass in passes:
-        yield f"the pass {user_pass.use}", [other for other in passes if other is not user_pass]
+        yield f"the pass {user_pass.use}", [entry for entry in passes if entry is not user_pass]
     if len(passes) > 1:
         yield f"the passes {', '.join(user_pass.use for user_pass in passes)}", []
 

@@ -84,7 +84,7 @@ def _torch(source: str, options: ImportOptions, signature: Signature, inputs: Te
             if isinstance(result, torch.Tensor) and node.op in ("call_function", "call_method", "call_module"):
                 array = result.detach().cpu()
                 array = array.float() if array.dtype == torch.bfloat16 else array
-                before = tuple(str(one.name) for one in node.all_input_nodes)
+                before = tuple(str(source_node.name) for source_node in node.all_input_nodes)
                 values.append(Value(str(node.name), _target(node), before, array.contiguous().numpy().copy()))
             return result
 
@@ -125,7 +125,7 @@ def _tflite(source: str, _options: ImportOptions, signature: Signature, inputs: 
     for operator, before, after in _tflite_operators(source):
         for index in after:
             yield Value(
-                names[index], operator, tuple(names.get(one, "") for one in before), interpreter.get_tensor(index)
+                names[index], operator, tuple(names.get(tensor, "") for tensor in before), interpreter.get_tensor(index)
             )
 
 
@@ -142,8 +142,8 @@ def _tflite_operators(source: str) -> Iterator[tuple[str, list[int], list[int]]]
         operator = graph.Operators(number)
         code = model.OperatorCodes(operator.OpcodeIndex())
         kind = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        before = [operator.Inputs(each) for each in range(operator.InputsLength())]
-        after = [operator.Outputs(each) for each in range(operator.OutputsLength())]
+        before = [operator.Inputs(position) for position in range(operator.InputsLength())]
+        after = [operator.Outputs(position) for position in range(operator.OutputsLength())]
         yield kinds.get(kind, str(kind)), before, after
 
 

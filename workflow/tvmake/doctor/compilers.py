@@ -90,11 +90,11 @@ def drivers() -> list[Check]:
 
 def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
     """The Android NDK's C++ compiler for aarch64."""
-    found = find_ndk(environment)
-    if found is None:
+    location = find_ndk(environment)
+    if location is None:
         use = "links mod.so for Android, compiles tvmake's programs for GPUs there"
         return Check(GROUP, "Android NDK", "missing", f"ANDROID_NDK_HOME is not set ({use})", GET)
-    root, variable = found
+    root, variable = location
     compilers = sorted(root.glob("toolchains/llvm/prebuilt/*/bin/aarch64-linux-android*-clang++"))
     if not compilers:
         return Check(GROUP, "Android NDK", "problem", f"{variable}={root} has no aarch64 compiler", GET)

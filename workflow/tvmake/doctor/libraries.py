@@ -37,12 +37,12 @@ USES = {
 
 def python() -> list[Check]:
     """The interpreter and tvmake itself."""
-    found = platform.python_version()
+    version = platform.python_version()
     is_new = sys.version_info[:2] >= OLDEST_PYTHON
     oldest = ".".join(map(str, OLDEST_PYTHON))
     hint = "" if is_new else f"tvmake needs Python {oldest} or later"
     return [
-        Check(GROUP, "python", "ok" if is_new else "problem", f"{found}, {sys.executable}", hint, True),
+        Check(GROUP, "python", "ok" if is_new else "problem", f"{version}, {sys.executable}", hint, True),
         Check(GROUP, "tvmake", "ok", __version__, required=True),
     ]
 
@@ -68,21 +68,21 @@ def _library(requirement: Requirement, extra: str) -> Check:
     requirement_text = f"{name}{requirement.specifier}"
     hint = f"pip install 'tvmake[{extra}]'" if extra else f"pip install '{requirement_text}'"
     try:
-        found = metadata.version(name)
+        version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Check(GROUP, name, "missing", f"not installed{use}", hint, not extra)
-    if not requirement.specifier.contains(found.partition("+")[0], prereleases=True):
-        return Check(GROUP, name, "problem", f"{found}, but tvmake needs {requirement.specifier}", hint, not extra)
+    if not requirement.specifier.contains(version.partition("+")[0], prereleases=True):
+        return Check(GROUP, name, "problem", f"{version}, but tvmake needs {requirement.specifier}", hint, not extra)
     if name in IMPORT_NAMES:
         code, output = output_of(python_command("-c", f"import {IMPORT_NAMES[name]}"), IMPORT_TIMEOUT_S)
         if code == 124:
-            problem = f"{found}, but importing it takes over {IMPORT_TIMEOUT_S:.0f} s"
+            problem = f"{version}, but importing it takes over {IMPORT_TIMEOUT_S:.0f} s"
             return Check(GROUP, name, "problem", problem, hint, not extra)
         if code:
             reason = last_line(output) or f"exit code {code}"
-            problem = f"{found}, but it cannot be imported: {reason}"
-            return Check(GROUP, name, "problem", problem, _how_to_repair(name, found, output), not extra)
-    return Check(GROUP, name, "ok", found + use, required=not extra)
+            problem = f"{version}, but it cannot be imported: {reason}"
+            return Check(GROUP, name, "problem", problem, _how_to_repair(name, version, output), not extra)
+    return Check(GROUP, name, "ok", version + use, required=not extra)
 
 
 def _how_to_repair(name: str, version: str, output: str) -> str:

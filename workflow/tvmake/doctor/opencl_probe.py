@@ -58,9 +58,9 @@ def _handles(function: Any, *arguments: Any) -> list[ctypes.c_void_p]:
     if code in (CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR):
         return []
     _check(code)
-    found = (ctypes.c_void_p * count.value)()
-    _check(function(*arguments, count, found, None))
-    return [ctypes.c_void_p(handle) for handle in found]
+    handles = (ctypes.c_void_p * count.value)()
+    _check(function(*arguments, count, handles, None))
+    return [ctypes.c_void_p(handle) for handle in handles]
 
 
 def _info(function: Any, handle: ctypes.c_void_p, key: int) -> bytes:

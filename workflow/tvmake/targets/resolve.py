@@ -167,17 +167,17 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
 
 
 def _other_name(name: str, known: Sequence[str]) -> str | None:
-    other = ALIASES.get(name)
-    return f"LLVM calls it {other}" if other in known else None
+    llvm_name = ALIASES.get(name)
+    return f"LLVM calls it {llvm_name}" if llvm_name in known else None
 
 
 def _other_architecture(name: str, triple: str, known: Sequence[str]) -> str | None:
     """The remedy if a CPU name belongs to another architecture, or None."""
     others: dict[str, str] = {}
-    for other in TRIPLES:
-        if other.partition("-")[0] != triple.partition("-")[0]:
-            target = tvm.target.Target({"kind": "llvm", "mtriple": other})
-            others = {str(cpu): other for cpu in tvm.target.codegen.llvm_get_cpu_archlist(target)} | others
+    for known_triple in TRIPLES:
+        if known_triple.partition("-")[0] != triple.partition("-")[0]:
+            target = tvm.target.Target({"kind": "llvm", "mtriple": known_triple})
+            others = {str(cpu): known_triple for cpu in tvm.target.codegen.llvm_get_cpu_archlist(target)} | others
     close_names = difflib.get_close_matches(name, [*known, *others], n=1)
     if not close_names or close_names[0] in known:
         return None

@@ -72,7 +72,7 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
                     f"{fingerprint.soc}, {fingerprint.os}, {known.machine}, root: {fingerprint.details['root']}",
                 )
             )
-            found = len(steps)
+            first = len(steps)
             programs = _try(
                 steps,
                 f"{begin}programs",
@@ -87,7 +87,7 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
             slowed = f"; slowed down by heat: {', '.join(state.limited)}" if state.limited else ""
             status = "warning" if slowed else "ok"
             steps.append({"state": status, "step": f"{begin}temperature", "details": hottest + slowed, "remedy": ""})
-            if all(step["state"] != "problem" for step in steps[found:]):
+            if all(step["state"] != "problem" for step in steps[first:]):
                 clear_failures(device_id(member))
     except TvmakeError as error:
         steps.append(_problem(f"{begin}{step}", error))

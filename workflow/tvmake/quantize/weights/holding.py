@@ -72,7 +72,7 @@ def hold_weights(
         return module, HeldWeights(None)
     module = relax.transform.CanonicalizeBindings()(module)
     holder = _WeightHolder(module, precision, known)
-    return relax.transform.DeadCodeElimination()(rewritten(module, holder)), holder.found
+    return relax.transform.DeadCodeElimination()(rewritten(module, holder)), holder.weights
 
 
 @mutator
@@ -81,7 +81,7 @@ class _WeightHolder(PyExprMutator):
         super().__init__(module)
         self._rounds = precision.base in WEIGHTS_ONLY
         self._bits, self._group = 4 if precision.base == "int4_weights" else 8, precision.weight_group
-        self.found = HeldWeights(self._bits if self._rounds else None)
+        self.weights = HeldWeights(self._bits if self._rounds else None)
         self._never: Collection[str] = {name.removeprefix("relax.") for name in precision.never}
         self._tables = Tables(self.builder_)
         self._source = known
@@ -102,24 +102,24 @@ class _WeightHolder(PyExprMutator):
             source = self._source_integers(op.args[0])
             known = source if isinstance(source, Integers) else None
             if known is not None or self._rounds:
-                self.found.as_in_source += known is not None
+                self.weights.as_in_source += known is not None
                 rows = self._tables.look_up(op, self.visit_expr(op.args[1]), known)
-                self.found.tables = self._tables.count
+                self.weights.tables = self._tables.count
                 return rows
         if is_call(op, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):
             source = self._source_integers(op.args[1]) if len(op.args) > 1 else None
             if isinstance(source, Spread):
-                self.found.products += 1
-                self.found.as_in_source += 1
+                self.weights.products += 1
+                self.weights.as_in_source += 1
                 return self._with_real_weight(op, source)
             known = source
             reason = self._obstacle(op)
             if reason is None and (known is not None or self._rounds):
-                self.found.products += 1
-                self.found.as_in_source += known is not None
+                self.weights.products += 1
+                self.weights.as_in_source += known is not None
                 return self._product(op)
             if reason is not None:
-                self.found.kept.append((operator_name(op), self._names.get(op, ""), reason))
+                self.weights.kept.append((operator_name(op), self._names.get(op, ""), reason))
         return self.visit_expr_post_order(op)
 
     def _source_integers(self, weight: Any) -> Integers | Spread | None:

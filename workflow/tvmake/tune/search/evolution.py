@@ -218,10 +218,10 @@ class Evolution:
     def _features(self, batch: Sequence[Any]) -> list[np.ndarray | None]:
         if self._options.cost_model == "random" or not batch:
             return [None] * len(batch)
-        found = [
+        arrays = [
             features.numpy().astype("float32") for features in self._extractor.extract_from(self._ctx, list(batch))
         ]
-        return [features if len(features) else None for features in found]
+        return [features if len(features) else None for features in arrays]
 
     def _tuning_record(self, candidate: Any, stored: StoredRecord) -> Any:
         from tvm.s_tir.meta_schedule.database import TuningRecord

@@ -130,8 +130,8 @@ class Search:
             InputError: the kernel has no schedules.
             NothingWorksError: all measured candidates failed.
         """
-        known = [one for one in self._load() if not self._is_tried_again(one)]
-        self._known = {canonical_json(one.record.trace): one for one in known}
+        known = [stored for stored in self._load() if not self._is_tried_again(stored)]
+        self._known = {canonical_json(stored.record.trace): stored for stored in known}
         is_spent = self._spent >= self.trials
         if is_spent and not self._to_compare():
             return "budget"

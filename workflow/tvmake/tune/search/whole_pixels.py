@@ -54,5 +54,5 @@ def _with_literals(instruction: Any, names: list[str]) -> Any:
     kind, inputs, attributes, outputs = instruction
     values = dict.fromkeys(names, 1) | {names[-1]: LANES}
     if kind == SPLIT:
-        inputs = [values.get(one, one) if isinstance(one, str) else one for one in inputs]
+        inputs = [values.get(value, value) if isinstance(value, str) else value for value in inputs]
     return [kind, inputs, attributes, outputs]

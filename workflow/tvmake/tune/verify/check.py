@@ -204,12 +204,12 @@ def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
             for positive in (False, True):
                 inputs = random_inputs(function, seed, positive)
                 results = runner.run(library, inputs, _tensors(outputs(function)), REFERENCE_FILL)
-                found = _Expected(inputs, results, tolerance(function, positive))
+                expected = _Expected(inputs, results, tolerance(function, positive))
                 if all(np.isfinite(np.asarray(value, np.float64)).all() for value in results):
                     break
     except (_BuildError, KernelFailure) as error:
         raise MachineError("checking a kernel", f"the unscheduled kernel gives no reference: {error}") from error
-    return found
+    return expected
 
 
 def _build_kernel(kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", directory: Path, compiler: str) -> bytes:

@@ -146,14 +146,14 @@ class LocalKernelRunner:
             environment["TVM_NUM_THREADS"] = str(self.threads)
         command = entry_command("runtime", ENTRY_POINT, arguments)
         try:
-            done = run_supervised(command, self.timeout_s, environment=environment, stdout=sys.stderr)
+            finished = run_supervised(command, self.timeout_s, environment=environment, stdout=sys.stderr)
         except subprocess.TimeoutExpired:
             raise KernelFailure(f"it did not end within {self.timeout_s:g} s") from None
-        check_machine(telling_line(done.stderr) if done.returncode else "")
-        if done.returncode < 0:
-            raise KernelFailure(f"it {exit_description(done.returncode)}")
-        if done.returncode:
-            raise KernelFailure(f"it failed: {telling_line(done.stderr) or 'no message'}")
+        check_machine(telling_line(finished.stderr) if finished.returncode else "")
+        if finished.returncode < 0:
+            raise KernelFailure(f"it {exit_description(finished.returncode)}")
+        if finished.returncode:
+            raise KernelFailure(f"it failed: {telling_line(finished.stderr) or 'no message'}")
 
 
 class RPCKernelRunner:

@@ -53,10 +53,10 @@ def tolerance(function: "tvm.tirx.PrimFunc", positive: bool = False) -> float:
     for block in leaf_blocks(function):
         written = [region.source for region in block.writes]
         read = [region.source for region in block.reads if not _among(region.source, written)]
-        done = _float_operations(block)
+        operations = _float_operations(block)
         is_coarse = bool(read) and all(_among(source, coarse) for source in read)
-        length = 1 if is_coarse and done <= ADDING else max(1, reduction_length(block))
-        if is_coarse and done <= COPYING:
+        length = 1 if is_coarse and operations <= ADDING else max(1, reduction_length(block))
+        if is_coarse and operations <= COPYING:
             coarse += written
         elif rounded := [_dtype(buffer.ty) for buffer in written if _is_float(_dtype(buffer.ty))]:
             total += math.sqrt(length) * max(UNIT_ROUNDOFF.get(dtype, OTHER_ROUNDOFF) for dtype in rounded)

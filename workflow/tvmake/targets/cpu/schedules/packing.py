@@ -44,9 +44,9 @@ def pack(
     group_positions = _positions(load, neighbours)
 
     def packed(*indices: Any) -> list[Any]:
-        steps = [index // group if other in group_positions else index for other, index in enumerate(indices)]
-        others = [steps[other] for other in range(rank) if other != position]
-        last = [indices[other] % group for other in group_positions]
+        steps = [index // group if number in group_positions else index for number, index in enumerate(indices)]
+        others = [steps[number] for number in range(rank) if number != position]
+        last = [indices[number] % group for number in group_positions]
         return [indices[position] // width, *others, indices[position] % width, *last]
 
     layout = tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[position].ty.dtype))
