@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from tests.tune.search.test_search import Interrupted, MadeUp, search
-from tvmake.records.preference import latest_comparison, sort_by_preference
+from tvmake.records.preference import MARGIN, latest_comparison, sort_by_preference
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.search.finals import CANDIDATES_EACH, FEWEST_CANDIDATES, TURNS, finalists
 from tvmake.tune.search.search import Search
@@ -61,7 +61,8 @@ def test_finalists_are_timed_interleaved_and_the_fastest_is_chosen(tmp_path: Pat
     winner = sort_by_preference(stored, comparison)[0]
     assert lucky.digest == stored[4].digest, "the best figure of the search is of the machine's fast moment"
     assert winner.digest != lucky.digest
-    assert min(comparison.samples_s[winner.digest]) == min(map(min, comparison.samples_s.values()))
+    fastest = min(min(samples) for samples in comparison.samples_s.values())
+    assert min(comparison.samples_s[winner.digest]) <= fastest * (1 + MARGIN), "rules win ties within the margin"
 
 
 def test_the_comparison_does_not_count_as_trials(finished: tuple[Path, Search]):
