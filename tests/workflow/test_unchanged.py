@@ -15,11 +15,7 @@ from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint, run_fingerp
 from tvmake.plan.plan import Plan
 from tvmake.storage.notes.known_digests import SETTLED_NS
 
-CHANGES = [
-    (key, value)
-    for key, value, expected in test_reruns.test_a_config_change_reruns_exactly_what_reads_it.pytestmark[0].args[1]
-    if expected
-]
+CHANGES = [(key, value) for key, value, expected in test_reruns.CONFIG_CHANGES if expected]
 """The config changes of the golden lists that rerun something."""
 
 
@@ -143,8 +139,9 @@ def test_a_tuned_project_is_answered_at_once_until_a_kernel_is_gone(made: Projec
 def test_a_changed_module_is_noticed(finished: Project, tmp_path: Path):
     project = Project(tmp_path / "project")
     shutil.copytree(finished.directory, project.directory, symlinks=True)
-    package = test_reruns.with_a_copy_of_the_package(project, tmp_path / "elsewhere")
-    path = project.environment["PYTHONPATH"]
+    package = test_reruns.copy_package(tmp_path / "elsewhere")
+    path = str(package.parent)
+    project.environment["PYTHONPATH"] = path
     time.sleep(1.1 * SETTLED_NS / 1e9)
     assert project.make().returncode == 0
     project.environment["PYTHONPATH"] = path
