@@ -17,6 +17,28 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made_once("finished", new_project, tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def finished_single(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The finished project with one variant, whose package is not timed beside its model."""
+
+    def single_project(directory: Path) -> Project:
+        shutil.copytree(finished.directory, directory, symlinks=True)
+        shutil.rmtree(directory / "results/digits/float16")
+        project = Project(directory)
+        project.write_config({**project.config, "precisions": ["float32"]})
+        project.edit("benchmark.baseline", False)
+        return project
+
+    return made_once("single", single_project, tmp_path_factory)
+
+
+@pytest.fixture
+def single(finished_single: Project, tmp_path: Path) -> Project:
+    """A copy of the finished project of one variant, times included."""
+    shutil.copytree(finished_single.directory, tmp_path / "project", symlinks=True)
+    return Project(tmp_path / "project")
+
+
 @pytest.fixture
 def demo(finished: Project, tmp_path: Path) -> Iterator[Project]:
     """A copy of the finished project, times included."""

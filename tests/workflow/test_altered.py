@@ -44,17 +44,17 @@ def finished_stages(stderr: str) -> set[str]:
 
 
 @pytest.mark.parametrize("figures", ["latency.json", "numerics.json"])
-def test_a_requested_report_shows_no_altered_figure(demo: Project, figures: str):
-    other_digit(demo.directory / VARIANT / figures)
-    done = demo.run("tvmake", "report")
+def test_a_requested_report_shows_no_altered_figure(single: Project, figures: str):
+    other_digit(single.directory / VARIANT / figures)
+    done = single.run("tvmake", "report")
     assert done.returncode == 0, done.stderr
-    (row,) = (row for row in demo.result("results/summary.json")["rows"] if row["precision"] == "float32")
+    (row,) = single.result("results/summary.json")["rows"]
     assert row["verdict"] == "not made"
     assert row["cause"] == f"{VARIANT}/{figures} was altered"
     assert row["remedy"] == "`tvmake make` rebuilds it"
     assert row["p50_ms"] is None
-    assert demo.make().returncode == 0
-    assert {row["verdict"] for row in demo.result("results/summary.json")["rows"]} == {"pass"}
+    assert single.make().returncode == 0
+    assert {row["verdict"] for row in single.result("results/summary.json")["rows"]} == {"pass"}
 
 
 def test_a_report_between_a_new_package_and_its_figures_shows_no_figure_of_the_old_one(demo: Project):
@@ -73,22 +73,23 @@ def test_a_report_between_a_new_package_and_its_figures_shows_no_figure_of_the_o
 
 
 def test_a_validation_that_was_killed_is_done_by_the_same_command_and_its_verdict_is_the_new_one(
-    demo: Project, tmp_path: Path
+    single: Project, tmp_path: Path
 ):
-    demo.edit("validation.goals.sqnr_db", 200)
-    kill_before("results/digits/float16/cpu/numerics.json", demo, tmp_path)
-    done = demo.make()
+    single.edit("validation.goals.sqnr_db", 200)
+    kill_before(f"{VARIANT}/numerics.json", single, tmp_path)
+    done = single.make()
     assert done.returncode == 4, done.stdout + done.stderr
-    (row,) = (row for row in demo.result("results/summary.json")["rows"] if row["precision"] == "float16")
+    (row,) = single.result("results/summary.json")["rows"]
     assert row["verdict"] == "fail"
 
 
-def test_a_benchmark_that_was_killed_is_done_by_the_same_command(demo: Project, tmp_path: Path):
-    demo.edit("benchmark.repeat", 4)
-    kill_before(f"{VARIANT}/latency.json", demo, tmp_path)
-    done = demo.make()
+@pytest.mark.soak
+def test_a_benchmark_that_was_killed_is_done_by_the_same_command(single: Project, tmp_path: Path):
+    single.edit("benchmark.repeat", 4)
+    kill_before(f"{VARIANT}/latency.json", single, tmp_path)
+    done = single.make()
     assert done.returncode == 0, done.stderr
-    assert len(demo.result(f"{VARIANT}/latency.json")["report"]["samples_ms"]) == 4
+    assert len(single.result(f"{VARIANT}/latency.json")["report"]["samples_ms"]) == 4
 
 
 def kill_before(file: str, project: Project, directory: Path) -> None:
@@ -102,32 +103,32 @@ def kill_before(file: str, project: Project, directory: Path) -> None:
     project.environment.clear()
 
 
-def test_without_a_package_there_is_no_pass(demo: Project, finished: Project):
-    for package in demo.directory.glob("results/digits/*/*/package.tar"):
+def test_without_a_package_there_is_no_pass(single: Project, finished_single: Project):
+    for package in single.directory.glob("results/digits/*/*/package.tar"):
         package.unlink()
-    done = demo.make()
+    done = single.make()
     assert done.returncode == 0, done.stderr
-    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)
     assert finished_stages(done.stderr) == {"export"}
 
 
-def test_the_best_package_comes_back_and_nothing_else_is_made_for_it(demo: Project):
-    for package in demo.directory.glob("results/**/package.tar"):
+def test_the_best_package_comes_back_and_nothing_else_is_made_for_it(single: Project):
+    for package in single.directory.glob("results/**/package.tar"):
         package.unlink()
-    done = demo.make()
+    done = single.make()
     assert done.returncode == 0, done.stderr
-    assert list(demo.directory.glob("results/best/digits/*/package.tar"))
+    assert list(single.directory.glob("results/best/digits/*/package.tar"))
     assert finished_stages(done.stderr) == {"export", "select"}
 
 
-def test_results_of_a_job_without_a_record_are_rebuilt(demo: Project, finished: Project):
-    package = demo.directory / VARIANT / "package.tar"
+def test_results_of_a_job_without_a_record_are_rebuilt(single: Project, finished_single: Project):
+    package = single.directory / VARIANT / "package.tar"
     package.write_bytes(b"half")
-    for record in (demo.directory / ".snakemake/tvmake-jobs").iterdir():
+    for record in (single.directory / ".snakemake/tvmake-jobs").iterdir():
         if "package.tar" in record.read_text():
             record.write_bytes(record.read_bytes()[:-1])
-    assert demo.make().returncode == 0
-    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert single.make().returncode == 0
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -152,38 +153,40 @@ def circle(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "damage"), [(f"{VARIANT}/package.tar", pipe), ("results/summary.json", endless)])
-def test_results_that_are_not_files_are_rebuilt(demo: Project, finished: Project, file: str, damage):
-    damage(demo.directory / file)
-    done = demo.make()
+def test_results_that_are_not_files_are_rebuilt(single: Project, finished_single: Project, file: str, damage):
+    damage(single.directory / file)
+    done = single.make()
     assert done.returncode == 0, done.stderr
-    assert not (demo.directory / file).is_symlink()
-    assert (demo.directory / file).is_file()
-    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
-    assert demo.planned_rules() == {}
+    assert not (single.directory / file).is_symlink()
+    assert (single.directory / file).is_file()
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)
+    assert single.planned_rules() == {}
 
 
-def test_a_link_that_leads_to_itself_is_refused_with_the_command_that_removes_it(demo: Project, finished: Project):
+def test_a_link_that_leads_to_itself_is_refused_with_the_command_that_removes_it(
+    single: Project, finished_single: Project
+):
     file = f"{VARIANT}/package.tar"
-    circle(demo.directory / file)
-    done = demo.make()
+    circle(single.directory / file)
+    done = single.make()
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"error: {file}: is a link to itself, but must be a file",
         f"  remove it: rm {file}",
     ]
-    assert (demo.directory / file).is_symlink()
-    assert demo.run("rm", file).returncode == 0
-    assert demo.make().returncode == 0
-    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert (single.directory / file).is_symlink()
+    assert single.run("rm", file).returncode == 0
+    assert single.make().returncode == 0
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)
 
 
 @pytest.mark.parametrize("command", ["check", "make"])
-def test_a_directory_instead_of_a_result_is_reported_and_kept(demo: Project, command: str):
-    entry = demo.directory / VARIANT / "mod.so"
+def test_a_directory_instead_of_a_result_is_reported_and_kept(single: Project, command: str):
+    entry = single.directory / VARIANT / "mod.so"
     entry.unlink()
     entry.mkdir()
     (entry / "mine.txt").touch()
-    done = demo.run("tvmake", command)
+    done = single.run("tvmake", command)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"error: {VARIANT}/mod.so: is a directory, but must be a file",
@@ -191,46 +194,66 @@ def test_a_directory_instead_of_a_result_is_reported_and_kept(demo: Project, com
     ]
     assert (entry / "mine.txt").exists()
     (entry / "mine.txt").unlink()
-    assert demo.make().returncode == 0
+    assert single.make().returncode == 0
     assert entry.is_file()
 
 
 @pytest.mark.parametrize("command", ["check", "make"])
-def test_a_file_instead_of_a_directory_is_reported(demo: Project, command: str):
-    entry = demo.directory / "results" / "digits"
-    entry.rename(demo.directory / "elsewhere")
+def test_a_file_instead_of_a_directory_is_reported(single: Project, command: str):
+    entry = single.directory / "results" / "digits"
+    entry.rename(single.directory / "elsewhere")
     entry.touch()
-    done = demo.run("tvmake", command)
+    done = single.run("tvmake", command)
     assert done.returncode == 1
     assert done.stderr.startswith("error: results/digits: is not a directory, but results or logs go into it\n")
 
 
+DAMAGES = [
+    ("results/digits/model.params", "import", cut),
+    (f"{VARIANT}/mod.so", "build", flip),
+    (f"{VARIANT}/package.tar", "export", cut),
+    (f"{VARIANT}/package.provenance.json", "attest", flip),
+    ("results/index.html", "report", flip),
+]
+"""A result of each kind, the stage that makes it, and its damage."""
+
+
+def test_damaged_results_are_rebuilt_and_nothing_is_built_on_them(single: Project, finished_single: Project):
+    for file, _, damage in DAMAGES:
+        damage(single.directory / file)
+    stages = {stage for _, stage, _ in DAMAGES}
+    assert stages <= {rule.removesuffix("_model") for rule in single.planned_rules()}
+    done = single.make()
+    assert done.returncode == 0, done.stderr
+    assert set(notes(done.stderr)) == {file for file, _, _ in DAMAGES}
+    assert finished_stages(done.stderr) == stages
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)
+    assert single.planned_rules() == {}
+    assert single.run("tvmake", "verify", f"{VARIANT}/package.tar", "--from", "digits.onnx").returncode == 0
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("file", "stage", "damage"),
     [
-        ("results/digits/model.params", "import", cut),
-        pytest.param("results/digits/float32/module.json", "transform", flip, marks=pytest.mark.soak),
-        (f"{VARIANT}/mod.so", "build", flip),
-        pytest.param(f"{VARIANT}/mod.so", "build", cut, marks=pytest.mark.soak),
-        pytest.param(f"{VARIANT}/package.tar", "export", flip, marks=pytest.mark.soak),
-        (f"{VARIANT}/package.tar", "export", cut),
-        pytest.param(f"{VARIANT}/package.cdx.json", "attest", cut, marks=pytest.mark.soak),
-        (f"{VARIANT}/package.provenance.json", "attest", flip),
-        ("results/index.html", "report", flip),
+        *DAMAGES,
+        ("results/digits/float32/module.json", "transform", flip),
+        (f"{VARIANT}/mod.so", "build", cut),
+        (f"{VARIANT}/package.tar", "export", flip),
+        (f"{VARIANT}/package.cdx.json", "attest", cut),
     ],
 )
-def test_a_damaged_result_is_rebuilt_and_nothing_is_built_on_it(
-    demo: Project, finished: Project, file: str, stage: str, damage
+def test_one_damaged_result_reruns_only_its_stage(
+    single: Project, finished_single: Project, file: str, stage: str, damage
 ):
-    damage(demo.directory / file)
-    assert {stage, f"{stage}_model"} & demo.planned_rules().keys()
-    done = demo.make()
+    damage(single.directory / file)
+    assert {stage, f"{stage}_model"} & single.planned_rules().keys()
+    done = single.make()
     assert done.returncode == 0, done.stderr
     assert notes(done.stderr) == [file]
     assert finished_stages(done.stderr) == {stage}
-    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
-    assert demo.planned_rules() == {}
-    assert demo.run("tvmake", "verify", f"{VARIANT}/package.tar", "--from", "digits.onnx").returncode == 0
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)
+    assert single.planned_rules() == {}
 
 
 def test_a_run_for_one_file_makes_again_what_that_needs_and_leaves_the_rest_for_the_next_whole_one(demo: Project):
@@ -267,28 +290,28 @@ def test_a_damaged_budget_is_planned_again(tuned: Project, made: Project, damage
     assert tuned.planned_rules() == {}
 
 
-def test_if_one_result_cannot_be_rebuilt_the_others_are(demo: Project):
-    demo.write_config({**demo.config, "precisions": ["float32"]})
-    demo.edit("models.second", {**demo.config["models"]["digits"], "source": "second.onnx"})
-    (demo.directory / "second.onnx").write_bytes((demo.directory / "digits.onnx").read_bytes())
-    assert demo.make().returncode == 0
-    (demo.directory / "second.onnx").write_bytes(b"no longer a model")
-    flip(demo.directory / "results/second/model.params")
-    flip(demo.directory / VARIANT / "mod.so")
-    done = demo.make()
+def test_if_one_result_cannot_be_rebuilt_the_others_are(single: Project):
+    single.write_config({**single.config, "precisions": ["float32"]})
+    single.edit("models.second", {**single.config["models"]["digits"], "source": "second.onnx"})
+    (single.directory / "second.onnx").write_bytes((single.directory / "digits.onnx").read_bytes())
+    assert single.make().returncode == 0
+    (single.directory / "second.onnx").write_bytes(b"no longer a model")
+    flip(single.directory / "results/second/model.params")
+    flip(single.directory / VARIANT / "mod.so")
+    done = single.make()
     assert done.returncode == 1
     assert "second.onnx: not an ONNX model" in done.stderr
     assert "build digits float32 cpu" in done.stderr
-    assert not (demo.directory / "results/second/model.params").exists()
+    assert not (single.directory / "results/second/model.params").exists()
 
 
-def test_snakemake_itself_builds_on_no_damaged_result(demo: Project, finished: Project):
-    params = demo.directory / "results/digits/float32/module.params"
+def test_snakemake_itself_builds_on_no_damaged_result(single: Project, finished_single: Project):
+    params = single.directory / "results/digits/float32/module.params"
     flip(params)
-    (demo.directory / VARIANT / "mod.so").unlink()
-    done = demo.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so"))
+    (single.directory / VARIANT / "mod.so").unlink()
+    done = single.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so"))
     assert done.returncode == 1
     assert "results/digits/float32/module.params: altered" in done.stderr + done.stdout
     params.unlink()
-    assert demo.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so")).returncode == 0
-    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert single.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so")).returncode == 0
+    assert single.hermetic(*HERMETIC) == finished_single.hermetic(*HERMETIC)

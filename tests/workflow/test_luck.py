@@ -18,6 +18,8 @@ from tvmake.records.store import RecordStore
 
 pytestmark = pytest.mark.long
 
+REFERENCE = "results/digits/reference.npz"
+TRANSFORMED = "results/digits/float32/module.json"
 TUNED = "results/digits/float32/tuned"
 LATE = Path(__file__).with_name("late_names.c")
 
@@ -78,35 +80,35 @@ def test_a_change_is_seen_though_the_source_is_old_and_the_results_are_from_the_
     assert demo.hermetic(*patterns) == fresh.hermetic(*patterns)
 
 
-def test_a_source_from_the_future_is_made_once(demo: Project):
-    change_weights(demo)
-    move_times(demo, 60, "digits.onnx")
-    succeeded(demo.make())
-    assert demo.planned_rules() == {}
+def test_a_source_from_the_future_is_imported_once(single: Project):
+    change_weights(single)
+    move_times(single, 60, "digits.onnx")
+    succeeded(single.make(TRANSFORMED))
+    assert single.planned_rules(TRANSFORMED) == {}
 
 
-def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(demo: Project, tmp_path: Path):
+def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(single: Project, tmp_path: Path):
     imported = "results/digits/source.json"
-    change_weights(demo)
-    faults = Faults(demo, tmp_path / "faults")
+    change_weights(single)
+    faults = Faults(single, tmp_path / "faults")
     faults.before("results/digits/model.json", "pause")
-    with started(demo, "tvmake", "make", imported) as run:
+    with started(single, "tvmake", "make", imported) as run:
         faults.wait("results/digits/model.json")
-        change_weights(demo)
+        change_weights(single)
         faults.release("results/digits/model.json")
         _, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert run.returncode == 0, err
-    assert demo.planned_rules(imported) == {"import": 1}
+    assert single.planned_rules(imported) == {"import": 1}
 
 
-def test_the_times_of_sources_are_not_changed(demo: Project):
-    move_times(demo, 60, "digits*")
-    before = {path: path.stat().st_mtime_ns for path in demo.directory.glob("digits*")}
-    demo.edit("models.digits.dataset.limit", 8)
-    succeeded(demo.make())
-    assert {path: path.stat().st_mtime_ns for path in demo.directory.glob("digits*")} == before
-    assert demo.planned_rules() == {}
+def test_the_times_of_sources_are_not_changed(single: Project):
+    move_times(single, 60, "digits*")
+    before = {path: path.stat().st_mtime_ns for path in single.directory.glob("digits*")}
+    single.edit("models.digits.dataset.limit", 8)
+    succeeded(single.make(REFERENCE))
+    assert {path: path.stat().st_mtime_ns for path in single.directory.glob("digits*")} == before
+    assert single.planned_rules(REFERENCE) == {}
 
 
 # --- budgets that shrink and grow -------------------------------------------------------------------------------------
@@ -245,14 +247,14 @@ def test_records_that_are_seen_late_are_waited_for(tuned: Project, tmp_path: Pat
     assert used(tuned) == before
 
 
-def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(demo: Project, tmp_path: Path):
-    config = demo.directory / "tvmake.yaml"
+def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(single: Project, tmp_path: Path):
+    config = single.directory / "tvmake.yaml"
     good = config.read_text()
     file = "results/digits/float32/cpu/mod.json"
-    shutil.rmtree(demo.directory / "results")
-    faults = Faults(demo, tmp_path / "faults")
+    shutil.rmtree(single.directory / "results")
+    faults = Faults(single, tmp_path / "faults")
     faults.before(file, "pause")
-    with started(demo, "tvmake", "make") as run:
+    with started(single, "tvmake", "make") as run:
         faults.wait(file)
         config.write_text("models: [")
         faults.release(file)
@@ -260,9 +262,9 @@ def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(dem
     faults.end()
     assert (run.returncode, "results: results/summary.json" in out) == (0, True), err
     assert "note: tvmake.yaml changed during this run" in err
-    assert "not valid YAML" in demo.make().stderr
+    assert "not valid YAML" in single.make().stderr
     config.write_text(good)
-    assert "has changed" not in succeeded(demo.make()).stderr
+    assert "has changed" not in succeeded(single.make()).stderr
 
 
 @pytest.mark.soak
@@ -287,17 +289,17 @@ def test_a_config_that_is_edited_during_a_run_of_several_rounds_counts_from_the_
     assert len(demo.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 5
 
 
-def test_a_model_that_changes_between_import_and_reference_is_refused(demo: Project, tmp_path: Path):
-    shutil.rmtree(demo.directory / "results")
-    faults = Faults(demo, tmp_path / "faults")
+def test_a_model_that_changes_between_import_and_reference_is_refused(single: Project, tmp_path: Path):
+    shutil.rmtree(single.directory / "results")
+    faults = Faults(single, tmp_path / "faults")
     faults.before("results/digits/source.json", "pause")
-    with started(demo, "tvmake", "make") as run:
+    with started(single, "tvmake", "make", REFERENCE) as run:
         faults.wait("results/digits/source.json")
-        change_weights(demo)
+        change_weights(single)
         faults.release("results/digits/source.json")
         out, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert run.returncode == 1
     assert "digits.onnx: has changed since it was imported" in out + err
     assert "note: digits.onnx changed during this run" in err
-    succeeded(demo.make())
+    succeeded(single.make(REFERENCE))
