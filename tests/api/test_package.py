@@ -1,6 +1,6 @@
 """`tvmake.open(…).run`: the outputs of each run are independent."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import onnx
@@ -9,20 +9,26 @@ import pytest
 import tvmake
 
 
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tvmake.Package:
+@pytest.fixture(scope="module", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVMAKE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> tvmake.Package:
     """A network with a dynamic dimension, an input that is an output too, and outputs of several types."""
-    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    made = onnx.parser.parse_model(
+    file = tmp_path_factory.mktemp("package") / "network.onnx"
+    network = onnx.parser.parse_model(
         """
         <ir_version: 8, opset_import: ["" : 17]>
         network (float[n, 3] x, bool[3] mask) => (float[n, 3] y, bool[3] mask_out, int64[n, 3] whole, float16[n, 3] half)
         { y = Add(x, x)  mask_out = Identity(mask)  whole = Cast<to = 7>(x)  half = Cast<to = 10>(x) }
         """
     )
-    onnx.save(made, "network.onnx")
-    return tvmake.load("network.onnx").compile(shows_progress=False)
+    onnx.save(network, file)
+    return tvmake.load(str(file)).compile(shows_progress=False)
 
 
 def test_the_outputs_of_a_run_stay_what_they_are_whatever_runs_afterwards(package: tvmake.Package):
@@ -32,9 +38,10 @@ def test_the_outputs_of_a_run_stay_what_they_are_whatever_runs_afterwards(packag
         x = np.random.default_rng(seed).uniform(-9, 9, (rows, 3)).astype("float32")
         runs.append((x.copy(), mask.copy(), package.run({"x": x, "mask": mask})))
         x[:], mask[:] = 0, ~mask
-    for x, given, (y, mask_out, whole, half) in ((x, given, found.values()) for x, given, found in runs):
+    for x, mask, outputs in runs:
+        y, mask_out, whole, half = outputs.values()
         assert np.array_equal(y, x + x)
-        assert np.array_equal(mask_out, given)
+        assert np.array_equal(mask_out, mask)
         assert np.array_equal(whole, x.astype("int64"))
         assert np.array_equal(half, x.astype("float16"))
 
