@@ -67,7 +67,7 @@ def test_a_pod_makes_results_on_the_shared_volume_and_a_failed_one_says_why(kube
     assert "Traceback" not in failed.stderr
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_missing_image_is_named(kubernetes: Project):
     del kubernetes.environment["TVMAKE_K8S_IMAGE"]
     done = kubernetes.make("--profile", "kubernetes", *OPTIONS, MODEL)
@@ -86,7 +86,7 @@ def test_a_job_asks_for_what_its_rule_needs():
         "limits": {"memory": "1500M"},
     }
     assert container["workingDir"] == "/shared/project"
-    assert {one["name"] for one in container["env"]} == set(IMAGE)
+    assert {variable["name"] for variable in container["env"]} == set(IMAGE)
     json.dumps(job)
 
 
