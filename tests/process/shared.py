@@ -21,30 +21,46 @@ IDLE_S = 300.0
 """A server that nobody needs for so long ends."""
 
 
-def directory() -> str:
-    """Where the servers are (``TVMAKE_WARM``); each starts when it is first needed."""
-    return _servers(os.environ.get("PYTHONPATH"))
+def directory(python_path: str | None = None) -> str:
+    """Where the servers are (``TVMAKE_WARM``); each starts when it is first needed.
+
+    Args:
+        python_path: their PYTHONPATH, by default that of this process.
+    """
+    return _servers(python_path or os.environ.get("PYTHONPATH"))
 
 
 @cache
-def _servers(_python_path: str | None) -> str:
+def _servers(python_path: str | None) -> str:
     directory = tempfile.TemporaryDirectory(prefix="tvmake-test-")
     atexit.register(directory.cleanup)
-    pool = started(__file__, directory.name)
+    pool = started(__file__, directory.name, python_path=python_path)
     assert pool.stdout
     assert pool.stdout.readline() == "ready\n"
     return directory.name
 
 
-def started(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """A Python program to talk to, until this process ends."""
+def started(
+    program: str, *arguments: str, python_path: str | None = None, wrapper: tuple[str, ...] = ()
+) -> subprocess.Popen[str]:
+    """A Python program to talk to, until this process ends.
+
+    Args:
+        program: its file.
+        arguments: of the program.
+        python_path: its PYTHONPATH, by default none.
+        wrapper: a command that runs the program.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in (*OF_USERS, "PYTHONPATH")}
+    if python_path:
+        environment["PYTHONPATH"] = python_path
     process = subprocess.Popen(
-        [sys.executable, "-P", program, *arguments],
+        [*wrapper, sys.executable, "-P", program, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={name: value for name, value in os.environ.items() if name not in OF_USERS},
+        env=environment,
     )
     atexit.register(process.kill)
     return process

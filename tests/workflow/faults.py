@@ -4,11 +4,14 @@ A ``sitecustomize`` on PYTHONPATH listens to the interpreter's own audit events,
 is and a kill is a kill.
 """
 
+import atexit
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -16,16 +19,17 @@ from urllib.parse import quote
 from tests.patience import wait_until
 from tests.workflow.project import Project
 
-SITE = """
+POINTS = "TVMAKE_FAULTS"
+"""The variable for the directory with the faults of a project."""
+
+SITE = f"""
 import os, signal, sys, time
 from urllib.parse import quote
-
-POINTS = {points!r}
 
 def listen(event, arguments):
     if event != "os.rename" or getattr(sys, "argv", [])[1:2] == ["make"]:  # faults are those of steps
         return
-    point = os.path.join(POINTS, quote(os.fspath(arguments[1]), safe=""))
+    point = os.path.join(os.environ.get("{POINTS}", ""), quote(os.fspath(arguments[1]), safe=""))
     try:
         with open(point) as file:
             action = file.read()
@@ -49,6 +53,15 @@ sys.addaudithook(listen)
 Action = Literal["kill worker", "kill parent", "pause"]
 
 
+@cache
+def site() -> str:
+    """The directory with the listener."""
+    directory = tempfile.TemporaryDirectory(prefix="tvmake-faults-")
+    atexit.register(directory.cleanup)
+    Path(directory.name, "sitecustomize.py").write_text(SITE)
+    return directory.name
+
+
 class Faults:
     """Faults set up for a project's commands; each happens once."""
 
@@ -56,8 +69,8 @@ class Faults:
         self.project = project
         self.points = directory / "points"
         self.points.mkdir(parents=True)
-        (directory / "sitecustomize.py").write_text(SITE.format(points=str(self.points)))
-        project.environment["PYTHONPATH"] = str(directory)
+        project.python_path = site()
+        project.environment |= {"PYTHONPATH": site(), POINTS: str(self.points)}
 
     def before(self, file: str, action: Action) -> None:
         """Arrange for ``action`` when ``file`` is complete and about to be renamed."""
@@ -82,7 +95,8 @@ class Faults:
 
     def end(self) -> None:
         """Run later commands without the listener."""
-        del self.project.environment["PYTHONPATH"]
+        for name in ("PYTHONPATH", POINTS):
+            del self.project.environment[name]
 
     def _point(self, file: str) -> Path:
         return self.points / quote(file, safe="")

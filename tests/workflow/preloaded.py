@@ -20,18 +20,28 @@ from tvmake.process.forkserver.client import DIRECTORY
 PROGRAM = Path(__file__).with_name("preloading.py")
 
 
+OF_COMMANDS = {"debug": ("tvmake.debug.search", "tvmake.debug.variant")}
+"""Modules that only one command loads, and TVM with them."""
+
+
 def run(
-    arguments: list[str], directory: Path, environment: dict[str, str], warm: bool = False
+    arguments: list[str],
+    directory: Path,
+    environment: dict[str, str],
+    warm: bool = False,
+    wrapper: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run ``tvmake ARGUMENTS`` in a directory, with this environment and no other.
 
     Args:
         warm: whether its steps may be forked from servers that other commands use too: nothing in the environment is
             there to change how they load.
+        wrapper: a command that runs the process from which this one is forked.
     """
+    python_path = environment.get("PYTHONPATH") or None
     if warm:
-        environment = {**environment, DIRECTORY: shared.directory()}
-    process = _process(os.environ.get("PYTHONPATH"))
+        environment = {**environment, DIRECTORY: shared.directory(python_path)}
+    process = _process(python_path, OF_COMMANDS.get(arguments[0], ()), wrapper)
     assert process.stdin and process.stdout
     with tempfile.TemporaryDirectory() as said:
         request = {"arguments": arguments, "directory": str(directory), "environment": environment, "said": said}
@@ -49,6 +59,6 @@ def run(
 
 
 @cache
-def _process(_python_path: str | None) -> subprocess.Popen[str]:
+def _process(python_path: str | None, modules: tuple[str, ...], wrapper: tuple[str, ...]) -> subprocess.Popen[str]:
     """A server for each PYTHONPATH: its modules and plugins were determined when it started."""
-    return shared.started(str(PROGRAM))
+    return shared.started(str(PROGRAM), *modules, python_path=python_path, wrapper=wrapper)

@@ -5,13 +5,39 @@ import os
 import sys
 from pathlib import Path
 
-from tvmake.process.forkserver.preload import freeze_memory, load
+from tvmake.process.forkserver.pool import ONE_THREAD
+from tvmake.process.forkserver.preload import check_single_thread, freeze_memory, load
 
-PRELOADED = ("tvmake.cli.make", "tvmake.engine.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
+PRELOADED = (
+    "tvmake.cli.app",
+    "tvmake.cli.make",
+    "tvmake.cli.results.summary",
+    "tvmake.cache.prepare",
+    "tvmake.engine.cluster_check",
+    "tvmake.engine.release",
+    "tvmake.engine.run",
+    "tvmake.engine.scheduler",
+    "tvmake.engine.snakefile",
+    "tvmake.engine.up_to_date.explanation",
+    "tvmake.lock.make",
+    "tvmake.lock.rebuild",
+    "tvmake.plan.preconditions",
+    "tvmake.provenance.check",
+    "snakemake.cli",
+    "snakemake.report.html_reporter",
+    "snakemake.workflow",
+    # Snakemake imports these in its functions.
+    "boto3",
+    "pandas",
+    "smart_open",
+)
+"""Modules that commands load, other than those of single stages: they take half of a dry run's time."""
 
 
 def _serve() -> None:
-    load(PRELOADED)
+    os.environ |= ONE_THREAD  # a process with threads cannot be forked safely
+    load((*PRELOADED, *sys.argv[1:]))
+    check_single_thread()
     freeze_memory()
     for line in sys.stdin:
         child = os.fork()

@@ -64,6 +64,8 @@ class Project:
     def __init__(self, directory: Path):
         self.directory = directory
         self.environment: dict[str, str] = {}
+        self.python_path: str | None = None
+        """A PYTHONPATH that many projects have: the servers with it are shared, as those without one are."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -102,10 +104,8 @@ class Project:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command here: one of tvmake's in a fork of a process that has loaded it."""
-        if (
-            command[0] == "tvmake" and "PYTHONPATH" not in self.environment
-        ):  # otherwise another tvmake or other libraries
-            is_read_late = all(name.startswith(READ_LATE) for name in self.environment)
+        if command[0] == "tvmake" and self.environment.get("PYTHONPATH") in (None, self.python_path):
+            is_read_late = all(name.startswith((*READ_LATE, "PYTHONPATH")) for name in self.environment)
             return preloaded.run([*command[1:]], self.directory, self.environ(), warm=is_read_late)
         return self.run_process(*command)
 
