@@ -14,7 +14,7 @@ from tests.workflow.project import Project, new_project, tuned_project
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that has run once; tests work on copies of it."""
-    return made_once("finished", new_project, tmp_path_factory)
+    return run_once("finished", new_project, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def finished_single(finished: Project, tmp_path_factory: pytest.TempPathFactory)
         project.edit("benchmark.baseline", False)
         return project
 
-    return made_once("single", single_project, tmp_path_factory)
+    return run_once("single", single_project, tmp_path_factory)
 
 
 @pytest.fixture
@@ -53,28 +53,28 @@ def fresh(tmp_path: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def finished_tuned(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that has been tuned once; tests work on copies."""
-    return made_once("tuned", tuned_project, tmp_path_factory)
+    return run_once("tuned", tuned_project, tmp_path_factory)
 
 
-def made_once(name: str, new: Callable[[Path], Project], factory: pytest.TempPathFactory) -> Project:
-    """A project that one of the test processes makes for all of them."""
+def run_once(name: str, new: Callable[[Path], Project], factory: pytest.TempPathFactory) -> Project:
+    """A project that one of the test processes runs for all of them."""
     common = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         common = common.parent
-    directory, is_made = common / name, common / f"{name}.made"
+    directory, marker = common / name, common / f"{name}.finished"
     with FileLock(common / f"{name}.lock"):
-        if not is_made.exists():
+        if not marker.exists():
             shutil.rmtree(directory, ignore_errors=True)
-            done = new(directory / "project").make()
-            assert done.returncode == 0, done.stdout + done.stderr
-            is_made.touch()
+            run = new(directory / "project").make()
+            assert run.returncode == 0, run.stdout + run.stderr
+            marker.touch()
     return Project(directory / "project")
 
 
 @pytest.fixture
-def tuned(made: Project, tmp_path: Path) -> Iterator[Project]:
+def tuned(finished_tuned: Project, tmp_path: Path) -> Iterator[Project]:
     """A copy, with a copy of the records."""
-    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
+    shutil.copytree(finished_tuned.directory.parent, tmp_path / "copy", symlinks=True)
     yield Project(tmp_path / "copy" / "project")

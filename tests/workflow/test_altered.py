@@ -271,22 +271,24 @@ def test_a_run_for_one_file_makes_again_what_that_needs_and_leaves_the_rest_for_
     assert finished_stages(done.stderr) == {"export"}
 
 
-def test_another_figure_in_the_list_of_kernels_is_seen_before_anything_is_tuned_for_it(tuned: Project, made: Project):
+def test_another_figure_in_the_list_of_kernels_is_seen_before_anything_is_tuned_for_it(
+    tuned: Project, finished_tuned: Project
+):
     other_digit(tuned.directory / "results/digits/float32/tuned/tasks.json")
     done = tuned.make()
     assert done.returncode == 0, done.stderr
     assert finished_stages(done.stderr) == {"extract"}
-    assert tuned.hermetic(*HERMETIC) == made.hermetic(*HERMETIC)
+    assert tuned.hermetic(*HERMETIC) == finished_tuned.hermetic(*HERMETIC)
 
 
 @pytest.mark.parametrize(
     "damage", [flip, *(pytest.param(damage, marks=pytest.mark.soak) for damage in (cut, other_digit))]
 )
-def test_a_damaged_budget_is_planned_again(tuned: Project, made: Project, damage):
+def test_a_damaged_budget_is_planned_again(tuned: Project, finished_tuned: Project, damage):
     damage(tuned.directory / "results/tuning/tuned/round1/budget.json")
     done = tuned.make()
     assert done.returncode == 0, done.stderr
-    assert tuned.hermetic(*HERMETIC) == made.hermetic(*HERMETIC)
+    assert tuned.hermetic(*HERMETIC) == finished_tuned.hermetic(*HERMETIC)
     assert tuned.planned_rules() == {}
 
 

@@ -47,14 +47,23 @@ def other_source(project: Project) -> None:
 
 
 def altered_result(project: Project) -> None:
-    (project.directory / "results/digits/float16/cpu/mod.params").write_bytes(b"altered")
+    (project.directory / "results/digits/float32/cpu/mod.params").write_bytes(b"altered")
 
 
 def removed_result(project: Project) -> None:
     (project.directory / "results/digits/float32/cpu/package.tar").unlink()
 
 
-@pytest.mark.parametrize("change", [unchanged, other_option, other_source, altered_result, removed_result])
+@pytest.mark.parametrize(
+    "change",
+    [
+        other_option,
+        *(
+            pytest.param(change, marks=pytest.mark.soak)
+            for change in (unchanged, other_source, altered_result, removed_result)
+        ),
+    ],
+)
 def test_without_one_cache_after_the_other_the_plan_is_the_same(demo: Project, change: Callable[[Project], None]):
     change(demo)
     expected = demo.planned_rules()
@@ -64,30 +73,41 @@ def test_without_one_cache_after_the_other_the_plan_is_the_same(demo: Project, c
         assert demo.planned_rules() == expected, cache
 
 
+@pytest.mark.parametrize("change", [unchanged, other_source, altered_result, removed_result])
+def test_without_any_cache_the_plan_is_the_same(single: Project, change: Callable[[Project], None]):
+    change(single)
+    expected = single.unmade_jobs()
+    assert bool(expected) == (change is not unchanged)
+    delete(single, "everything but the records of jobs")
+    assert single.planned_rules() == expected
+
+
 @pytest.mark.parametrize("cache", ["answer", "everything but the records of jobs"])
-def test_other_times_of_all_files_as_after_a_checkout_or_a_copy_change_no_plan(demo: Project, cache: str):
+def test_other_times_of_all_files_as_after_a_checkout_or_a_copy_change_no_plan(single: Project, cache: str):
     chance = random.Random(1)
-    for path in sorted(demo.directory.rglob("*")):
+    for path in sorted(single.directory.rglob("*")):
         if not path.is_symlink():
             os.utime(path, (chance.uniform(1e9, 1.7e9),) * 2)
-    delete(demo, cache)
-    assert demo.planned_rules() == {}
-    demo.edit("benchmark.repeat", 4)
-    assert demo.planned_rules() == {"benchmark": 2, "select": 1, "report": 1}
+    delete(single, cache)
+    assert single.planned_rules() == {}
+    single.edit("benchmark.repeat", 4)
+    assert single.planned_rules() == {"benchmark": 1, "select": 1, "report": 1}
 
 
-def test_after_every_cache_is_deleted_a_run_makes_what_changed_and_nothing_else(demo: Project, finished: Project):
-    delete(demo, "everything but the records of jobs")
-    demo.edit("benchmark.repeat", 4)
-    done = demo.make()
+def test_after_every_cache_is_deleted_a_run_makes_what_changed_and_nothing_else(
+    single: Project, finished_single: Project
+):
+    delete(single, "everything but the records of jobs")
+    single.edit("benchmark.repeat", 4)
+    done = single.make()
     assert done.returncode == 0, done.stderr
     assert "build" not in done.stderr
-    assert len(demo.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 4
-    assert demo.hermetic("results/digits/**/*") == finished.hermetic("results/digits/**/*")
-    assert demo.planned_rules() == {}
+    assert len(single.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 4
+    assert single.hermetic("results/digits/**/*") == finished_single.hermetic("results/digits/**/*")
+    assert single.planned_rules() == {}
 
 
-@pytest.mark.parametrize("project", ["finished", "made"])
+@pytest.mark.parametrize("project", ["finished", "finished_tuned"])
 def test_a_record_holds_all_that_the_plan_says_of_a_job(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, project: str
 ):

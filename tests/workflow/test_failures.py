@@ -16,13 +16,11 @@ VARIANT = "results/digits/float32/cpu"
 
 
 @pytest.fixture
-def broken(demo: Project) -> Project:
+def broken(single: Project) -> Project:
     """A finished project with an additional model that cannot be read."""
-    demo.write_config({**demo.config, "precisions": ["float32"]})
-    assert demo.make().returncode == 0
-    (demo.directory / "broken.onnx").write_bytes(b"not a model")
-    demo.edit("models.broken", {"source": "broken.onnx"})
-    return demo
+    (single.directory / "broken.onnx").write_bytes(b"not a model")
+    single.edit("models.broken", {"source": "broken.onnx"})
+    return single
 
 
 def rows(project: Project) -> dict[str, dict]:
@@ -90,15 +88,15 @@ def show(project: Project) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_figures_that_a_later_run_did_not_confirm_are_marked(demo: Project):
-    assert "earlier run" not in show(demo).stderr
-    (demo.directory / VARIANT / "numerics.json").unlink()
-    assert f"these figures belong to an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
-    compared = demo.run("tvmake", "diff", "results", "results/summary.json", "--json").stderr
+def test_figures_that_a_later_run_did_not_confirm_are_marked(single: Project):
+    assert "earlier run" not in show(single).stderr
+    (single.directory / VARIANT / "numerics.json").unlink()
+    assert f"these figures belong to an earlier run: {VARIANT}/numerics.json" in show(single).stderr
+    compared = single.run("tvmake", "diff", "results", "results/summary.json", "--json").stderr
     for run in ("results", "results/summary.json"):
         assert f"{run}: these figures belong to an earlier run: {VARIANT}/numerics.json" in compared
-    assert demo.make().returncode == 0
-    assert "earlier run" not in show(demo).stderr
+    assert single.make().returncode == 0
+    assert "earlier run" not in show(single).stderr
 
 
 def test_with_stop_early_nothing_starts_after_the_first_failure(fresh: Project):

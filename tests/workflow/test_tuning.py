@@ -15,6 +15,7 @@ from tvmake.storage.notes import own_directories
 from tvmake.storage.notes.state_file import write_state
 
 TUNED = "results/digits/float32/tuned"
+BEST = f"{TUNED}/best.json"
 
 
 def receipts(project: Project, rounds: int = 1) -> list[dict]:
@@ -23,20 +24,20 @@ def receipts(project: Project, rounds: int = 1) -> list[dict]:
     return [json.loads(file.read_text()) for file in sorted(files)]
 
 
-def test_every_kernel_worth_it_gets_its_trials_and_the_build_uses_the_best(made: Project):
-    tasks = made.result(f"{TUNED}/tasks.json")["tasks"]
+def test_every_kernel_worth_it_gets_its_trials_and_the_build_uses_the_best(finished_tuned: Project):
+    tasks = finished_tuned.result(f"{TUNED}/tasks.json")["tasks"]
     worth = [task["workload"] for task in tasks if task["trivial"] is None]
     assert len(worth) >= 3
-    assert sorted(receipt["workload"] for receipt in receipts(made)) == sorted(worth)
-    assert {receipt["trials"] for receipt in receipts(made)} == {TRIALS}
-    best = {kernel["workload"]: kernel for kernel in made.result(f"{TUNED}/best.json")["kernels"]}
+    assert sorted(receipt["workload"] for receipt in receipts(finished_tuned)) == sorted(worth)
+    assert {receipt["trials"] for receipt in receipts(finished_tuned)} == {TRIALS}
+    best = {kernel["workload"]: kernel for kernel in finished_tuned.result(BEST)["kernels"]}
     assert all(best[workload]["record"] is not None for workload in worth)
-    coverage = made.result(f"{TUNED}/mod.json")["coverage"]
+    coverage = finished_tuned.result(f"{TUNED}/mod.json")["coverage"]
     assert coverage["tuned"] == coverage["tunable"] == len(worth)
 
 
-def test_the_summary_has_tuned_beside_untuned(made: Project):
-    rows = {row["target"]: row for row in made.result("results/summary.json")["rows"]}
+def test_the_summary_has_tuned_beside_untuned(finished_tuned: Project):
+    rows = {row["target"]: row for row in finished_tuned.result("results/summary.json")["rows"]}
     assert (rows["cpu"]["tuned"], rows["tuned"]["tuned"]) == ("no", "yes")
     assert {row["verdict"] for row in rows.values()} == {"pass"}
 
@@ -48,13 +49,13 @@ def test_a_finished_project_has_nothing_to_do(tuned: Project):
 def test_more_trials_measure_only_missing_candidates(tuned: Project):
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
     assert set(tuned.planned_rules()) >= {"budget", "pick_best", "build", "report"}
-    done = tuned.make()
+    done = tuned.make(BEST)
     assert done.returncode == 0, done.stderr
     assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
 
 
 def test_a_kernel_can_be_had_without_its_record(tuned: Project):
-    name, other, *_ = [kernel["name"] for kernel in tuned.result(f"{TUNED}/best.json")["kernels"] if kernel["record"]]
+    name, other, *_ = [kernel["name"] for kernel in tuned.result(BEST)["kernels"] if kernel["record"]]
     tuned.edit("targets.tuned.tuning.untuned", [name, "no_such_kernel"])
     assert "tune" not in tuned.planned_rules()
     done = tuned.make(f"{TUNED}/mod.json")
@@ -70,7 +71,7 @@ def test_a_kernel_can_be_had_without_its_record(tuned: Project):
 def test_without_results_the_records_are_still_there(tuned: Project):
     shutil.rmtree(tuned.directory / "results")
     before = tuned.files("../home/records/**/records.jsonl")
-    done = tuned.make("results/digits/float32/tuned/best.json")
+    done = tuned.make(BEST)
     assert done.returncode == 0, done.stderr
     assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS, 0)}
     assert {path: len(data) for path, data in tuned.files("../home/records/**/records.jsonl").items()} == {
@@ -85,12 +86,12 @@ def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records
     tuning = dict(tuned.config["targets"]["tuned"]["tuning"])
     tuning["passes"] = tuning.pop("rounds")
     tuned.edit("targets.tuned.tuning", tuning)
-    done = tuned.make()
+    done = tuned.make(BEST)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("targets.tuned.tuning.passes is now called targets.tuned.tuning.rounds") == 1
     assert tuned.planned_rules() == {}
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
-    assert tuned.make().returncode == 0
+    assert tuned.make(BEST).returncode == 0
     assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
     # The directories of this copy of the project are recorded as tvmake's, like those of the original.
     known = {name: (tuned.directory / name).stat() for name in ("results", "logs")}
@@ -100,7 +101,7 @@ def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records
     assert "results/tuning/tuned/pass1/budget.json" in stale.stdout
     assert not (tuned.directory / "results/tuning/tuned/pass1").exists()
     assert not (tuned.directory / "logs/tuning/tuned/pass1").exists()
-    assert tuned.planned_rules() == {}
+    assert tuned.planned_rules(BEST) == {}
 
 
 def test_another_precision_of_the_same_kernels_measures_nothing_new(tuned: Project):
@@ -139,10 +140,9 @@ def add_fastest_record(project: Project, trace: object = None) -> tuple[str, str
     """Add a record of a tuned kernel that is faster than all, as from another project; returns its workload and name."""
     store = RecordStore(project.directory.parent / "home" / "records")
     (context,) = store.contexts()
-    chosen = next(
-        one for one in stage_json.load(BestSet, project.directory / TUNED / "best.json").kernels if one.record
-    )
-    faster = {"samples_s": tuple(one / 2 for one in chosen.record.samples_s)}
+    kernels = stage_json.load(BestSet, project.directory / BEST).kernels
+    chosen = next(kernel for kernel in kernels if kernel.record)
+    faster = {"samples_s": tuple(sample / 2 for sample in chosen.record.samples_s)}
     if trace is not None:
         faster["trace"] = trace
     added = chosen.record.model_copy(update=faster)
@@ -152,24 +152,24 @@ def add_fastest_record(project: Project, trace: object = None) -> tuple[str, str
 
 def chosen_record(project: Project, workload: str) -> str:
     """The name of the record that a variant is built from."""
-    return stage_json.load(BestSet, project.directory / TUNED / "best.json").by_workload()[workload].record.digest
+    return stage_json.load(BestSet, project.directory / BEST).by_workload()[workload].record.digest
 
 
 @pytest.mark.long
 def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Project):
-    best = tuned.directory / TUNED / "best.json"
+    best = tuned.directory / BEST
     # When timed again, the added record could be slower than recorded.
     tuned.edit("tuning.finalists", 0)
-    done = tuned.make()
+    done = tuned.make(BEST)
     assert done.returncode == 0, done.stderr
     before = best.read_bytes()
     workload, added = add_fastest_record(tuned)
-    assert tuned.planned_rules() == {}
+    assert tuned.planned_rules(BEST) == {}
     best.unlink()
-    done = tuned.make(f"{TUNED}/best.json")
+    done = tuned.make(BEST)
     assert done.returncode == 0, done.stderr
     assert best.read_bytes() == before
-    done = tuned.make("--forcerun", "tune", "--", f"{TUNED}/best.json")
+    done = tuned.make("--forcerun", "tune", "--", BEST)
     assert done.returncode == 0, done.stderr
     assert chosen_record(tuned, workload) == added
     assert {receipt["measured_now"] for receipt in receipts(tuned)} == {0}
@@ -177,14 +177,14 @@ def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Pr
 
 @pytest.mark.long
 def test_the_choice_is_repeatable_after_a_check_found_a_wrong_record(tuned: Project):
-    best = tuned.directory / TUNED / "best.json"
+    best = tuned.directory / BEST
     workload, added = add_fastest_record(tuned, trace=[[["NoSuchStep", [], [], []]], []])
-    done = tuned.make("--forcerun", "tune", "--", f"{TUNED}/best.json")
+    done = tuned.make("--forcerun", "tune", "--", BEST)
     assert done.returncode == 0, done.stderr
     assert chosen_record(tuned, workload) != added
     before = best.read_bytes()
     best.unlink()
-    done = tuned.make(f"{TUNED}/best.json")
+    done = tuned.make(BEST)
     assert done.returncode == 0, done.stderr
     assert best.read_bytes() == before
 

@@ -129,8 +129,8 @@ def test_removed_or_changed_results_are_rebuilt(finished: Project, tmp_path: Pat
     assert project.planned_rules() == {"reference": 1, "validate": 2, "benchmark": 2, "select": 1, "report": 1}
 
 
-def test_a_tuned_project_is_answered_at_once_until_a_kernel_is_gone(made: Project, tmp_path: Path):
-    project = with_a_note(made, tmp_path)
+def test_a_tuned_project_is_answered_at_once_until_a_kernel_is_gone(finished_tuned: Project, tmp_path: Path):
+    project = with_a_note(finished_tuned, tmp_path)
     assert not asks_snakemake(project)
     next(project.directory.glob("results/tuning/tuned/round1/workloads/*.json")).unlink()
     assert asks_snakemake(project)
