@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.patience import HANG_S
+from tests.workflow import preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs/guides/add-a-stage.md"
@@ -51,10 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tvmake(tree: Path, project: Path, *arguments: str) -> str:
     """Run a command of the copy; returns its output."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "workflow"), "TVMAKE_HOME": str(project / "home")}
-    command = [sys.executable, "-c", "from tvmake.cli import main; main()", *arguments]
-    done = subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, timeout=HANG_S, check=False
-    )
+    done = preloaded.run([*arguments], project, environment, warm=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
