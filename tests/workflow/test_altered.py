@@ -292,6 +292,7 @@ def test_a_damaged_budget_is_planned_again(tuned: Project, finished_tuned: Proje
     assert tuned.planned_rules() == {}
 
 
+@pytest.mark.soak
 def test_if_one_result_cannot_be_rebuilt_the_others_are(single: Project):
     single.write_config({**single.config, "precisions": ["float32"]})
     single.edit("models.second", {**single.config["models"]["digits"], "source": "second.onnx"})

@@ -28,6 +28,7 @@ def test_damaged_records_of_snakemake_are_removed_and_a_change_is_seen(single: P
     assert single.make("--dry-run").stderr.count("nothing to do") == 1
 
 
+@pytest.mark.soak
 def test_without_the_records_of_jobs_everything_is_rebuilt(single: Project):
     shutil.rmtree(single.directory / ".snakemake" / "tvmake-jobs")
     assert {"import", "build", "report"} <= single.planned_rules().keys()
