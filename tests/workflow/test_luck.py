@@ -247,6 +247,7 @@ def test_records_that_are_seen_late_are_waited_for(tuned: Project, tmp_path: Pat
     assert used(tuned) == before
 
 
+@pytest.mark.soak
 def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(single: Project, tmp_path: Path):
     config = single.directory / "tvmake.yaml"
     good = config.read_text()

@@ -175,7 +175,7 @@ def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Pr
     assert {receipt["measured_now"] for receipt in receipts(tuned)} == {0}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_choice_is_repeatable_after_a_check_found_a_wrong_record(tuned: Project):
     best = tuned.directory / BEST
     workload, added = add_fastest_record(tuned, trace=[[["NoSuchStep", [], [], []]], []])

@@ -116,6 +116,7 @@ def test_a_full_disk_ends_a_search_with_one_line_and_free_space_resumes_it(tuned
         assert tuned.result(receipt)["measured_now"] == 2 * TRIALS - kept
 
 
+@pytest.mark.soak
 def test_an_unreachable_shared_store_is_reported_once_and_nothing_is_lost(tuned: Project):
     unreachable = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
     unreachable["AWS_MAX_ATTEMPTS"] = "1"  # for botocore; s3fs itself tries five times
@@ -128,6 +129,7 @@ def test_an_unreachable_shared_store_is_reported_once_and_nothing_is_lost(tuned:
     assert done.stderr.count("the same error") == len(records(tuned).workloads(kernel(tuned)[0])) - 1
 
 
+@pytest.mark.soak
 def test_a_push_that_fails_after_the_search_loses_nothing(tuned: Project):
     context, key, receipt = kernel(tuned)
     with small_disk(tuned.directory / "disk", 4):
@@ -142,7 +144,10 @@ def test_a_push_that_fails_after_the_search_loses_nothing(tuned: Project):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"early_stopping": 2}, "early stopping"), ({"deadline_s": 1e-3}, "deadline")],
+    [
+        ({"early_stopping": 2}, "early stopping"),
+        pytest.param({"deadline_s": 1e-3}, "deadline", marks=pytest.mark.soak),
+    ],
     ids=["early-stopping", "deadline"],
 )
 def test_the_reason_for_a_search_that_stopped_early_is_reported(tuned: Project, options: dict, said: str):
@@ -153,6 +158,7 @@ def test_the_reason_for_a_search_that_stopped_early_is_reported(tuned: Project, 
     assert line.endswith(said)
 
 
+@pytest.mark.soak
 def test_fewer_trials_than_a_batch_and_than_kernels_are_spread_one_each(tuned: Project):
     tuning = {**tuned.config["targets"]["tuned"]["tuning"], "trials": 2, "batch": 16}
     del tuning["trials_per_kernel"]
@@ -182,6 +188,7 @@ def test_a_model_with_nothing_to_tune_builds_and_meets_any_coverage(tuned: Proje
             "targets": {"tuned": tuned.config["targets"]["tuned"]},
         }
     )
+    tuned.edit("benchmark.baseline", False)
     done = tuned.make()
     assert done.returncode == 0, done.stderr
     assert all(task["trivial"] for task in tuned.result("results/flat/float32/tuned/tasks.json")["tasks"])
