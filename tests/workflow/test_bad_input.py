@@ -19,10 +19,9 @@ VARIANT = "results/digits/float32/cpu"
 
 
 @pytest.fixture
-def project(demo: Project) -> Project:
+def project(single: Project) -> Project:
     """A finished project of one variant."""
-    demo.write_config({**demo.config, "precisions": ["float32"]})
-    return demo
+    return single
 
 
 def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> str:
@@ -126,9 +125,7 @@ def test_every_unsupported_operator_is_listed_with_its_count(project: Project):
         helper.make_node("Relu", ["c"], ["y"]),
     ]
     save_model(project.directory / "acme.onnx", nodes, "com.acme")
-    project.edit("models", {"acme": {"source": "acme.onnx"}})
-    make_is_refused(project, 1, "com.acme::Wave (2×)", "com.acme::Glow (1×)")
-    assert nothing_came_of(project, "acme")
+    import_is_refused(project, {"source": "acme.onnx"}, "com.acme::Wave (2×)", "com.acme::Glow (1×)")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.workflow.project import ROOT, Project, changed_weights
 from tvmake.process.forkserver.client import DIRECTORY
 
 VARIANT = "results/digits/float32/cpu"
+PACKAGE = f"{VARIANT}/package.tar"
 GUIDE = ROOT / "docs/guides/use-as-module.md"
 
 
@@ -28,13 +29,13 @@ def test_a_file_target_makes_that_file_and_what_it_needs(fresh: Project):
 
 
 def test_plain_snakemake_makes_the_same_bytes_as_tvmake_make_with_warm_processes(fresh: Project, finished: Project):
-    fresh.write_config({**fresh.config, "precisions": ["float32"]})
-    done = fresh.run(*snakemake("--cores", "2"))
+    done = fresh.run(*snakemake("--cores", "2", PACKAGE))
     assert done.returncode == 0, done.stderr
-    patterns = ("results/digits/*", "results/digits/float32/**/*")
-    made = fresh.hermetic(*patterns)
-    assert {Path(path).name for path in made} >= {"model.json", "module.params", "mod.so", "mod.json", "package.tar"}
-    assert made == finished.hermetic(*patterns)
+    results, of_make = (
+        project.hermetic("results/digits/*", "results/digits/float32/**/*") for project in (fresh, finished)
+    )
+    assert {Path(path).name for path in results} >= {"model.json", "module.params", "mod.so", "mod.json", "package.tar"}
+    assert results == {path: of_make[path] for path in results}
 
 
 def test_a_finished_project_has_nothing_to_do(demo: Project):
@@ -60,10 +61,10 @@ def test_every_job_has_a_log_that_ends_with_what_it_used(finished: Project):
         assert used["peak_memory_mb"] > 10
 
 
-def test_snakemakes_own_report_is_made(demo: Project):
-    done = demo.run(*snakemake("--report", "run.html"))
+def test_snakemakes_own_report_is_made(single: Project):
+    done = single.run(*snakemake("--report", "run.html"))
     assert done.returncode == 0, done.stderr
-    whole = (demo.directory / "run.html").read_text()
+    whole = (single.directory / "run.html").read_text()
     results = json.loads(re.search(r"var results = (\{.*?\});?\n", whole, re.DOTALL).group(1))
     held = {Path(result["name"]).name: result for result in results.values()}
     assert held.keys() == {"summary.csv", "index.html"}
@@ -72,14 +73,14 @@ def test_snakemakes_own_report_is_made(demo: Project):
     assert "Variant by variant" in base64.b64decode(page.partition(",")[2]).decode()
 
 
-def test_keep_going_comes_from_the_profile_and_finishes_the_good_model(demo: Project):
-    (demo.directory / "broken.onnx").write_bytes(b"not a model")
-    demo.edit("models.broken", {"source": "broken.onnx"})
-    (demo.directory / VARIANT / "latency.json").unlink()
-    done = demo.run(*snakemake())
+def test_keep_going_comes_from_the_profile_and_finishes_the_good_model(single: Project):
+    (single.directory / "broken.onnx").write_bytes(b"not a model")
+    single.edit("models.broken", {"source": "broken.onnx"})
+    (single.directory / VARIANT / "latency.json").unlink()
+    done = single.run(*snakemake())
     assert done.returncode == 1
     assert "broken.onnx: not an ONNX model" in done.stdout + done.stderr
-    assert (demo.directory / VARIANT / "latency.json").is_file()
+    assert (single.directory / VARIANT / "latency.json").is_file()
 
 
 def snippets() -> list[str]:
@@ -120,8 +121,6 @@ def host(directory: Path, *rules: str) -> Project:
     (app.directory / "Snakefile").write_text("\n".join([workflow, *rules]))
     return app
 
-
-PACKAGE = f"{VARIANT}/package.tar"
 
 COPY = """
 rule copy:
