@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.patience import HANG_S, wait_until
+from tests.process import shared
 from tests.stages.test_choose_precision import Choosing
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.benchmark.precision_choice import PrecisionChoice
@@ -21,6 +24,7 @@ from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
 from tvmake.device.local.device import LocalDevice
+from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages.choices.precision_search.kept import FILE, Kept, choices_root, key_of
 from tvmake.stages.choices.precision_search.trials import Workbench
@@ -34,6 +38,7 @@ GOALS = {"sqnr_db": 10.0}
 RUN = f"""
 import sys
 from pathlib import Path
+from tests.process import shared
 from tests.stages.test_choose_precision import Choosing
 Choosing(Path(sys.argv[1])).run(**{GOALS})
 """
@@ -92,19 +97,21 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.setenv(DIRECTORY, shared.directory())
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[str], "subprocess.Popen[bytes]"]]:
-    started = []
-
-    def run(script: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-c", script, str(tmp_path)]
-        started.append(subprocess.Popen(command, cwd=ROOT, start_new_session=True))
-        return started[-1]
-
-    yield run
-    for process in started:
+@contextmanager
+def started(script: str, directory: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that runs the script in a directory and keeps its results there; it ends with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(directory)],
+        cwd=ROOT,
+        start_new_session=True,
+        env={**os.environ, HOME_VARIABLE: str(directory / "home"), DIRECTORY: shared.directory()},
+    )
+    try:
+        yield process
+    finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(HANG_S)
@@ -123,11 +130,19 @@ def subjects() -> list[str]:
     return [json.dumps(json.loads(line.partition(b" ")[2])[0], sort_keys=True) for line in lines()]
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a choice that was killed just before it was saved."""
+    directory = tmp_path_factory.mktemp("killed")
+    with started(ENDED_BEFORE_IT_IS_SAVED, directory) as process:
+        assert process.wait(HANG_S) == -signal.SIGKILL
+    return directory
+
+
 @pytest.fixture
-def interrupted(start, tmp_path: Path) -> tuple[Choosing, PrecisionChoice]:
-    """A choice that was killed just before it was saved, and the choice of an undisturbed run."""
-    process = start(ENDED_BEFORE_IT_IS_SAVED)
-    assert process.wait(HANG_S) == -signal.SIGKILL
+def interrupted(killed: Path, tmp_path: Path) -> tuple[Choosing, PrecisionChoice]:
+    """A copy of the choice that was killed, and the choice of an undisturbed run."""
+    shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
     choosing = Choosing(tmp_path)
     chosen = PrecisionChoice.model_validate_json((tmp_path / "out/chosen.json").read_text())
     assert not (tmp_path / "out/precision.json").exists()
@@ -135,20 +150,19 @@ def interrupted(start, tmp_path: Path) -> tuple[Choosing, PrecisionChoice]:
 
 
 @pytest.mark.parametrize(
-    "after", [pytest.param(1, marks=pytest.mark.long), pytest.param(5, marks=pytest.mark.long), 12]
+    "after", [pytest.param(1, marks=pytest.mark.soak), pytest.param(5, marks=pytest.mark.soak), 12]
 )
-def test_a_killed_choice_measures_only_missing_results(start, seen, tmp_path, after):
-    process = start(RUN)
-    wait_until(lambda: len(lines()) >= after or process.poll() is not None)
-    assert process.poll() is None
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(HANG_S)
+def test_a_killed_choice_measures_only_missing_results(seen, tmp_path, after):
+    with started(RUN, tmp_path) as process:
+        wait_until(lambda: len(lines()) >= after or process.poll() is not None)
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
     before = subjects()
     choice = Choosing(tmp_path).run(**GOALS)
     assert set(before).isdisjoint(seen.added)
-    built = [one for one in [*before, *seen.added] if one.startswith('["built"')]
-    assert len(built) == len(set(built))
-    assert seen.builds == len([one for one in seen.added if one.startswith('["built"')])
+    builds = [subject for subject in [*before, *seen.added] if subject.startswith('["built"')]
+    assert len(builds) == len(set(builds))
+    assert seen.builds == len([subject for subject in seen.added if subject.startswith('["built"')])
     assert choice.because
     assert list(choices_root().iterdir()) == []
 
@@ -190,7 +204,7 @@ def test_other_goals_measure_everything(interrupted, seen):
     choosing, _ = interrupted
     choosing.run(sqnr_db=11.0)
     assert seen.builds > 0
-    assert len([one for one in seen.added if one.startswith('["round"')]) >= 3
+    assert len([subject for subject in seen.added if subject.startswith('["round"')]) >= 3
 
 
 def test_a_line_that_is_damaged_anywhere_says_nothing(tmp_path):
