@@ -47,35 +47,35 @@ def without_sources(project: Project) -> dict[str, bytes]:
     return {path: data for path, data in results.items() if Path(path).name not in NAMES_THE_FILE}
 
 
-def test_a_comment_in_the_model_is_imported_and_nothing_is_built_or_measured_again(demo: Project):
-    before = without_sources(demo)
+def test_a_comment_in_the_model_is_imported_and_nothing_is_built_or_measured_again(single: Project):
+    before = without_sources(single)
     assert any(path.endswith("latency.json") for path in before)
-    comment(demo.directory / "digits.onnx")
-    assert made(demo) == COMMENTED
-    assert without_sources(demo) == before
-    assert demo.planned_rules() == {}
-    for package in sorted(demo.directory.glob("results/digits/**/package.tar")):
+    comment(single.directory / "digits.onnx")
+    assert made(single) == COMMENTED
+    assert without_sources(single) == before
+    assert single.planned_rules() == {}
+    for package in sorted(single.directory.glob("results/digits/**/package.tar")):
         checked = check_package(package)
         assert checked.source and checked.has_list
-        assert checked.source.files == {"digits.onnx": digest_file(demo.directory / "digits.onnx")}
-    shown = demo.run("tvmake", "status", "results")
-    assert f"digits: onnx, digits.onnx sha256 {digest_file(demo.directory / 'digits.onnx')}\n" in shown.stdout
+        assert checked.source.files == {"digits.onnx": digest_file(single.directory / "digits.onnx")}
+    shown = single.run("tvmake", "status", "results")
+    assert f"digits: onnx, digits.onnx sha256 {digest_file(single.directory / 'digits.onnx')}\n" in shown.stdout
 
 
-def test_a_comment_in_the_model_takes_plain_snakemake_the_two_commands_of_the_guide(demo: Project):
-    before = without_sources(demo)
-    comment(demo.directory / "digits.onnx")
+def test_a_comment_in_the_model_takes_plain_snakemake_the_two_commands_of_the_guide(single: Project):
+    before = without_sources(single)
+    comment(single.directory / "digits.onnx")
     guide = (ROOT / "docs/concepts/reruns.md").read_text()
     first, second = re.search(r"```\n(snakemake .*/reference.npz .*)\n(snakemake)\n```", guide).groups()
     run = []
     for command in (first, second):
-        logs = times(demo)
-        done = demo.run(*snakemake("--cores", "2", *command.split()[1:]))
+        logs = times(single)
+        done = single.run(*snakemake("--cores", "2", *command.split()[1:]))
         assert done.returncode == 0, done.stderr
-        run.append({log.stem for log, time in times(demo).items() if logs.get(log) != time})
+        run.append({log.stem for log, time in times(single).items() if logs.get(log) != time})
     assert run == [{"import", "reference", "self_test"}, {"attest"}]
-    assert without_sources(demo) == before
-    assert demo.planned_rules() == {}
+    assert without_sources(single) == before
+    assert single.planned_rules() == {}
 
 
 EXPORT = """
@@ -135,13 +135,14 @@ def test_the_same_torch_module_exported_again_gives_the_same_packages(fresh: Pro
     assert stages == [{"import", "self_test", "transform", "build", "export"}, {"import", "self_test"}]
 
 
-def test_another_release_of_a_stage_that_gives_the_same_files_goes_no_further(demo: Project, tmp_path: Path):
+@pytest.mark.soak
+def test_another_release_of_a_stage_that_gives_the_same_files_goes_no_further(single: Project, tmp_path: Path):
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
     for name in ("rules", "profiles", "envs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / "Snakefile", tmp_path / "Snakefile")
-    demo.environment["PYTHONPATH"] = str(tmp_path / "workflow")
+    single.environment["PYTHONPATH"] = str(tmp_path / "workflow")
     with (tmp_path / "workflow/tvmake/transform/precision.py").open("a") as file:
         file.write("\n# changed\n")
-    assert made(demo) == {"transform"}
-    assert demo.planned_rules() == {}
+    assert made(single) == {"transform"}
+    assert single.planned_rules() == {}

@@ -55,5 +55,5 @@ def test_the_checks_see_lost_records_and_wrong_missing_and_left_files(tuned: Pro
     (project.results / ".tvmake-left").touch()
     found = look(project, seen, wanted)
     assert {f"{TUNED}/mod.json is wrong", f"{TUNED}/package.tar is missing", "1 records are lost"} <= set(found)
-    assert any(one.startswith("something is left to do") for one in found)
+    assert any(problem.startswith("something is left to do") for problem in found)
     assert f"left behind: {project.results / '.tvmake-left'}" in found

@@ -33,11 +33,12 @@ def test_a_relax_module_is_built_and_rebuilt_when_its_file_changes(tmp_path: Pat
     project = new_project(tmp_path / "project")
     (project.directory / "networks.py").write_text(RELAX)
     alone(project, {"source": "networks:network", "format": "relax", "trusted": True})
-    done = project.make()
+    package = "results/network/float32/cpu/package.tar"
+    done = project.make(package)
     assert done.returncode == 0, done.stderr
-    assert not project.planned_rules()
+    assert not project.planned_rules(package)
     (project.directory / "networks.py").write_text(RELAX.replace("1.0", "2.0"))
-    assert "import" in project.planned_rules()
+    assert "import" in project.planned_rules(package)
 
 
 def test_a_stablehlo_file_is_made_and_judged_by_jax(tmp_path: Path):

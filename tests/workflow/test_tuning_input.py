@@ -66,7 +66,7 @@ def test_damaged_lines_of_the_store_are_set_aside_named_and_measured_again(tuned
 def test_records_that_crash_tvm_are_named_and_the_search_reaches_its_budget(tuned: Project):
     context, key, receipt = kernel(tuned)
     store = records(tuned)
-    good = next(one.record for one in store.load(context, key) if one.record.strategy == "evolutionary")
+    good = next(entry.record for entry in store.load(context, key) if entry.record.strategy == "evolutionary")
     trace = copy.deepcopy(good.trace)
     trace[1] = [[index, [0] * len(value) if isinstance(value, list) else value] for index, value in trace[1]]
     store.append(context, key, [good.model_copy(update={"trace": trace, "samples_s": (1e-8,)})])
@@ -87,8 +87,8 @@ def test_imported_records_of_another_target_or_tvm_are_kept_apart_and_change_not
     contexts = [
         context.model_copy(update=change) for change in ({"generation": "tvm-0.26.0"}, {"device_class": "a phone"})
     ]
-    for one in contexts:
-        other.append(one, key, [good.model_copy(update={"samples_s": (1e-8,)})])
+    for context in contexts:
+        other.append(context, key, [good.model_copy(update={"samples_s": (1e-8,)})])
     done = tuned.run("tvmake", "records", "import", "other")
     assert done.returncode == 0, done.stderr
     assert "1 for llvm" in done.stdout and "on a phone" in done.stdout
@@ -166,8 +166,8 @@ def test_fewer_trials_than_a_batch_and_than_kernels_are_spread_one_each(tuned: P
     tuned.environment = {"TVMAKE_HOME": str(tuned.directory / "empty")}
     assert tuned.make(f"{TUNED}/best.json").returncode == 0
     budget = tuned.result("results/tuning/tuned/round1/budget.json")["kernels"]
-    assert {one["trials"] for one in budget.values()} == {1}
-    assert {one["trials"] for one in tuned.result(f"{TUNED}/best.json")["kernels"] if one["record"]} == {1}
+    assert {kernel["trials"] for kernel in budget.values()} == {1}
+    assert {kernel["trials"] for kernel in tuned.result(f"{TUNED}/best.json")["kernels"] if kernel["record"]} == {1}
 
 
 def test_a_model_with_nothing_to_tune_builds_and_meets_any_coverage(tuned: Project):
