@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.native.devices import abi_library, programs
+from tests.process import shared
 from tests.requirements import need_module
 from tests.workflow.project import ROOT, Project, model_project
+from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.storage.resources import native_sources
 
 
@@ -24,7 +26,9 @@ def shown(language: str) -> str:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A directory with the model that the README names."""
-    return model_project(tmp_path / "project", "model.onnx")
+    project = model_project(tmp_path / "project", "model.onnx")
+    project.environment[DIRECTORY] = shared.directory()
+    return project
 
 
 def test_the_python_of_the_readme_runs(project: Project):

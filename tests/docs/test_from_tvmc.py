@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import typer
 
+from tests.process import shared
 from tests.workflow.project import ROOT, Project
 from tvmake.cli import run, single
 from tvmake.cli.configs import load_plan
 from tvmake.cli.device.app import chosen_device
 from tvmake.plan.single import SingleRun
+from tvmake.process.forkserver.client import DIRECTORY
 
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -37,6 +39,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     shutil.copy(ROOT / "resources/digits.onnx", directory / "model.onnx")
     np.savez(directory / "in.npz", image=np.zeros((1, 1, 8, 8), "float32"))
     project = Project(directory)
+    project.environment[DIRECTORY] = shared.directory()
     calls = [code for code in CODE if code not in COMMANDS and code not in NEVER_CALLED]
     bound = [f"inspect.signature(tvmake.Model.tune).bind({code.replace('.tune(', ', ')}" for code in NEVER_CALLED]
     script = "\n".join(["import inspect, numpy", *calls, *bound])
@@ -57,6 +60,7 @@ def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         raise typer.Exit(0)
 
     monkeypatch.setattr(single, "build_artifact", planned)
+    monkeypatch.setenv(DIRECTORY, shared.directory())
     monkeypatch.setenv("TVMAKE_HOME", str(project.directory.parent / "home"))
     monkeypatch.chdir(project.directory)
     yield project.directory
@@ -67,13 +71,13 @@ def test_what_has_no_counterpart_has_a_reason():
     assert all(reason for _, counterpart, reason in ROWS if counterpart == "–")
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith(MAKING)])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith(MAKING)])
 def test_an_option_of_compile_or_tune_is_one_that_plans(command: str, place: Path, capfd: pytest.CaptureFixture[str]):
     code = run(shlex.split(command)[1:])
     assert code == 0, capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.startswith(MAKING)])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith(MAKING)])
 def test_the_other_commands_run(command: str, place: Path, capfd: pytest.CaptureFixture[str]):
     words = shlex.split(command)[1:]
     if (device := words[-1]).startswith("rpc:"):  # whose tracker is waited for
