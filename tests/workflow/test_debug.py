@@ -44,19 +44,18 @@ def test_a_right_variant_is_right_at_every_stage(demo: Project):
     assert found["levels"][0]["error"] < found["levels"][1]["error"]
 
 
-def test_a_goal_that_needs_labels_is_none_of_the_one_sample(demo: Project):
-    demo.edit("models.digits.goals", {"top1": 0.5})
-    assert demo.make().returncode == 0
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+def test_a_goal_that_needs_labels_is_none_of_the_one_sample(single: Project):
+    single.edit("models.digits.goals", {"top1": 0.5})
+    assert single.make().returncode == 0
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 0 and "every stage meets the goals" in done.stdout, done.stdout
 
 
-def test_a_goal_that_the_original_model_misses_too_blames_no_stage(demo: Project):
-    demo.edit("models.digits.dataset.preprocess", {"scale": 1.0, "mean": [300.0]})
-    demo.edit("models.digits.goals", {"top1": 0.97})
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+def test_a_goal_that_the_original_model_misses_too_blames_no_stage(single: Project):
+    single.edit("models.digits.dataset.preprocess", {"scale": 1.0, "mean": [300.0]})
+    single.edit("models.digits.goals", {"top1": 0.97})
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "no stage differs from the original model in this sample, and the package misses top1: " in done.stdout
     assert "the preprocessing, the labels or the goal may be wrong" in done.stdout
@@ -88,14 +87,14 @@ def test_a_model_that_gives_nan_itself_does_not_blame_the_importer(fresh: Projec
     assert "`models.roots.dataset`" in done.stdout
 
 
-def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
-    (demo.directory / "failing.py").write_text(
+def test_of_a_variant_whose_build_failed_it_says_so_and_why(single: Project):
+    (single.directory / "failing.py").write_text(
         "def fail():\n    def run(_):\n        raise ValueError('no kernel')\n    return run\n"
     )
-    demo.edit("transform.passes", [{"use": "failing:fail", "at": "after_fusion"}])
-    demo.edit("precisions", ["int8_weights"])
-    assert demo.make().returncode == 1
-    done = demo.run("tvmake", "debug", "digits/int8_weights/cpu")
+    single.edit("transform.passes", [{"use": "failing:fail", "at": "after_fusion"}])
+    single.edit("precisions", ["int8_weights"])
+    assert single.make().returncode == 1
+    done = single.run("tvmake", "debug", "digits/int8_weights/cpu")
     assert done.returncode == 1
     *_, first, second = done.stderr.splitlines()
     assert first.startswith("error: digits/int8_weights/cpu: build failed: pass failing:fail: failed at 'after_fusion'")
@@ -103,34 +102,30 @@ def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
     assert "fix this, then run `tvmake make` again" in second
 
 
-def test_an_older_package_is_not_looked_into_where_the_last_build_failed(demo: Project):
-    (demo.directory / "failing.py").write_text(
+def test_an_older_package_is_not_looked_into_where_the_last_build_failed(single: Project):
+    (single.directory / "failing.py").write_text(
         "def fail():\n    def run(_):\n        raise ValueError('no kernel')\n    return run\n"
     )
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 0
-    demo.edit("transform.passes", [{"use": "failing:fail", "at": "after_fusion"}])
-    assert demo.make().returncode == 1
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    single.edit("transform.passes", [{"use": "failing:fail", "at": "after_fusion"}])
+    assert single.make().returncode == 1
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 1
     assert "error: digits/float32/cpu: build failed: pass failing:fail: failed at 'after_fusion'" in done.stderr
 
 
-def test_a_package_of_another_network_is_not_looked_into(demo: Project):
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 0
-    (module,) = demo.directory.glob("results/digits/float32/module.json")
+def test_a_package_of_another_network_is_not_looked_into(single: Project):
+    (module,) = single.directory.glob("results/digits/float32/module.json")
     module.write_bytes(module.read_bytes() + b"\n")
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 1
     assert "package.tar: was built from another version of results/digits/float32/module.json" in done.stderr
 
 
-def test_weights_in_8_bits_are_judged_with_their_scales(demo: Project):
-    demo.edit("models.digits.goals", {"sqnr_db": 100})
-    demo.edit("precisions", ["int8_weights"])
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/int8_weights/cpu", "--json")
+def test_weights_in_8_bits_are_judged_with_their_scales(single: Project):
+    single.edit("models.digits.goals", {"sqnr_db": 100})
+    single.edit("precisions", ["int8_weights"])
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/int8_weights/cpu", "--json")
     assert done.returncode == 4, done.stderr
     finding = json.loads(done.stdout)["finding"]
     assert (finding["cause"], finding["operator"]) == ("precision", "int8_matmul")
@@ -138,19 +133,18 @@ def test_weights_in_8_bits_are_judged_with_their_scales(demo: Project):
     assert "`precisions: {int8_weights: {never: [matmul]}}`" in finding["remedy"]
 
 
-def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: Project):
-    (demo.directory / "broken.py").write_text(LEAK)
-    demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
+def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(single: Project):
+    (single.directory / "broken.py").write_text(LEAK)
+    single.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
     assert done.returncode == 4, done.stderr
     assert "first wrong: relax.nn.leakyrelu (" in done.stdout
     assert "cause:       pass: without the pass broken:leak all values are correct" in done.stdout
-    written = demo.directory / "repro"
+    written = single.directory / "repro"
     assert sorted(path.name for path in written.iterdir()) == ["diagnosis.json", "values.npz"]
     assert json.loads((written / "diagnosis.json").read_text())["finding"]["operator"] == "relax.nn.leakyrelu"
-    again = demo.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
+    again = single.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
     assert again.returncode == 1
     assert "already exists" in again.stderr
 
@@ -168,26 +162,24 @@ def after_leak():
 """
 
 
-@pytest.mark.long
-def test_passes_that_need_each_other_are_named_together(demo: Project):
-    (demo.directory / "broken.py").write_text(LEAK)
-    (demo.directory / "pair.py").write_text(PAIR)
-    demo.edit("transform.passes", [{"use": "pair:leak"}, {"use": "pair:after_leak"}])
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+@pytest.mark.soak
+def test_passes_that_need_each_other_are_named_together(single: Project):
+    (single.directory / "broken.py").write_text(LEAK)
+    (single.directory / "pair.py").write_text(PAIR)
+    single.edit("transform.passes", [{"use": "pair:leak"}, {"use": "pair:after_leak"}])
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "cause:       pass: without the passes pair:leak, pair:after_leak all values are correct" in done.stdout
     assert "leave the passes pair:leak, pair:after_leak out, or correct them" in done.stdout
 
 
 @pytest.mark.long
-def test_a_pass_of_the_build_is_named_with_the_kernel_that_it_changes(demo: Project):
-    (demo.directory / "broken.py").write_text(LEAK)
-    demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_legalize"}])
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+def test_a_pass_of_the_build_is_named_with_the_kernel_that_it_changes(single: Project):
+    (single.directory / "broken.py").write_text(LEAK)
+    single.edit("transform.passes", [{"use": "broken:leak", "at": "before_legalize"}])
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "first wrong: fused_" in done.stdout  # not the input in another layout
     assert "cause:       lowering: without the pass broken:leak all values are correct" in done.stdout
@@ -220,37 +212,36 @@ def shift():
 
 
 @pytest.mark.long
-def test_a_pass_that_is_wrong_in_only_one_precision_is_distinguished_from_the_precision(demo: Project):
-    (demo.directory / "broken.py").write_text(SHIFT)
-    demo.edit("transform.passes", [{"use": "broken:shift", "at": "after_precision"}])
-    demo.edit("precisions", ["int8"])
-    demo.edit("models.digits.goals", {"sqnr_db": 30.0})
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/int8/cpu")
+def test_a_pass_that_is_wrong_in_only_one_precision_is_distinguished_from_the_precision(single: Project):
+    (single.directory / "broken.py").write_text(SHIFT)
+    single.edit("transform.passes", [{"use": "broken:shift", "at": "after_precision"}])
+    single.edit("precisions", ["int8"])
+    single.edit("models.digits.goals", {"sqnr_db": 30.0})
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/int8/cpu")
     assert done.returncode == 4, done.stderr
     assert "first wrong: relax.add (" in done.stdout
     assert "cause:       pass: without the pass broken:shift all values are correct" in done.stdout
 
 
 @pytest.mark.long
-def test_of_a_network_in_8_bits_the_layers_that_cost_most_are_named(demo: Project):
-    demo.edit("precisions", {"small": {"base": "int8"}})
-    demo.edit("models.digits.goals", {"sqnr_db": 38.0})
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/small/cpu", "--reproducer", "repro")
+def test_of_a_network_in_8_bits_the_layers_that_cost_most_are_named(single: Project):
+    single.edit("precisions", {"small": {"base": "int8"}})
+    single.edit("models.digits.goals", {"sqnr_db": 38.0})
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/small/cpu", "--reproducer", "repro")
     assert done.returncode == 4, done.stderr
     assert "costs most:  relax.nn.conv2d (" in done.stdout
     assert "remedy:      `base: auto` measures which layers bear it" in done.stdout
-    found = json.loads((demo.directory / "repro/diagnosis.json").read_text())["finding"]
+    found = json.loads((single.directory / "repro/diagnosis.json").read_text())["finding"]
     shares = [layer["share"] for layer in found["layers"]]
     assert len(shares) == 4 and shares == sorted(shares, reverse=True) and abs(sum(shares) - 1) < 1e-6
 
 
-def test_goals_beyond_float32_blame_no_operator(demo: Project):
-    demo.edit("precisions", ["float32"])
-    demo.edit("models.digits.goals", {"sqnr_db": 190.0})
-    assert demo.make().returncode == 4
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+def test_goals_beyond_float32_blame_no_operator(single: Project):
+    single.edit("models.digits.goals", {"sqnr_db": 190.0})
+    assert single.make().returncode == 4
+    done = single.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "cause:       rounding: the goals are beyond float32" in done.stdout
     assert "no operator differs more than others; the last: " in done.stdout and "first wrong" not in done.stdout
@@ -270,19 +261,18 @@ def loud():
 """
 
 
-def test_what_a_users_code_prints_is_not_in_the_document(demo: Project):
-    (demo.directory / "mine.py").write_text(LOUD)
-    demo.edit("transform.passes", [{"use": "mine:loud", "at": "before_legalize"}])
-    demo.edit("precisions", ["float32"])
-    assert demo.make().returncode == 0
-    done = demo.run("tvmake", "debug", "digits/float32/cpu", "--json")
+def test_what_a_users_code_prints_is_not_in_the_document(single: Project):
+    (single.directory / "mine.py").write_text(LOUD)
+    single.edit("transform.passes", [{"use": "mine:loud", "at": "before_legalize"}])
+    assert single.make().returncode == 0
+    done = single.run("tvmake", "debug", "digits/float32/cpu", "--json")
     assert json.loads(done.stdout)["variant"] == "digits/float32/cpu"
     for what in ("Python", "C", "a child"):
         assert f"of {what}\n" in done.stderr
 
 
-def test_a_wrong_import_is_named_by_the_source_models_node(demo: Project):
-    imported = demo.directory / "results/digits/model.json"
+def test_a_wrong_import_is_named_by_the_source_models_node(single: Project):
+    imported = single.directory / "results/digits/model.json"
     module = load_module(imported)
 
     @relax.expr_functor.mutator
@@ -295,10 +285,10 @@ def test_a_wrong_import_is_named_by_the_source_models_node(demo: Project):
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     changed["main"] = Taller().visit_expr(module["main"])
     save_module(changed, imported)
-    done = demo.run("tvmake", "debug", "digits/float32/cpu")  # the package exists already
+    done = single.run("tvmake", "debug", "digits/float32/cpu")  # the package exists already
     assert done.returncode == 0 and "the package meets the goals; import missed goals" in done.stdout, done.stdout
     unmet = ("-s", "models.digits.goals.sqnr_db=190")
-    done = demo.run("tvmake", "debug", "digits/float32/cpu", "--json", *unmet)
+    done = single.run("tvmake", "debug", "digits/float32/cpu", "--json", *unmet)
     assert done.returncode == 4, done.stderr
     finding = json.loads(done.stdout)["finding"]
     assert finding["cause"] == "importer"

@@ -17,9 +17,10 @@ FILES = ("module.json", "module.params", "signature.json")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def finished_auto(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that has chosen once; tests work on copies."""
     project = tuned_project(tmp_path_factory.mktemp("auto") / "project")
+    project.edit("benchmark.baseline", False)
     project.edit("transform.layout", "auto")
     project.edit("tuning.layout_trials", 2)
     project.edit("targets.tuned.tuning.layout_trials", 2)
@@ -33,9 +34,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def auto(made: Project, tmp_path: Path) -> Iterator[Project]:
+def auto(finished_auto: Project, tmp_path: Path) -> Iterator[Project]:
     """A copy, with a copy of the records."""
-    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
+    shutil.copytree(finished_auto.directory.parent, tmp_path / "copy", symlinks=True)
     yield Project(tmp_path / "copy" / "project")
 
 
@@ -44,41 +45,41 @@ def records(project: Project) -> dict[str, int]:
     return {path: len(data) for path, data in project.files("../home/records/**/records.jsonl").items()}
 
 
-def test_every_layout_is_estimated_and_the_fastest_is_taken_unchanged(made: Project):
-    choice = made.result(f"{TUNED}/layout.json")
-    figures = {one["layout"]: one["estimate_ms"] for one in choice["estimates"]}
+def test_every_layout_is_estimated_and_the_fastest_is_taken_unchanged(finished_auto: Project):
+    choice = finished_auto.result(f"{TUNED}/layout.json")
+    figures = {estimate["layout"]: estimate["estimate_ms"] for estimate in choice["estimates"]}
     assert set(figures) == set(LAYOUTS)
     assert figures[choice["layout"]] == min(figures.values())
     for name in FILES:
-        chosen = made.directory / f"results/digits/float32/layouts/{choice['layout']}" / name
-        assert (made.directory / TUNED / name).read_bytes() == chosen.read_bytes()
+        chosen = finished_auto.directory / f"results/digits/float32/layouts/{choice['layout']}" / name
+        assert (finished_auto.directory / TUNED / name).read_bytes() == chosen.read_bytes()
 
 
-def test_kernels_and_package_are_those_of_the_chosen_layout(made: Project):
-    choice = made.result(f"{TUNED}/layout.json")
-    (own,) = [one for one in choice["estimates"] if one["layout"] == choice["layout"]]
-    tasks = {task["workload"] for task in made.result(f"{TUNED}/tasks.json")["tasks"]}
+def test_kernels_and_package_are_those_of_the_chosen_layout(finished_auto: Project):
+    choice = finished_auto.result(f"{TUNED}/layout.json")
+    (own,) = [estimate for estimate in choice["estimates"] if estimate["layout"] == choice["layout"]]
+    tasks = {task["workload"] for task in finished_auto.result(f"{TUNED}/tasks.json")["tasks"]}
     assert {kernel["workload"] for kernel in own["kernels"]} <= tasks
-    manifest = made.result(f"{TUNED}/mod.json")
+    manifest = finished_auto.result(f"{TUNED}/mod.json")
     assert manifest["coverage"]["tuned"] == manifest["coverage"]["tunable"] >= 3
 
 
-def test_the_trials_of_the_chosen_layout_count_as_tuning(made: Project):
-    choice = made.result(f"{TUNED}/layout.json")
-    (own,) = [one for one in choice["estimates"] if one["layout"] == choice["layout"]]
+def test_the_trials_of_the_chosen_layout_count_as_tuning(finished_auto: Project):
+    choice = finished_auto.result(f"{TUNED}/layout.json")
+    (own,) = [estimate for estimate in choice["estimates"] if estimate["layout"] == choice["layout"]]
     for kernel in own["kernels"]:
-        receipt = made.result(f"results/tuning/tuned/round1/{kernel['workload']}.json")
+        receipt = finished_auto.result(f"results/tuning/tuned/round1/{kernel['workload']}.json")
         assert (receipt["trials"], receipt["measured_now"]) == (TRIALS, TRIALS - 2)
 
 
-def test_the_summary_says_which_layout_each_variant_has(made: Project):
-    rows = {row["target"]: row for row in made.result("results/summary.json")["rows"]}
-    assert rows["tuned"]["layout"] == made.result(f"{TUNED}/layout.json")["layout"]
+def test_the_summary_says_which_layout_each_variant_has(finished_auto: Project):
+    rows = {row["target"]: row for row in finished_auto.result("results/summary.json")["rows"]}
+    assert rows["tuned"]["layout"] == finished_auto.result(f"{TUNED}/layout.json")["layout"]
     assert rows["cpu"]["layout"] == "keep"
     assert {row["verdict"] for row in rows.values()} == {"pass"}
     assert (
-        "<h3>Layout</h3>" in (made.directory / "results/index.html").read_text()
-        or "Layout" in (made.directory / "results/index.html").read_text()
+        "<h3>Layout</h3>" in (finished_auto.directory / "results/index.html").read_text()
+        or "Layout" in (finished_auto.directory / "results/index.html").read_text()
     )
 
 
@@ -132,6 +133,7 @@ def test_the_comparison_includes_a_user_pass_of_the_build(auto: Project):
     assert json.loads((auto.directory / TUNED / "layout.json").read_text())["layout"] in LAYOUTS
 
 
+@pytest.mark.soak
 def test_a_locked_run_takes_the_layout_that_the_lock_names_and_measures_nothing(auto: Project):
     done = auto.run("tvmake", "lock")
     assert done.returncode == 0, done.stderr

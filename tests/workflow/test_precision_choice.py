@@ -33,7 +33,7 @@ def write_data(directory: Path, seed: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def finished_auto(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that has chosen once; tests work on copies."""
     directory = tmp_path_factory.mktemp("auto") / "project"
     directory.mkdir()
@@ -55,8 +55,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def auto(made: Project, tmp_path: Path) -> Iterator[Project]:
-    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
+def auto(finished_auto: Project, tmp_path: Path) -> Iterator[Project]:
+    shutil.copytree(finished_auto.directory.parent, tmp_path / "copy", symlinks=True)
     yield Project(tmp_path / "copy" / "project")
 
 

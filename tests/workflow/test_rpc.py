@@ -41,14 +41,14 @@ def remote_project(directory: Path, farm: Farm) -> Project:
             "precisions": ["float32"],
             "targets": {"here": native, "there": there, "tuned": {**there, "tuning": tuning}},
             "devices": {"phone": phone},
-            "benchmark": {"repeat": 3, "warmup": 1, "profile_ops": True},
+            "benchmark": {"repeat": 3, "warmup": 1, "profile_ops": True, "baseline": False},
         }
     )
     return project
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, shared_farm: Farm) -> Project:
+def finished_remote(tmp_path_factory: pytest.TempPathFactory, shared_farm: Farm) -> Project:
     """A project that has run once; tests work on copies."""
     project = remote_project(tmp_path_factory.mktemp("rpc") / "project", shared_farm)
     done = project.make()
@@ -57,29 +57,33 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared_farm: Farm) -> Project
 
 
 @pytest.fixture
-def project(made: Project, tmp_path: Path) -> Project:
+def project(finished_remote: Project, tmp_path: Path) -> Project:
     """A copy, with a copy of the records."""
-    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
+    shutil.copytree(finished_remote.directory.parent, tmp_path / "copy", symlinks=True)
     return Project(tmp_path / "copy" / "project")
 
 
-def test_the_same_package_gives_the_same_numerics_there_as_here(made: Project):
-    here, there = (made.result(f"results/digits/float32/{target}/numerics.json") for target in ("here", "there"))
+def test_the_same_package_gives_the_same_numerics_there_as_here(finished_remote: Project):
+    here, there = (
+        finished_remote.result(f"results/digits/float32/{target}/numerics.json") for target in ("here", "there")
+    )
     assert there["report"] == here["report"] and there["report"]["passed"]
     assert (there["fingerprint"]["soc"], here["fingerprint"]["soc"] != "phone") == ("phone", True)
-    assert made.result("results/digits/float32/tuned/numerics.json")["report"]["passed"]
+    assert finished_remote.result("results/digits/float32/tuned/numerics.json")["report"]["passed"]
 
 
-def test_every_kernel_is_measured_and_checked_on_the_device(made: Project):
-    receipts = [json.loads(data) for data in made.files("results/tuning/tuned/round1/" + "?" * 64 + ".json").values()]
+def test_every_kernel_is_measured_and_checked_on_the_device(finished_remote: Project):
+    receipts = [
+        json.loads(data) for data in finished_remote.files("results/tuning/tuned/round1/" + "?" * 64 + ".json").values()
+    ]
     assert receipts and {receipt["trials"] for receipt in receipts} == {TRIALS}
     assert {receipt["place"]["device_class"] for receipt in receipts} == {"phone, 1 threads"}
-    coverage = made.result("results/digits/float32/tuned/mod.json")["coverage"]
+    coverage = finished_remote.result("results/digits/float32/tuned/mod.json")["coverage"]
     assert coverage["tuned"] == coverage["tunable"] == len(receipts)
 
 
-def test_latency_is_measured_on_the_device_and_names_missing_figures(made: Project):
-    latency = made.result("results/digits/float32/tuned/latency.json")
+def test_latency_is_measured_on_the_device_and_names_missing_figures(finished_remote: Project):
+    latency = finished_remote.result("results/digits/float32/tuned/latency.json")
     assert len(latency["report"]["samples_ms"]) == 3 and latency["report"]["ops"] == []
     assert latency["report"]["conditions"] == {
         "load_and_first_run": "with the connection: libraries and weights are sent first, unless the server has them",
@@ -107,15 +111,16 @@ def test_a_server_killed_during_a_search_costs_no_trial_and_the_others_continue(
     receipt = receipt_of_one(project, trials=MORE)
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
-        lost = eventually(lambda: next((one for one in farm.servers if is_serving(farm.log(one))), None))
-        farm.lose(lost)
-        _, said = run.communicate(timeout=HANG_S)
-    assert run.returncode == 0, said
-    again = project.result(receipt)
-    assert (again["trials"], again["measured_now"]) == (MORE, MORE - TRIALS)
-    assert again["by_status"].get("device_lost", 0) == 0
+        server = eventually(lambda: next((server for server in farm.servers if is_serving(farm.log(server))), None))
+        farm.lose(server)
+        _, err = run.communicate(timeout=HANG_S)
+    assert run.returncode == 0, err
+    result = project.result(receipt)
+    assert (result["trials"], result["measured_now"]) == (MORE, MORE - TRIALS)
+    assert result["by_status"].get("device_lost", 0) == 0
 
 
+@pytest.mark.soak
 def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continues(farm: Farm, project: Project):
     receipt = receipt_of_one(project, trials=MORE)
     project.edit("devices.phone.wait_s", 20)  # time that the run waits for the tracker
