@@ -17,7 +17,7 @@ import yaml
 
 import tvmake
 from tests.process import shared
-from tests.workflow.project import ROOT
+from tests.workflow.project import ROOT, model_project
 from tvmake.api.model import _spelt
 from tvmake.artifact.package import inspect
 from tvmake.errors import InputError
@@ -36,8 +36,25 @@ FAST = {
 HEAVY = {"numpy", "tvm", "torch", "onnx", "onnxruntime", "pydantic", "yaml", "snakemake", "typer", "pandas"}
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which the digits have been compiled for this machine, for copies."""
+    project = model_project(tmp_path_factory.mktemp("compiled") / "work")
+    done = project.run("tvmake", "compile", "digits.onnx", "-o", "first.tar")
+    assert done.returncode == 0, done.stderr
+    (project.directory / "first.tar").unlink()
+    return project.directory
+
+
+@pytest.fixture
+def resumed(compiled: Path, workspace: Path) -> Path:
+    """The working directory, in which the digits have been compiled before."""
+    return shutil.copytree(compiled, workspace, symlinks=True, dirs_exist_ok=True)
+
+
 @pytest.fixture(autouse=True)
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the digits."""
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(DIRECTORY, shared.directory())
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a notebook's kernel has no environment activated
@@ -79,23 +96,23 @@ def test_a_file_becomes_a_package_that_runs_is_timed_and_is_right(capfd: pytest.
 
 def test_threads_that_compile_one_model_at_once_get_what_each_of_them_asked_for():
     model = tvmake.load("digits.onnx")
-    asked = [("float32", 3), ("float16", 3), ("float32", 0)]
+    requests = [("float32", 3), ("float16", 3), ("float32", 0)]
 
-    def compiled(one: tuple[str, int]) -> tvmake.Package:
-        precision, level = one
+    def compile_model(request: tuple[str, int]) -> tvmake.Package:
+        precision, level = request
         file = f"{precision}-{level}.tar"
         return model.compile(precision=precision, options={"build.opt_level": level}, output=file, shows_progress=False)
 
-    with ThreadPoolExecutor(len(asked)) as threads:
-        made = list(threads.map(compiled, asked))
-    alone = [
-        model.compile(precision=precision, options={"build.opt_level": level}).file for precision, level in asked[:1]
-    ]
-    assert [digest(file) for file in alone] == [digest(made[0].file)]
-    assert [inspect(package.file).precision for package in made] == [precision for precision, _ in asked]
-    assert digest(made[0].file) != digest(made[2].file)
+    with ThreadPoolExecutor(len(requests)) as threads:
+        packages = list(threads.map(compile_model, requests))
+    precision, level = requests[0]
+    alone = model.compile(precision=precision, options={"build.opt_level": level})
+    assert digest(alone.file) == digest(packages[0].file)
+    assert [inspect(package.file).precision for package in packages] == [precision for precision, _ in requests]
+    assert digest(packages[0].file) != digest(packages[2].file)
 
 
+@pytest.mark.usefixtures("resumed")
 def test_a_package_is_timed_from_whatever_directory_the_process_works_in(tmp_path: Path, monkeypatch):
     package = tvmake.load("digits.onnx").compile(
         {"kind": "llvm", "mcpu": "native"}, output="mine.tar", shows_progress=False
@@ -106,6 +123,7 @@ def test_a_package_is_timed_from_whatever_directory_the_process_works_in(tmp_pat
     assert package.benchmark(repeat=2).samples_ms
 
 
+@pytest.mark.usefixtures("resumed")
 @pytest.mark.parametrize("is_of_config", [False, True])
 def test_a_model_stays_where_it_was_loaded(workspace: Path, tmp_path: Path, monkeypatch, is_of_config: bool):
     if is_of_config:
@@ -153,10 +171,10 @@ def test_a_model_of_a_config_is_made_among_its_results(workspace: Path):
 
 def test_tuning_says_what_it_found_and_the_package_uses_it():
     model = tvmake.load("digits.onnx")
-    found = model.tune(trials=4, options=FAST)
-    tuned = [kernel for kernel in found.kernels if kernel.latency_ms]
-    assert found.trials >= 4 and tuned
-    assert tuned[0].name in found._repr_html_()
+    tuning = model.tune(trials=4, options=FAST)
+    tuned = [kernel for kernel in tuning.kernels if kernel.latency_ms]
+    assert tuning.trials >= 4 and tuned
+    assert tuned[0].name in tuning._repr_html_()
     package = model.compile(options=FAST)
     assert package.manifest.coverage.tuned == len(tuned)
     assert package.validate(model, samples=2).passed
@@ -299,6 +317,7 @@ def test_a_package_for_another_machine_can_be_made_and_looked_at():
     assert "image" in package._repr_html_()
 
 
+@pytest.mark.usefixtures("resumed")
 def test_a_package_that_was_made_again_is_not_timed_for_the_one_that_was_opened():
     model = tvmake.load("digits.onnx")
     first = model.compile(shows_progress=False)
