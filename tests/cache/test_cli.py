@@ -28,7 +28,7 @@ def test_info_says_how_much_there_is_and_of_what(cache, filled, capsys):
     assert tvmake(["cache", "info", "--json"]) == 0
     known = json.loads(capsys.readouterr().out)
     assert known["cache"] == str(cache)
-    assert (known["entries"], known["unusable"], known["quarantined"]) == (3, 0, 0)
+    assert (known["entries"], known["unusable"]) == (3, 0)
     assert known["stages"]["extract"]["entries"] == 3
     assert known["size_limit_bytes"] == 10**10
     assert known["bytes"] == sum(entry_of(cache, run).stat().st_size for run in filled)
@@ -48,7 +48,7 @@ def test_info_of_a_key_says_what_the_entry_was_made_of(filled, capsys):
         assert "no key begins with" in capsys.readouterr().err
 
 
-def test_verify_finds_what_is_bad_and_puts_it_aside(cache, filled, capsys):
+def test_verify_finds_and_removes_bad_entries(cache, filled, capsys):
     assert tvmake(["cache", "verify"]) == 0
     assert "3 entries are intact" in capsys.readouterr().out
     entry = entry_of(cache, filled[0])
@@ -57,13 +57,12 @@ def test_verify_finds_what_is_bad_and_puts_it_aside(cache, filled, capsys):
     entry.write_bytes(data)
     assert tvmake(["cache", "verify"]) == 1
     said = capsys.readouterr()
-    assert said.out == f"{cache}: 2 entries are intact, 1 is bad (quarantined)\n"
+    assert said.out == f"{cache}: 2 entries are intact, 1 is bad (removed)\n"
     assert (
         said.err == f"{filled[0].key}: workloads/empty.json is altered: its sha256 differs\n" or "altered" in said.err
     )
     assert tvmake(["cache", "verify"]) == 0
-    assert tvmake(["cache", "info"]) == 0
-    assert "1 quarantined entry" in capsys.readouterr().out
+    assert "2 entries are intact" in capsys.readouterr().out
 
 
 def test_what_is_bad_or_removed_is_there_for_programs(cache, filled, capsys):
@@ -71,7 +70,7 @@ def test_what_is_bad_or_removed_is_there_for_programs(cache, filled, capsys):
     assert tvmake(["cache", "verify", "--json"]) == 1
     said = capsys.readouterr()
     found = json.loads(said.out)
-    assert (said.err, found["intact"], found["quarantined"]) == ("", 2, True)
+    assert (said.err, found["intact"], found["removed"]) == ("", 2, True)
     assert [row["key"] for row in found["bad"]] == [filled[0].key]
     size = entry_of(cache, filled[1]).stat().st_size
     assert tvmake(["cache", "prune", "--size-limit", f"{size + 10}", "--json"]) == 0

@@ -134,9 +134,7 @@ def taken_or_refused(run: Run, capsys) -> str:
     return line.cache
 
 
-def test_none_of_1000_damaged_truncated_and_swapped_entries_is_used_and_each_is_put_into_quarantine(
-    quick, monkeypatch, capsys
-):
+def test_none_of_1000_damaged_truncated_and_swapped_entries_is_used(quick, monkeypatch, capsys):
     chance = random.Random(20261121)
     cache = quick / "cache"
     point_at(monkeypatch, CacheConfig(where=str(cache)))
@@ -166,7 +164,6 @@ def test_none_of_1000_damaged_truncated_and_swapped_entries_is_used_and_each_is_
         assert path.read_bytes().split(b"\n", 2)[2] == good[run.seed].split(b"\n", 2)[2]
     assert sum(counts.values()) == MUTATIONS
     assert min(counts.values()) > 50
-    assert 0 < len(list((cache / "quarantine").iterdir())) <= 8
     assert all(taken_or_refused(run, capsys) == "hit" for run in runs)
 
 
@@ -177,7 +174,6 @@ def test_a_forged_entry_that_contradicts_itself_or_reaches_outside_is_not_used(c
     path.write_bytes(resealed(path.read_bytes(), FORGERIES[forgery]))
     outside = {file for file in tmp_path.rglob("*") if run.directory not in file.parents and cache not in file.parents}
     assert taken_or_refused(run, capsys) == "refused"
-    assert len(list((cache / "quarantine").iterdir())) == 1
     assert outside == {
         file for file in tmp_path.rglob("*") if run.directory not in file.parents and cache not in file.parents
     }

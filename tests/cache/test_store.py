@@ -63,10 +63,9 @@ def key_of(number: int) -> str:
 def test_an_empty_place_has_nothing_and_is_not_an_error(url):
     store = store_of(url)
     assert read(store, key_of(1)) is None
-    assert store.entries() == store.quarantined() == []
+    assert store.entries() == []
     assert store.shrink(0) == []
     store.remove([key_of(1)])
-    store.quarantine(key_of(1))
 
 
 def test_what_is_stored_is_found_by_others_and_may_be_replaced_and_removed(url):
@@ -105,26 +104,14 @@ def test_steps_of_two_checkouts_share_any_place(url, run, again, monkeypatch, ca
     assert capsys.readouterr().err == ""
 
 
-def test_a_bad_entry_is_put_aside_anywhere_and_made_again(url, run, again, monkeypatch, capsys):
+def test_a_bad_entry_is_removed_anywhere_and_replaced(url, run, again, monkeypatch, capsys):
     point_at(monkeypatch, CacheConfig(where=url))
     run.step()
     store = store_of(url)
     put(store, run.key, (read(store, run.key) or b"")[:-1])
     assert not again.step()
-    assert "put into quarantine" in capsys.readouterr().err
-    assert [one.key.partition("-")[0] for one in store.quarantined()] == [run.key]
+    assert "(removed)" in capsys.readouterr().err
     assert run.step()
-    store.forget_quarantined([one.key for one in store.quarantined()])
-    assert store.quarantined() == []
-
-
-def test_the_quarantine_keeps_a_few(url):
-    store = store_of(url)
-    for number in range(11):
-        put(store, key_of(number), b"bad")
-        store.quarantine(key_of(number))
-    assert len(store.quarantined()) == 8
-    assert store.entries() == []
 
 
 def test_what_was_unused_for_longest_goes_first(url):
@@ -264,7 +251,6 @@ def test_several_processes_store_take_and_make_room_at_once(tmp_path, capfd):
     store = DirectoryStore(cache, limit)
     assert 0 < sum(path.stat().st_size for path in (cache / "entries").iterdir()) <= limit
     assert all(looked.problem is None for looked in inspect(store, None, thoroughly=True))
-    assert store.quarantined() == []
     assert not list(cache.rglob(".tvmake-*"))
 
 

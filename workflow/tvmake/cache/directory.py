@@ -1,7 +1,6 @@
 """Entries in a directory of this machine's file systems, including network file systems.
 
         entries/<key>        one file per entry; its modification time is that of its last use
-        quarantine/<key>-…   bad entries
         lock                 held during removals
 
 An entry is written under another name and renamed, so readers see it complete or not at all and need no lock. A reader of an
@@ -23,7 +22,7 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 
 from tvmake.cache.errors import CacheTroubleError
-from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
+from tvmake.cache.store import ENTRIES, Stored, least_recently_used
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import atomic_path
 
@@ -71,13 +70,13 @@ class DirectoryStore:
                 raise self._trouble("cannot be read", error) from error
             yield io.BytesIO(), -1  # a link or a pipe: no entry
             return
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             os.close(handle)
             yield io.BytesIO(), -1
             return
         with os.fdopen(handle, "rb") as file:
-            yield file, found.st_size
+            yield file, status.st_size
 
     def put(self, key: str, size: int, write: Callable[[BinaryIO], None]) -> None:
         """See :class:`tvmake.cache.store.Store`."""
@@ -103,19 +102,6 @@ class DirectoryStore:
         with suppress(OSError):
             os.utime(self._entries / key)
 
-    def quarantine(self, key: str) -> None:
-        """See :class:`tvmake.cache.store.Store`."""
-        aside = self.root / QUARANTINE
-        try:
-            self._make_like_root(aside)
-            (self._entries / key).rename(aside / f"{key}-{os.urandom(4).hex()}")
-        except FileNotFoundError:
-            return  # somebody else did
-        except OSError as error:
-            raise self._trouble("cannot be written", error) from error
-        newest_first = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
-        self.forget_quarantined([stored.key for stored in newest_first[QUARANTINED:]])
-
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
         return [stored for stored in self._files(self._entries) if _KEY.fullmatch(stored.key)]
@@ -123,14 +109,6 @@ class DirectoryStore:
     def remove(self, keys: list[str]) -> None:
         """See :class:`tvmake.cache.store.Store`."""
         self._unlink(self._entries, keys)
-
-    def quarantined(self) -> list[Stored]:
-        """See :class:`tvmake.cache.store.Store`."""
-        return self._files(self.root / QUARANTINE)
-
-    def forget_quarantined(self, names: list[str]) -> None:
-        """See :class:`tvmake.cache.store.Store`."""
-        self._unlink(self.root / QUARANTINE, names)
 
     def shrink(self, limit_bytes: int) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
@@ -189,19 +167,19 @@ class DirectoryStore:
             raise CacheTroubleError("another process holds its lock") from None
 
     def _files(self, directory: Path) -> list[Stored]:
-        found = []
+        files = []
         try:
             with os.scandir(directory) as listed:
                 for item in listed:
                     with suppress(FileNotFoundError):
                         known = item.stat(follow_symlinks=False)
                         size = _inside(Path(item)) if stat.S_ISDIR(known.st_mode) else known.st_size
-                        found.append(Stored(item.name, size, known.st_mtime))
+                        files.append(Stored(item.name, size, known.st_mtime))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise self._trouble("cannot be read", error) from error
-        return found
+        return files
 
     def _unlink(self, directory: Path, names: list[str]) -> None:
         for name in names:

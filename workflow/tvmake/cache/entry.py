@@ -80,13 +80,13 @@ class Header(_Record):
     @property
     def files(self) -> list[tuple[str, str | None, StoredFile]]:
         """Role, path in the role's directory (None for a file) and content, in the order of storage."""
-        found: list[tuple[str, str | None, StoredFile]] = []
+        listed: list[tuple[str, str | None, StoredFile]] = []
         for role, stored in sorted(self.outputs.items()):
             if isinstance(stored, StoredFile):
-                found.append((role, None, stored))
+                listed.append((role, None, stored))
             else:
-                found += [(role, name, file) for name, file in sorted(stored.files.items())]
-        return found
+                listed += [(role, name, file) for name, file in sorted(stored.files.items())]
+        return listed
 
     @property
     def content_bytes(self) -> int:

@@ -159,5 +159,5 @@ def _changed_since(file: object) -> bool:
 @cache
 def backends() -> tuple[str, ...]:
     """Plug-ins that TVM loads itself, except tvmake's own, which does not affect builds."""
-    found = [point for point in metadata.entry_points(group="tvm.backends") if not point.value.startswith("tvmake.")]
-    return tuple(sorted(f"{point.name}={point.value} {point.dist.version if point.dist else ''}" for point in found))
+    points = [point for point in metadata.entry_points(group="tvm.backends") if not point.value.startswith("tvmake.")]
+    return tuple(sorted(f"{point.name}={point.value} {point.dist.version if point.dist else ''}" for point in points))

@@ -67,7 +67,6 @@ def summarise(config: CacheConfig, store: Store, secret: bytes | None) -> dict[s
         "entries": sum(stage["entries"] for stage in stages.values()),
         "bytes": sum(stage["bytes"] for stage in stages.values()),
         "unusable": unusable,
-        "quarantined": len(store.quarantined()),
         "stages": stages,
     }
 
@@ -79,17 +78,17 @@ def entry_details(store: Store, key: str, secret: bytes | None) -> dict[str, Any
         InputError: no key, or several, begin so; or the entry is bad.
         CacheTroubleError: the cache cannot be read.
     """
-    found = [stored.key for stored in store.entries() if stored.key.startswith(key)] if len(key) >= 8 else []
-    if len(found) != 1:
+    keys = [stored.key for stored in store.entries() if stored.key.startswith(key)] if len(key) >= 8 else []
+    if len(keys) != 1:
         raise InputError(
             f"cache: {store.location}",
-            f"{'several keys begin' if found else 'no key begins'} with '{key}'",
+            f"{'several keys begin' if keys else 'no key begins'} with '{key}'",
             "a step's log has its key; use 8 or more of its digits",
         )
-    with store.open(found[0]) as opened:
+    with store.open(keys[0]) as opened:
         if opened is None:
-            raise InputError(f"cache: {store.location}", f"{found[0]} was removed meanwhile")
+            raise InputError(f"cache: {store.location}", f"{keys[0]} was removed meanwhile")
         try:
-            return read_header(*opened, found[0], secret).model_dump(mode="json")
+            return read_header(*opened, keys[0], secret).model_dump(mode="json")
         except BadEntryError as error:
-            raise InputError(f"cache: {store.location}", f"{found[0]}: {error}", "`tvmake cache verify`") from None
+            raise InputError(f"cache: {store.location}", f"{keys[0]}: {error}", "`tvmake cache verify`") from None

@@ -33,11 +33,11 @@ def write_line(line: CacheLine) -> str:
 
 def read_lines(log: str) -> list[CacheLine]:
     """The lines of a step's log."""
-    found = []
+    lines = []
     for text in log.splitlines():
         if text.startswith('{"cache": '):
             try:
-                found.append(CacheLine.model_validate_json(text))
+                lines.append(CacheLine.model_validate_json(text))
             except ValidationError:
                 continue  # something that a library printed
-    return found
+    return lines

@@ -2,7 +2,6 @@
 
         entries/<key>        one object per entry
         used/<key>           an empty object, rewritten when the entry is used
-        quarantine/<key>-…   bad entries
 
 Object stores have no locks and need none: an object appears complete or not at all, and two processes that remove the least
 recently used entries remove the same ones.
@@ -19,7 +18,7 @@ from typing import Any, BinaryIO
 
 from tvmake.cache.entry import BLOCK
 from tvmake.cache.errors import CacheTroubleError
-from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
+from tvmake.cache.store import ENTRIES, Stored, least_recently_used
 from tvmake.storage.remote import RemoteRoot, first_line
 from tvmake.storage.temporary import temporary_directory
 
@@ -88,15 +87,6 @@ class RemoteStore:
                 self._system.makedirs(self._remote.path(USED), exist_ok=True)
             self._system.pipe_file(self._remote.path(USED, key), b"")
 
-    def quarantine(self, key: str) -> None:
-        """See :class:`tvmake.cache.store.Store`."""
-        aside = self._remote.path(QUARANTINE, f"{key}-{os.urandom(4).hex()}")
-        if not self._remote.is_object_store:
-            self._remote.call(lambda: self._system.makedirs(self._remote.path(QUARANTINE), exist_ok=True))
-        self._unless_absent(self._system.mv, self._remote.path(ENTRIES, key), aside)
-        newest_first = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
-        self.forget_quarantined([stored.key for stored in newest_first[QUARANTINED:]])
-
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
         used = {stored.key: stored.used_at for stored in self._listed(USED)}
@@ -110,14 +100,6 @@ class RemoteStore:
         """See :class:`tvmake.cache.store.Store`."""
         for directory in (ENTRIES, USED):
             self._remove([self._remote.path(directory, key) for key in keys])
-
-    def quarantined(self) -> list[Stored]:
-        """See :class:`tvmake.cache.store.Store`."""
-        return self._listed(QUARANTINE)
-
-    def forget_quarantined(self, names: list[str]) -> None:
-        """See :class:`tvmake.cache.store.Store`."""
-        self._remove([self._remote.path(QUARANTINE, name) for name in names])
 
     def shrink(self, limit_bytes: int, keep: str | None = None) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""

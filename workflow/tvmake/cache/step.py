@@ -108,8 +108,8 @@ def _refuse(entry_key: str, error: BadEntryError, store: Store, config: CacheCon
     action = "left in place: the cache is read-only"
     if not config.read_only:
         try:
-            store.quarantine(entry_key)
-            action = "put into quarantine"
+            store.remove([entry_key])
+            action = "removed"
         except CacheTroubleError as trouble:
             action = f"left in place: it {trouble}"
     print(f"warning: cache {store.location}: entry {entry_key[:16]}… is not used: {error} ({action})", file=sys.stderr)

@@ -5,10 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-ENTRIES, QUARANTINE = "entries", "quarantine"
-
-QUARANTINED = 8
-"""Maximum number of bad entries to keep for inspection; older ones are deleted."""
+ENTRIES = "entries"
+"""The directory of the entries."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +36,12 @@ class Store(Protocol):
         """Record the use of an entry; no effect without write access."""
         ...
 
-    def quarantine(self, key: str) -> None:
-        """Move an entry to quarantine."""
-        ...
-
     def entries(self) -> list[Stored]:
         """Every entry."""
         ...
 
     def remove(self, keys: list[str]) -> None:
         """Delete entries; missing ones are ignored."""
-        ...
-
-    def quarantined(self) -> list[Stored]:
-        """The quarantined entries; their names are longer than keys."""
-        ...
-
-    def forget_quarantined(self, names: list[str]) -> None:
-        """Delete quarantined entries."""
         ...
 
     def shrink(self, limit_bytes: int) -> list[Stored]:

@@ -57,7 +57,7 @@ def info_command(
 def verify_command(
     where: Where = None, config: ConfigFiles = None, settings: Settings = None, as_json: AsJson = False
 ) -> None:
-    """Check every byte and quarantine damaged entries. Exits with 1 if there are any."""
+    """Check every byte and remove damaged entries. Exits with 1 if there are any."""
     from tvmake.cache.inspect import inspect
 
     intact = 0
@@ -71,11 +71,11 @@ def verify_command(
             if not as_json:
                 typer.echo(f"{entry.stored.key}: {entry.problem}", err=True)
             if not chosen.read_only:
-                store.quarantine(entry.stored.key)
+                store.remove([entry.stored.key])
     if as_json:
-        print_json({"cache": str(store.location), "intact": intact, "bad": bad, "quarantined": not chosen.read_only})
+        print_json({"cache": str(store.location), "intact": intact, "bad": bad, "removed": not chosen.read_only})
         raise typer.Exit(1 if bad else 0)
-    outcome = "left in place" if chosen.read_only else "quarantined"
+    outcome = "left in place" if chosen.read_only else "removed"
     typer.echo(
         f"{store.location}: {counted(intact, 'entry is', 'entries are')} intact"
         + (f", {len(bad)} {'is' if len(bad) == 1 else 'are'} bad ({outcome})" if bad else "")
@@ -96,7 +96,7 @@ def prune_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the least recently used entries until the rest fits, and everything in quarantine."""
+    """Remove the least recently used entries until the rest fits."""
     from tvmake.config.cache import size_bytes
     from tvmake.errors import UsageError
 
@@ -114,7 +114,6 @@ def prune_command(
             limit = chosen.limit_bytes
         if limit is not None:
             removed += store.shrink(limit)
-        store.forget_quarantined([stored.key for stored in store.quarantined()])
         left = store.entries()
     if as_json:
         print_json({"cache": str(store.location), "removed": _totals(removed), "left": _totals(left)})
@@ -133,7 +132,6 @@ def clear_command(
     with _open_cache(where, config, settings, changes=True) as (_, store, _secret):
         removed = store.entries()
         store.remove([stored.key for stored in removed])
-        store.forget_quarantined([stored.key for stored in store.quarantined()])
     if as_json:
         print_json({"cache": str(store.location), "removed": _totals(removed)})
         return
@@ -210,12 +208,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
             ("stage", "entries", "size", "compute time"), rows, ("entries", "size", "compute time")
         ):
             typer.echo(line)
-    for count, singular, plural in (
-        (summary["unusable"], "entry is unusable", "entries are unusable"),
-        (summary["quarantined"], "quarantined entry", "quarantined entries"),
-    ):
-        if count:
-            typer.echo(f"{counted(count, singular, plural)}; see `tvmake cache verify` and `tvmake cache prune`")
+    if count := summary["unusable"]:
+        typer.echo(f"{counted(count, 'entry is', 'entries are')} unusable; `tvmake cache verify` removes them")
 
 
 def _totals(entries: "list[Stored]") -> dict[str, int]:
