@@ -73,9 +73,9 @@ def _read_by_api() -> int:
 
 
 def _read_history() -> int:
-    from tvmake.report.history import earlier
+    from tvmake.report.history import earlier_runs
 
-    earlier(Path("theirs"))
+    earlier_runs(Path("theirs"))
     return 0
 
 

@@ -20,7 +20,7 @@ from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.config.validation import Goals
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.report.cache_use import cache_use
-from tvmake.report.history import DIRECTORY, keep
+from tvmake.report.history import DIRECTORY, keep_summary
 from tvmake.report.load import load_summary
 from tvmake.report.results import read_results
 from tvmake.report.rows import Summary, summarise
@@ -142,7 +142,7 @@ class Run:
             run = load_summary(file)
             at = datetime.fromisoformat(run.created_at) - timedelta(days=1)
             file.unlink()
-            keep(run.model_copy(update={"created_at": at.isoformat()}), self.results)
+            keep_summary(run.model_copy(update={"created_at": at.isoformat()}), self.results)
 
     @property
     def request(self) -> ReportRequest:

@@ -7,7 +7,7 @@ import pytest
 from tests.report.conftest import STEADY, gather
 from tvmake.artifact import stage_json
 from tvmake.errors import InputError, MachineError
-from tvmake.report.history import DIRECTORY, KEPT, earlier, keep, measurements
+from tvmake.report.history import DIRECTORY, KEPT, earlier_runs, keep_summary, measurements
 from tvmake.report.load import load_summary
 
 
@@ -23,7 +23,7 @@ def slower(summary, factor):
 def test_a_run_is_kept_and_can_be_compared_with_later(run):
     run.add()
     summary = run.report()
-    (kept,) = earlier(run.results).runs
+    (kept,) = earlier_runs(run.results).runs
     assert kept == summary
     (file,) = (run.results / DIRECTORY).iterdir()
     assert load_summary(file) == summary
@@ -32,26 +32,26 @@ def test_a_run_is_kept_and_can_be_compared_with_later(run):
 def test_making_the_report_again_is_no_other_run(run):
     run.add()
     summary = gather(run.request)
-    keep(at(summary, 1), run.results)
-    keep(at(summary, 2), run.results)
-    assert [kept.created_at for kept in earlier(run.results).runs] == ["2026-01-01T00:00:01+00:00"]
+    keep_summary(at(summary, 1), run.results)
+    keep_summary(at(summary, 2), run.results)
+    assert [kept.created_at for kept in earlier_runs(run.results).runs] == ["2026-01-01T00:00:01+00:00"]
 
 
 def test_the_oldest_make_room(run):
     run.add()
     summary = gather(run.request)
     for number in range(KEPT + 3):
-        keep(at(slower(summary, 1 + number), number), run.results)
-    found = earlier(run.results).runs
+        keep_summary(at(slower(summary, 1 + number), number), run.results)
+    found = earlier_runs(run.results).runs
     assert len(found) == KEPT
     assert found[0].created_at == "2026-01-01T00:00:03+00:00"
 
 
 def test_a_damaged_file_is_left_out(run):
     run.add()
-    keep(at(gather(run.request), 1), run.results)
+    keep_summary(at(gather(run.request), 1), run.results)
     (run.results / DIRECTORY / "2025-01-01T000000+0000.json").write_text("{")
-    assert len(earlier(run.results).runs) == 1
+    assert len(earlier_runs(run.results).runs) == 1
 
 
 @pytest.mark.parametrize("alter", [lambda text: re.sub(r"\d", "7", text), lambda text: text[:-40], lambda text: ""])
@@ -74,17 +74,17 @@ def test_a_run_that_was_renamed_keeps_its_place(run):
     run.add()
     summary = gather(run.request)
     for number in (1, 2):
-        keep(at(slower(summary, number), number), run.results)
+        keep_summary(at(slower(summary, number), number), run.results)
     older, _ = sorted((run.results / DIRECTORY).iterdir())
     older.rename(older.with_name("2027-01-01T000000+0000.json"))
-    assert [kept.created_at[17:19] for kept in earlier(run.results).runs] == ["01", "02"]
+    assert [kept.created_at[17:19] for kept in earlier_runs(run.results).runs] == ["01", "02"]
 
 
 def test_a_file_instead_of_what_is_kept_is_named(run):
     run.add()
     (run.results / DIRECTORY).write_text("")
     with pytest.raises(MachineError, match=r"history/.*cannot be written"):
-        keep(gather(run.request), run.results)
+        keep_summary(gather(run.request), run.results)
 
 
 def test_a_summary_that_someone_keeps_in_a_directory_of_that_name_is_a_summary(run, tmp_path):
@@ -97,14 +97,14 @@ def test_a_summary_that_someone_keeps_in_a_directory_of_that_name_is_a_summary(r
 def test_files_of_other_names_are_neither_read_nor_deleted(run):
     run.add()
     summary = gather(run.request)
-    keep(at(summary, 1), run.results)
+    keep_summary(at(summary, 1), run.results)
     mine = [run.results / DIRECTORY / name for name in ("0-mine.json", "zz.json")]
     for path in mine:
         path.write_bytes(next((run.results / DIRECTORY).glob("2026*.json")).read_bytes())
     (run.results / DIRECTORY / "2020-01-01T000000.json").mkdir()
     for number in range(2, KEPT + 5):
-        keep(at(slower(summary, 1 + number), number), run.results)
-    assert len(earlier(run.results).runs) == KEPT
+        keep_summary(at(slower(summary, 1 + number), number), run.results)
+    assert len(earlier_runs(run.results).runs) == KEPT
     assert all(path.exists() for path in mine)
 
 

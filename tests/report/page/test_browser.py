@@ -144,7 +144,6 @@ def test_every_section_is_there_and_failed_rows_stand_apart(browser, page):
             "Variants",
             "Built but not run",
             "Failed and not built",
-            "Where the time goes",
             "Tuning",
             "Earlier runs",
             "Variant by variant",

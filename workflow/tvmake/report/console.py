@@ -22,10 +22,10 @@ class SafeConsole(Console):
     @property
     def file(self) -> IO[str]:
         """The stream below all others."""
-        found = super().file
-        while (below := getattr(found, "rich_proxied_file", None)) is not None:
-            found = below
-        return found
+        stream = super().file
+        while (below := getattr(stream, "rich_proxied_file", None)) is not None:
+            stream = below
+        return stream
 
     @file.setter
     def file(self, new_file: IO[str]) -> None:

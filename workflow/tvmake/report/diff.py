@@ -58,7 +58,7 @@ class SummaryDiff:
     removed: list[str]
     notes: list[str]
 
-    def unjudged(self) -> list[VariantDiff]:
+    def without_comparison(self) -> list[VariantDiff]:
         """The variants whose latency in the old run is not compared, and which are not worse otherwise."""
         silent = ("not comparable", "not measured")
         return [
@@ -88,7 +88,7 @@ class SummaryDiff:
         if self.regressions(percent):
             return GoalError.exit_code
         measured = [variant for variant in self.variants if variant.old_ms is not None]
-        if measured and self.unjudged() == measured:
+        if measured and self.without_comparison() == measured:
             raise InputError(
                 "--fail-on-regression",
                 "no latency of the old run can be compared with one of the new run",
@@ -201,19 +201,19 @@ def _compare_latency(old: SummaryRow, new: SummaryRow) -> LatencyComparison:
 
 
 def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
-    found = []
+    lines = []
 
     def changed(name: str, before: str, after: str) -> None:
         if before != after:
-            found.append(f"{name} {before} → {after}")
+            lines.append(f"{name} {before} → {after}")
 
     changed("verdict", old.verdict, new.verdict)
     if new.package is None:
-        return [*found, failed_line(new)]
+        return [*lines, failed_line(new)]
     if new.verdict == "fail":
-        found += [f"now misses {missed_line(goal)}" for goal in _newly_missed(old, new)]
+        lines += [f"now misses {missed_line(goal)}" for goal in _newly_missed(old, new)]
     if old.package is None:
-        return found
+        return lines
     changed("device", old.soc or quantities.ABSENT, new.soc or quantities.ABSENT)
     changed("top-1", quantities.share(old.top1), quantities.share(new.top1))
     changed("top-5", quantities.share(old.top5), quantities.share(new.top5))
@@ -224,4 +224,4 @@ def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
     changed("tuned kernels", f"{old.tuned_kernels}/{old.tunable_kernels}", f"{new.tuned_kernels}/{new.tunable_kernels}")
     changed("layout", old.layout, new.layout)
     changed("package", quantities.size(old.package_bytes), quantities.size(new.package_bytes))
-    return found
+    return lines

@@ -21,7 +21,7 @@ KEPT = 50
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierRuns:
     """The stored summaries of earlier runs."""
 
     runs: list[Summary]
@@ -30,7 +30,7 @@ class Earlier:
     """Why others cannot be read: damaged or altered, or of another version."""
 
 
-def earlier(results: Path) -> Earlier:
+def earlier_runs(results: Path) -> EarlierRuns:
     """The stored summaries."""
     runs, left_out = [], []
     for path in _files(results):
@@ -38,16 +38,16 @@ def earlier(results: Path) -> Earlier:
             runs.append(load_summary(path))
         except InputError as error:
             left_out.append(error)
-    return Earlier(sorted(runs, key=lambda run: run.created_at), left_out)
+    return EarlierRuns(sorted(runs, key=lambda run: run.created_at), left_out)
 
 
-def keep(summary: Summary, results: Path) -> None:
+def keep_summary(summary: Summary, results: Path) -> None:
     """Keep a summary for later runs to be compared with.
 
     Raises:
         MachineError: it cannot be written there.
     """
-    known = earlier(results).runs
+    known = earlier_runs(results).runs
     if known and known[-1].rows == summary.rows:
         return
     file = results / DIRECTORY / f"{summary.created_at.replace(':', '')}.json"
@@ -71,15 +71,15 @@ def measurements(row: SummaryRow, runs: Sequence[Summary]) -> list[tuple[str, Su
         row: the variant's current row, which is not part of the result.
         runs: the oldest first.
     """
-    found: list[tuple[str, SummaryRow]] = []
+    measured: list[tuple[str, SummaryRow]] = []
     for run in runs:
-        for other in run.rows:
-            is_known = found and _same_measurement(other, found[-1][1])
-            if other.variant == row.variant and other.p50_ms is not None and not is_known:
-                found.append((run.created_at, other))
-    if found and _same_measurement(found[-1][1], row):
-        found.pop()
-    return found
+        for earlier in run.rows:
+            is_known = measured and _same_measurement(earlier, measured[-1][1])
+            if earlier.variant == row.variant and earlier.p50_ms is not None and not is_known:
+                measured.append((run.created_at, earlier))
+    if measured and _same_measurement(measured[-1][1], row):
+        measured.pop()
+    return measured
 
 
 def _same_measurement(first: SummaryRow, second: SummaryRow) -> bool:

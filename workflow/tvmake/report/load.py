@@ -10,8 +10,8 @@ from tvmake.artifact.paths import HISTORY
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.origin import origin_file, read_origin
-from tvmake.report.confirmed import check_unaltered
 from tvmake.report.rows import Summary
+from tvmake.report.summary_check import check_unaltered
 from tvmake.storage.notes.state_file import state_in
 from tvmake.storage.plain_files import read_plain
 
@@ -62,7 +62,7 @@ def _load_kept(path: Path) -> Summary:
         ) from None
 
 
-def only(summary: Summary, named: str) -> Summary | None:
+def select_rows(summary: Summary, named: str) -> Summary | None:
     """The part of a summary for one variant (``model/precision/target``), or for one model; None without such rows.
 
     Args:
@@ -79,11 +79,11 @@ def load_sources(path: Path, summary: Summary) -> dict[str, SourceRecord]:
         InputError: it is damaged.
     """
     results = path if path.is_dir() else path.parent
-    found: dict[str, SourceRecord] = {}
+    sources: dict[str, SourceRecord] = {}
     for row in summary.rows:
-        if row.package is None or row.model in found:
+        if row.package is None or row.model in sources:
             continue
         file = origin_file(results / row.package)
         if file.is_file():
-            _, found[row.model] = read_origin(file)
-    return found
+            _, sources[row.model] = read_origin(file)
+    return sources

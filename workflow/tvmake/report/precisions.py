@@ -11,15 +11,15 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]], str]
 
 def facts(choice: PrecisionChoice) -> list[tuple[str, str]]:
     """The choice and its reason, as name and value."""
-    found = [
+    pairs = [
         ("chosen", choice.mix),
         ("why", choice.because),
         ("among", ", ".join(choice.among)),
     ]
     if choice.data:
         what = "samples of the dataset" if choice.data == "dataset" else "random inputs"
-        found.append(("measured on", f"{choice.samples} {what}"))
-    return found
+        pairs.append(("measured on", f"{choice.samples} {what}"))
+    return pairs
 
 
 def candidates(choice: PrecisionChoice) -> Rows:
@@ -52,8 +52,8 @@ def layers(choice: PrecisionChoice) -> Rows:
     rows: list[tuple[str, ...]] = []
     for layer, precision in zip(choice.layers, assigned, strict=True):
         cells = [layer.name, layer.operator, precision, str(layer.part) if layer.part >= 0 else ""]
-        for other in others:
-            effect = effects.get((layer.part, other))
+        for precision_name in others:
+            effect = effects.get((layer.part, precision_name))
             cells += [
                 "" if effect is None or effect.gain_ms is None else f"{effect.gain_ms:+.4g}",
                 "" if effect is None or not effect.noise else f"{-10 * math.log10(effect.noise):.1f} dB",
@@ -64,7 +64,7 @@ def layers(choice: PrecisionChoice) -> Rows:
         "operator",
         "precision",
         "part",
-        *(f"{other}: {what}" for other in others for what in ("gain ms", "SQNR")),
+        *(f"{precision_name}: {what}" for precision_name in others for what in ("gain ms", "SQNR")),
     )
     note = (
         "Layers of a part are measured together. The gain is the network's speedup if only this part has the precision, casts "

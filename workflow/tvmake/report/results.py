@@ -51,11 +51,11 @@ class VariantResults:
     @property
     def fingerprints(self) -> list[Fingerprint]:
         """The devices that figures come from; one, unless something changed between validate and benchmark."""
-        found: list[Fingerprint] = []
+        fingerprints: list[Fingerprint] = []
         for measured in (self.numerics, self.latency):
-            if measured is not None and measured.fingerprint not in found:
-                found.append(measured.fingerprint)
-        return found
+            if measured is not None and measured.fingerprint not in fingerprints:
+                fingerprints.append(measured.fingerprint)
+        return fingerprints
 
 
 def read_results(request: ReportRequest, path_of: PathOf) -> list[VariantResults]:

@@ -374,24 +374,24 @@ def _baseline_fields(latency: Latency) -> dict[str, Any]:
 
 
 def _warnings(result: VariantResults) -> list[str]:
-    found = list(result.numerics.report.warnings) if result.numerics else []
+    warnings = list(result.numerics.report.warnings) if result.numerics else []
     if result.calibration:
-        found += [f"int8: {warning}" for warning in result.calibration.warnings]
+        warnings += [f"int8: {warning}" for warning in result.calibration.warnings]
         if result.calibration.kept and result.precision is None:
-            found.append(result.calibration.coverage(MOST_KEPT))
+            warnings.append(result.calibration.coverage(MOST_KEPT))
     if result.precision:
-        found += [f"precision: {warning}" for warning in result.precision.warnings]
+        warnings += [f"precision: {warning}" for warning in result.precision.warnings]
     if result.latency:
-        found += [f"latency: noisy: {reason}" for reason in result.latency.report.statistics.noise]
+        warnings += [f"latency: noisy: {reason}" for reason in result.latency.report.statistics.noise]
         if isinstance(baseline := result.latency.baseline, NoBaseline):
             remedy = f" ({baseline.remedy})" if baseline.remedy else ""
-            found.append(f"no baseline: {baseline.problem}{remedy}")
+            warnings.append(f"no baseline: {baseline.problem}{remedy}")
     unscheduled = result.manifest.unscheduled
     if unscheduled and is_alarming(unscheduled.time_share):
-        found += [f"kernels: {line}" for line in unscheduled_lines(unscheduled, KEYS)]
+        warnings += [f"kernels: {line}" for line in unscheduled_lines(unscheduled, KEYS)]
     if len(result.fingerprints) > 1:
-        found.append("the device or its software changed between validation and benchmark")
-    return found
+        warnings.append("the device or its software changed between validation and benchmark")
+    return warnings
 
 
 def _run_warnings(results: Sequence[VariantResults]) -> list[str]:
@@ -400,10 +400,10 @@ def _run_warnings(results: Sequence[VariantResults]) -> list[str]:
     for result in results:
         if result.latency is None:
             continue
-        found = result.latency.fingerprint
-        known = seen.setdefault((result.variant.device or "", found.kind), [])
-        if found not in known:
-            known.append(found)
+        fingerprint = result.latency.fingerprint
+        known = seen.setdefault((result.variant.device or "", fingerprint.kind), [])
+        if fingerprint not in known:
+            known.append(fingerprint)
     return [
         f"device '{name}': latencies come from {len(known)} different devices or software versions, so they do not compare"
         for (name, _), known in seen.items()

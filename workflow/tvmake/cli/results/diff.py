@@ -42,11 +42,11 @@ def diff(
     from dataclasses import asdict
 
     from tvmake.cli.configs import print_note
-    from tvmake.report.confirmed import note_of_changes
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
     from tvmake.report.page.html import is_page
+    from tvmake.report.summary_check import describe_changes
     from tvmake.storage.destinations import check_destination
     from tvmake.storage.files import write_text
 
@@ -63,10 +63,10 @@ def diff(
 
         write_text(html, render_diff(comparison, before, after))
     for run in (old, new):
-        if note := note_of_changes(run):
+        if note := describe_changes(run):
             print_note(f"{run}: {note}")
     code = comparison.exit_code(fail_on_regression)
     if fail_on_regression is not None:
-        for variant in comparison.unjudged():
+        for variant in comparison.without_comparison():
             print_note(f"{variant.variant}: its latency is {variant.latency}; --fail-on-regression ignores it")
     raise typer.Exit(code)

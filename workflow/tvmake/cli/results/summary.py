@@ -28,8 +28,8 @@ def print_run(results: Path, variant: str, as_json: bool) -> None:
     """
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
-    from tvmake.report.confirmed import note_of_changes
     from tvmake.report.load import SUMMARY, load_sources, load_summary
+    from tvmake.report.summary_check import describe_changes
     from tvmake.report.terminal import print_summary
 
     if not variant and not results.exists() and not results.is_symlink() and (RESULTS / SUMMARY).exists():
@@ -45,7 +45,7 @@ def print_run(results: Path, variant: str, as_json: bool) -> None:
     print_summary(summary)
     for model, source in sources.items():
         typer.echo(printable(f"{model}: {source.summary()}"))
-    if note := note_of_changes(results):
+    if note := describe_changes(results):
         print_note(note)
 
 
@@ -58,9 +58,9 @@ def _select_rows(summary: Summary, variant: str, results: Path) -> Summary:
     from difflib import get_close_matches
 
     from tvmake.errors import InputError
-    from tvmake.report.load import only
+    from tvmake.report.load import select_rows
 
-    if rows := only(summary, variant):
+    if rows := select_rows(summary, variant):
         return rows
     names = dict.fromkeys(name for row in summary.rows for name in (row.variant, row.model))
     close = get_close_matches(variant, names, 1)

@@ -81,7 +81,7 @@ def comparisons(
     results_by_name = {name_of(result): result for result in results}
     twins = untuned_twins(results)
     rows = {row.variant: row for row in summary.rows}
-    found = {}
+    by_variant = {}
     for name, row in rows.items():
         if row.p50_ms is None or name not in results_by_name:
             continue
@@ -90,8 +90,8 @@ def comparisons(
         before = measurements(row, runs)
         at, previous = before[-1] if before else ("", None)
         change = _change(row, previous, summary) if previous else ""
-        found[name] = Comparison(row, speedup, previous, at, change)
-    return found
+        by_variant[name] = Comparison(row, speedup, previous, at, change)
+    return by_variant
 
 
 def name_of(result: VariantResults) -> str:
@@ -101,7 +101,7 @@ def name_of(result: VariantResults) -> str:
 
 def headlines(summary: Summary, compared: Mapping[str, Comparison]) -> list[tuple[str, str]]:
     """The headline of each model: its best variant, and the gain of tuning."""
-    found = []
+    lines = []
     for model in dict.fromkeys(row.model for row in summary.rows):
         rows = [row for row in summary.rows if row.model == model]
         measured = [row for row in rows if row.latency_ms is not None]
@@ -115,8 +115,8 @@ def headlines(summary: Summary, compared: Mapping[str, Comparison]) -> list[tupl
             lead += "; no variant meets its goals" if not is_one else "; it misses its goals"
         elif not is_one:
             lead = f"the fastest that meets its goals is {lead.replace(' takes', ',', 1)}"
-        found.append((model, "; ".join([lead, *compared[fastest.variant].words])))
-    return found
+        lines.append((model, "; ".join([lead, *compared[fastest.variant].words])))
+    return lines
 
 
 def untuned_twins(results: Sequence[VariantResults]) -> dict[str, VariantResults]:
@@ -137,20 +137,20 @@ def _twin_key(result: VariantResults) -> tuple[str, str, str | None, str]:
 def _speedup(than: SummaryRow, twin: VariantResults, result: VariantResults) -> Speedup | None:
     if twin.latency is None or result.latency is None or twin.latency.fingerprint.soc != result.latency.fingerprint.soc:
         return None
-    found = compare_latency(result.latency.report.samples_ms, twin.latency.report.samples_ms)
-    return Speedup(than, found.ratio, found.low, found.high)
+    compared = compare_latency(result.latency.report.samples_ms, twin.latency.report.samples_ms)
+    return Speedup(than, compared.ratio, compared.low, compared.high)
 
 
 def _change(row: SummaryRow, previous: SummaryRow, summary: Summary) -> str:
-    (found,) = compare(
+    (variant,) = compare(
         summary.model_copy(update={"rows": [previous]}), summary.model_copy(update={"rows": [row]})
     ).variants
-    if found.ratio is None:
+    if variant.ratio is None:
         return ""
-    moved = quantities.change(found.ratio)
-    match found.latency:
+    moved = quantities.change(variant.ratio)
+    match variant.latency:
         case "slower" | "faster":
-            return f"{moved}, {found.latency} than in the previous run"
+            return f"{moved}, {variant.latency} than in the previous run"
         case "same":
             return f"{moved}, within noise of the run before"
         case _:

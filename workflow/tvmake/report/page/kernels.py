@@ -1,4 +1,4 @@
-"""The time of a variant's kernels, and how they were scheduled."""
+"""The tuning curves of a variant's kernels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,23 +8,11 @@ from markupsafe import Markup
 from tvmake.records.best import BestKernel
 from tvmake.report import quantities
 from tvmake.report.page.charts.curves import steps_svg
-from tvmake.report.page.charts.treemap import Cell, treemap_svg
 from tvmake.report.page.comparison import name_of
 from tvmake.report.results import VariantResults
 
 CURVES = 10
 """Kernels drawn a variant: the heaviest."""
-RUNTIME = "vm."
-"""The prefixes of profile entries that are not kernels."""
-
-
-@dataclass(frozen=True)
-class KernelMap:
-    """A variant's treemap; ``untuned`` describes the share of the time that tuning could improve."""
-
-    title: str
-    svg: Markup
-    untuned: str
 
 
 @dataclass(frozen=True)
@@ -46,43 +34,6 @@ class Search:
     curves: list[Curve]
 
 
-def kernel_map(result: VariantResults) -> KernelMap | None:
-    """The treemap of a variant that was profiled."""
-    if result.latency is None or not result.latency.report.ops:
-        return None
-    coverage = result.manifest.coverage
-    scheduled = {kernel.name: kernel.scheduled for kernel in result.manifest.kernels}
-    cells, runtime = [], []
-    for op in result.latency.report.ops:
-        about = f"{op.calls:g} × {quantities.milliseconds(op.median_ms)} ms"
-        if op.kernel.startswith(RUNTIME):
-            runtime.append(op)
-        elif op.kernel in coverage.misses:
-            cells.append(Cell(op.kernel, op.share, "untuned", f"{about}; not tuned: {coverage.misses[op.kernel]}"))
-        else:
-            origin = scheduled.get(op.kernel, "default")
-            kind = "tuned" if origin == "record" else origin
-            words = {"tuned": "tuned", "rule": "scheduled by a rule", "default": "plain loops"}[kind]
-            cells.append(Cell(op.kernel, op.share, kind, f"{about}; {words}"))
-    if runtime:
-        share = sum(op.share for op in runtime)
-        calls = ", ".join(f"{op.kernel.rpartition('.')[2]} {op.share:.1%}" for op in runtime)
-        cells.append(Cell("TVM's runtime", share, "runtime", f"between kernels: {calls}"))
-    cells = [cell for cell in cells if cell.share > 0]
-    if not cells:
-        return None
-    untuned = [cell for cell in cells if cell.kind == "untuned"]
-    total = sum(cell.share for cell in untuned)
-    named = ", ".join(f"{cell.name} ({cell.share:.1%})" for cell in sorted(untuned, key=lambda one: -one.share)[:5])
-    more = f" and {len(untuned) - 5} more" if len(untuned) > 5 else ""
-    title = name_of(result)
-    return KernelMap(
-        title,
-        treemap_svg(cells, f"Share of each kernel in a run of {title}; the table of kernels below has the figures"),
-        f"{total:.1%} of the time, in {named}{more}." if untuned else "",
-    )
-
-
 def search(result: VariantResults, twin: VariantResults | None) -> Search | None:
     """The tuning curves of a variant.
 
@@ -90,14 +41,14 @@ def search(result: VariantResults, twin: VariantResults | None) -> Search | None
         result: the tuned variant.
         twin: the untuned variant for comparison.
     """
-    kernels = drawn(result.best.kernels) if result.best else []
+    kernels = kernels_to_draw(result.best.kernels) if result.best else []
     if not kernels:
         return None
     untuned = _times(twin)
     return Search(name_of(result), [_curve(kernel, untuned.get(kernel.name)) for kernel in kernels])
 
 
-def drawn(kernels: Sequence[BestKernel]) -> list[BestKernel]:
+def kernels_to_draw(kernels: Sequence[BestKernel]) -> list[BestKernel]:
     """The kernels whose curves are drawn."""
     return [kernel for kernel in kernels if kernel.curve and kernel.flops > 0][:CURVES]
 

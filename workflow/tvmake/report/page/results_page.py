@@ -16,7 +16,7 @@ from tvmake.report.page.charts.curves import line_svg
 from tvmake.report.page.charts.pareto import Point, pareto_svg
 from tvmake.report.page.comparison import Comparison, comparisons, headlines, name_of, untuned_twins
 from tvmake.report.page.html import Cell, number, render
-from tvmake.report.page.kernels import CURVES, kernel_map, search
+from tvmake.report.page.kernels import CURVES, search
 from tvmake.report.page.template import PAGE
 from tvmake.report.page.usage import Usage, usages
 from tvmake.report.results import VariantResults
@@ -144,7 +144,6 @@ def render_page(
         compiled_columns=COMPILED_COLUMNS,
         failed_columns=FAILED_COLUMNS,
         groups=[(number, name) for number, (name, _) in enumerate(COLUMNS) if name in GROUPS],
-        maps=[found for result in results if (found := kernel_map(result))],
         searches=[curves for result in results if (curves := search(result, twins.get(name_of(result))))],
         curves=CURVES,
         history=[line for row in summary.rows if (line := _history_line(row, runs))],
@@ -173,13 +172,13 @@ def _panel(model: str, rows: Sequence[Comparison], made: Mapping[str, VariantRes
         model,
         [
             BarLine(
-                label=f"{each.row.precision} on {each.row.target}",
+                label=f"{comparison.row.precision} on {comparison.row.target}",
                 svg=bar_svg(bar, extent),
-                value=quantities.milliseconds(each.row.p50_ms),
-                words="; ".join(each.words),
-                noisy=_noise(each.row),
+                value=quantities.milliseconds(comparison.row.p50_ms),
+                words="; ".join(comparison.words),
+                noisy=_noise(comparison.row),
             )
-            for each, bar in bars
+            for comparison, bar in bars
         ],
     )
 
@@ -205,7 +204,7 @@ def _noise(row: SummaryRow) -> str:
 
 def _plots(model: str, compared: Sequence[Comparison]) -> list[Plot]:
     """Latency against accuracy and against size, where variants differ in them."""
-    found = []
+    plots = []
     rows = [comparison.row for comparison in compared if comparison.row.p50_ms]
     if len(rows) < 2:
         return []
@@ -219,15 +218,15 @@ def _plots(model: str, compared: Sequence[Comparison]) -> list[Plot]:
             points, f"{model}: latency against {name}; the table of variants has the figures", _ms, text,
             higher_is_better=True,
         )  # fmt: skip
-        found.append(Plot(f"{model}: {name}", svg))
+        plots.append(Plot(f"{model}: {name}", svg))
     if all(row.package_bytes for row in rows) and len({row.package_bytes for row in rows}) > 1:
         points = [_point(row, float(row.package_bytes or 0)) for row in rows]
         svg = pareto_svg(
             points, f"{model}: latency against the package's size; the table of variants has the figures", _ms,
             lambda value: quantities.size(round(value)), higher_is_better=False,
         )  # fmt: skip
-        found.append(Plot(f"{model}: size of the package", svg))
-    return found
+        plots.append(Plot(f"{model}: size of the package", svg))
+    return plots
 
 
 def _precision_plot(result: VariantResults) -> list[Plot]:
@@ -334,8 +333,8 @@ def _cells(row: SummaryRow, anchor: str, compared: Comparison | None) -> list[Ce
 
 
 def _devices(results: Sequence[VariantResults]) -> list[Facts]:
-    found: dict[str, list[Fingerprint]] = {}
+    by_device: dict[str, list[Fingerprint]] = {}
     for result in results:
-        known = found.setdefault(result.variant.device or "", [])
+        known = by_device.setdefault(result.variant.device or "", [])
         known += [fingerprint for fingerprint in result.fingerprints if fingerprint not in known]
-    return [(name, device_facts(fingerprint)) for name, known in found.items() for fingerprint in known]
+    return [(name, device_facts(fingerprint)) for name, known in by_device.items() for fingerprint in known]

@@ -2,11 +2,10 @@
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --muted: #59636e; --paper: #ffffff; --panel: #f6f8fa; --grid: #d1d9e0;
-  --accent: #0b5cad; --good: #1a7f37; --bad: #c4232e; --weak: #8a5a00; --bar: #9cc4ee; --bar-tuned: #8fd3a4; --bar-fail: #f2b3b0;
-  --cell-tuned: #bfe6cb; --cell-untuned: #f8c9a8; --cell-rule: #c9def5; --cell-default: #f8e3a8; --cell-runtime: #e2e5e9; }
+  --accent: #0b5cad; --good: #1a7f37; --bad: #c4232e; --weak: #8a5a00; --bar: #9cc4ee; --bar-tuned: #8fd3a4; --bar-fail: #f2b3b0; }
 @media screen and (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --muted: #9aa4af; --paper: #0d1117; --panel: #161b22;
   --grid: #3a424c; --accent: #6cb0ff; --good: #56d364; --bad: #ff7b72; --weak: #e3b341; --bar: #1f4b7d; --bar-tuned: #1d5c34;
-  --bar-fail: #7a2a2a; --cell-tuned: #1d4a2c; --cell-untuned: #6b3510; --cell-rule: #1c3b5e; --cell-default: #57450c; --cell-runtime: #2b323b; } }
+  --bar-fail: #7a2a2a; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem clamp(.75rem, 3vw, 2.5rem); max-width: 100rem; font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
 h1 { font-size: 1.6rem; margin: 0 0 .25rem; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margin: 2.25rem 0 .5rem; }
@@ -40,10 +39,6 @@ rect.bar { fill: var(--bar); } rect.bar.tuned { fill: var(--bar-tuned); } rect.b
 .whisker { stroke: var(--ink); stroke-width: 1.25; } line.previous { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 3 3; } line.baseline { stroke: var(--bad); stroke-width: 2; }
 .grid { stroke: var(--grid); stroke-width: 1; } .front { stroke: var(--muted); stroke-width: 1.5; stroke-dasharray: 5 4; }
 .mark { fill: var(--paper); stroke: var(--accent); stroke-width: 2; } .mark.best { fill: var(--accent); } .mark.fail { stroke: var(--bad); } .mark.fail.best { fill: var(--bad); }
-rect.cell { stroke: var(--paper); stroke-width: 2; fill: var(--cell-runtime); } rect.cell.tuned { fill: var(--cell-tuned); } rect.cell.untuned { fill: var(--cell-untuned); }
-rect.cell.rule { fill: var(--cell-rule); } rect.cell.default { fill: var(--cell-default); } .treemap text.tick { fill: var(--ink); }
-.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .3em 0 .8em; border: 1px solid var(--muted); }
-.key.tuned { background: var(--cell-tuned); } .key.untuned { background: var(--cell-untuned); } .key.rule { background: var(--cell-rule); } .key.default { background: var(--cell-default); } .key.runtime { background: var(--cell-runtime); }
 .curve { overflow: visible; } .curve path { fill: none; } .curve .line { stroke: var(--accent); stroke-width: 2; } .curve .level { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 5 4; }
 details { border: 1px solid var(--grid); border-radius: 6px; margin: .5rem 0; padding: .4rem .8rem; }
 summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
@@ -53,5 +48,5 @@ pre { background: var(--panel); border: 1px solid var(--grid); border-radius: 6p
 .usage { display: flex; gap: .75rem; align-items: baseline; justify-content: space-between; }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; } .controls, .copy { display: none; } .scroll { max-height: none; overflow: visible; border: 0; }
   thead th { position: static; } a { color: inherit; text-decoration: none; } details, figure, .bar-row, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
-  table { font-size: 8pt; } rect, .key { print-color-adjust: exact; } }
+  table { font-size: 8pt; } rect { print-color-adjust: exact; } }
 """

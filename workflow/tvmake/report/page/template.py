@@ -81,13 +81,6 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 {% call region("Variants that were not built") %}{% call sortable("failures", failed_columns) %}
 {% for entry in failed %}{{ cells(entry.cells) }}{% endfor %}{% endcall %}{% endcall %}
 </section>{% endif %}
-{% if maps %}<section aria-labelledby="kernels">
-<h2 id="kernels">Where the time goes</h2>
-<p class="note">Each rectangle is a kernel, its area its share of a profiled run.
-<span class="key tuned"></span>tuned <span class="key untuned"></span>not tuned <span class="key rule"></span>scheduled by a rule <span class="key default"></span>plain loops <span class="key runtime"></span>the runtime itself</p>
-{% for map in maps %}<details{% if loop.first %} open{% endif %}><summary>{{ map.title }}</summary>
-<figure>{{ map.svg }}</figure>{% if map.untuned %}<p>Not tuned: {{ map.untuned }}</p>{% endif %}</details>{% endfor %}
-</section>{% endif %}
 {% if searches %}<section aria-labelledby="tuning">
 <h2 id="tuning">Tuning</h2>
 <p class="note">The best rate by number of trials, for the {{ curves }} kernels with most work. Dashed: the same kernel in the untuned variant.</p>

@@ -39,13 +39,13 @@ def usages(manifest: Manifest, package: str, device: str | None) -> list[Usage]:
     """
     inputs = manifest.signature.inputs
     there = f" --device {shlex.quote(device)}" if device and device != "local" else ""
-    found = []
+    ways = []
     if device:
-        found.append(Usage("Command line", f"tvmake run {shlex.quote(package)}{there} --repeat 100"))
+        ways.append(Usage("Command line", f"tvmake run {shlex.quote(package)}{there} --repeat 100"))
     if device and not there:
-        found.append(Usage("Python", _python(inputs, package)))
-    found.append(Usage("C++", _cpp(inputs, package, manifest.device_kind)))
-    return found
+        ways.append(Usage("Python", _python(inputs, package)))
+    ways.append(Usage("C++", _cpp(inputs, package, manifest.device_kind)))
+    return ways
 
 
 def _python(inputs: tuple[TensorSpec, ...], package: str) -> str:

@@ -48,7 +48,7 @@ def write_report(
     """
     from tvmake.artifact import stage_json
     from tvmake.report.cache_use import cache_use
-    from tvmake.report.history import earlier, keep
+    from tvmake.report.history import earlier_runs, keep_summary
     from tvmake.report.page.results_page import render_page
     from tvmake.report.results import read_results
     from tvmake.report.rows import summarise, table_csv
@@ -57,7 +57,7 @@ def write_report(
 
     results = read_results(request, path_in(request.results))
     chosen = stage_json.load(Selection, selection).chosen
-    kept = earlier(summary.parent)
+    kept = earlier_runs(summary.parent)
     gathered = summarise(results, cache_use(request.variants), unmade, chosen)
     left_out = [f"excluded from the earlier runs: {error.where}: {error.problem}" for error in kept.left_out]
     gathered = gathered.model_copy(update={"warnings": [*gathered.warnings, *left_out]})
@@ -65,7 +65,7 @@ def write_report(
     write_text(table, table_csv(gathered))
     title = request.title or Path.cwd().name or "Results"
     write_text(page, render_page(gathered, results, title=title, directory=request.results, runs=kept.runs))
-    keep(gathered, summary.parent)
+    keep_summary(gathered, summary.parent)
     return gathered
 
 

@@ -29,7 +29,7 @@ def front(points: Sequence[Point], *, higher_is_better: bool) -> list[Point]:
     """The points that no other beats in both values (the Pareto front), by x."""
     sign = -1 if higher_is_better else 1
     best: list[Point] = []
-    for point in sorted(points, key=lambda one: (one.x, sign * one.y)):
+    for point in sorted(points, key=lambda point: (point.x, sign * point.y)):
         if not best or sign * point.y < sign * best[-1].y:
             best.append(point)
     return best
@@ -96,11 +96,11 @@ def _labels(points: Sequence[Point], x: Scale, y: Scale) -> list[Markup]:
     """Labels beside the marks; if two would overlap, the lower one moves down."""
     taken: list[float] = []
     parts = []
-    for point in sorted(points, key=lambda one: y.at(one.y)):
+    for point in sorted(points, key=lambda point: y.at(point.y)):
         across, down = x.at(point.x), y.at(point.y) + 4
-        for other in sorted(taken):
-            if abs(other - down) < LABEL_HEIGHT:
-                down = other + LABEL_HEIGHT
+        for position in sorted(taken):
+            if abs(position - down) < LABEL_HEIGHT:
+                down = position + LABEL_HEIGHT
         taken.append(down)
         anchor, shift = ("end", -9) if across > 55 else ("start", 9)
         parts.append(

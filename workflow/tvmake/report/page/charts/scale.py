@@ -29,13 +29,13 @@ class Scale:
     def ticks(self, count: int = 3) -> list[float]:
         """Round values on the axis, ``count`` or somewhat more."""
         if self.is_log:
-            found = [
+            ticks = [
                 digit * 10.0**power
                 for power in range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
                 for digit in (1, 2, 5)
                 if self.low <= digit * 10.0**power <= self.high
             ]
-            return found[:: max(1, len(found) // (count + 1))]
+            return ticks[:: max(1, len(ticks) // (count + 1))]
         step = _round_step((self.high - self.low) / max(count, 1))
         first = math.ceil(self.low / step - 1e-9)
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
@@ -50,8 +50,8 @@ def fitting(values: Iterable[float], start: float, end: float, *, may_be_log: bo
         end: the position of its upper end.
         may_be_log: whether the scale may be logarithmic.
     """
-    found = list(values)
-    low, high = min(found), max(found)
+    points = list(values)
+    low, high = min(points), max(points)
     if may_be_log and low > 0 and high / low >= LOGARITHMIC_FROM:
         return Scale(low / 1.15, high * 1.15, start, end, is_log=True)
     room = (high - low or abs(high) or 1.0) * 0.08

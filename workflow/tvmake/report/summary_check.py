@@ -16,15 +16,17 @@ def check_unaltered(summary: Path) -> None:
     Raises:
         InputError: it was altered.
     """
-    if (found := _found(summary)) and not any(
-        has_digest(summary, digest) for name, digest in found[1].outputs.items() if found[0] / name == summary.resolve()
+    if (recorded := _record_of_summary(summary)) and not any(
+        has_digest(summary, digest)
+        for name, digest in recorded[1].outputs.items()
+        if recorded[0] / name == summary.resolve()
     ):
         raise InputError(
             str(summary), "altered: its content differs from what the report wrote", "`tvmake make` rebuilds it"
         )
 
 
-def unconfirmed(summary: Path) -> list[str]:
+def changed_inputs(summary: Path) -> list[str]:
     """The files that a summary was computed from and that are missing or changed now, for example after a failed later run.
 
     None for a copy of a summary elsewhere, whose files are unknown.
@@ -32,24 +34,24 @@ def unconfirmed(summary: Path) -> list[str]:
     Args:
         summary: a summary.json.
     """
-    found = _found(summary)
-    return _changed(*found) if found else []
+    recorded = _record_of_summary(summary)
+    return _changed(*recorded) if recorded else []
 
 
-def note_of_changes(results: Path) -> str | None:
+def describe_changes(results: Path) -> str | None:
     """The message for figures that do not match the current files; None if they do.
 
     Args:
         results: a results directory, or a summary.json.
     """
-    changed = unconfirmed(results / "summary.json" if results.is_dir() else results)
+    changed = changed_inputs(results / "summary.json" if results.is_dir() else results)
     if not changed:
         return None
     named = f"{len(changed)} files, {changed[0]} among them," if len(changed) > 1 else changed[0]
     return f"these figures belong to an earlier run: {named} changed or were deleted since; `tvmake make` rebuilds them"
 
 
-def _found(summary: Path) -> tuple[Path, JobRecord] | None:
+def _record_of_summary(summary: Path) -> tuple[Path, JobRecord] | None:
     """The project of a summary, and the record of the job that wrote it; None without a record."""
     path = summary.resolve()
     project = next((parent for parent in path.parents if has_job_records(parent)), None)
