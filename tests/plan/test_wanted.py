@@ -30,25 +30,11 @@ def test_a_variant_means_its_package_and_a_full_path_becomes_relative(plan: Plan
     assert requested_files(plan, ["other/file.txt", "all"]) == ["other/file.txt", "all"]
 
 
-@pytest.mark.parametrize(
-    ("word", "problem", "variants"),
-    [
-        ("digits", "is a model, not a file", "digits/float32/cpu, digits/float16/cpu"),
-        ("float16", "is a precision, not a file", "digits/float16/cpu"),
-        ("cpu", "is a target, not a file", "digits/float32/cpu, digits/float16/cpu"),
-        ("digits/float16", "is a model at a precision, not a variant", "digits/float16/cpu"),
-        ("digits/int8", "is not a variant of the config", "digits/float32/cpu, digits/float16/cpu"),
-        ("m/float32", "is not a variant of the config", "digits/float32/cpu, digits/float16/cpu"),
-    ],
-)
-def test_a_part_of_a_variants_name_is_refused_with_the_variants_that_have_it(
-    plan: Plan, word: str, problem: str, variants: str
-):
-    with pytest.raises(InputError) as refused:
+@pytest.mark.parametrize("word", ["digits", "float16", "digits/float16", "m/float32", "results", ""])
+def test_a_part_of_a_variants_name_is_refused_with_the_variants(plan: Plan, word: str):
+    with pytest.raises(UsageError, match="is neither a variant, a stage nor a file that a job makes") as refused:
         requested_files(plan, [word])
-    assert str(refused.value) == (
-        f"{word}: {problem}\n  name a variant, such as {variants}, or a file that `tvmake check --files` lists"
-    )
+    assert "digits/float32/cpu" in refused.value.remedy or "digits/float16/cpu" in refused.value.remedy
 
 
 def test_a_stage_means_its_outputs_by_its_name_and_by_its_rules_name(plan: Plan):
@@ -74,7 +60,7 @@ def test_searches_that_no_budget_has_planned_yet_are_made_by_the_stage_that_wait
 
 
 def test_a_word_that_is_not_a_stage_is_refused_with_the_nearest_or_all(plan: Plan):
-    with pytest.raises(UsageError, match=r"buildd: no job makes this\n  did you mean .build.\?"):
+    with pytest.raises(UsageError, match=r"buildd: is neither .*\n  did you mean .build.\?"):
         requested_files(plan, ["buildd"])
     with pytest.raises(UsageError, match="stages are import, reference, self_test, transform, "):
         requested_files(plan, ["everything-else"])

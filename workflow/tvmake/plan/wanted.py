@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from tvmake.errors import InputError, UsageError
@@ -25,9 +25,8 @@ def requested_files(plan: Plan, words: Iterable[str]) -> list[str]:
     the working directory.
 
     Raises:
-        InputError: a word names an unknown model, precision or target, a directory, only a model, or a stage without
-            outputs.
-        UsageError: a word looks like a stage, but is not one.
+        InputError: a file belongs to an unknown model, precision or target, or a stage has no outputs.
+        UsageError: a word is neither a variant, a stage nor a file.
     """
     packages = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
     named = {name: stage for stage in stages().values() for name in (stage.name, *stage.rule_names)}
@@ -76,68 +75,21 @@ def _stages_of(plan: Plan) -> list[str]:
     return [name for name in stages() if name in present]
 
 
-def _nearest_variant(plan: Plan, word: str) -> str | None:
-    """The variant or package whose name a word misspells; None if it means something else."""
-    names = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
-    if word.count("/") == 2 and not Path(word).exists():
-        return next(iter(difflib.get_close_matches(word, names, 1, cutoff=0.7)), None)
-    return next((names[name] for name in names if word.strip("/") == f"{name}/{Path(names[name]).name}"), None)
-
-
-def _refuse_part(plan: Plan, file: str, known: Mapping[str, Sequence[str]]) -> None:
-    """Refuse ``model/precision`` and misspellings of it; Snakemake judges other words."""
-    model, _, precision = file.partition("/")
-    if "." not in precision or precision in known["precision"]:
-        has_both = model in known["model"] and precision in known["precision"]
-        problem = "is a model at a precision, not a variant" if has_both else "is not a variant of the config"
-        named = {"model": model, "precision": precision} if has_both else {"model": model}
-        raise InputError(file, problem, _list_variants(plan, named))
-
-
-def _list_variants(plan: Plan, named: Mapping[str, str]) -> str:
-    """The remedy that lists the variants of a model, precision or target; all variants if there are none."""
-    variants = [
-        str(variant) for variant in plan.variants if all(getattr(variant, axis) == name for axis, name in named.items())
-    ]
-    variants = variants or [str(variant) for variant in plan.variants]
-    more = f" and {len(variants) - SHOWN} more" if len(variants) > SHOWN else ""
-    listed = ", ".join(variants[:SHOWN])
-    return f"name a variant, such as {listed}{more}, or a file that `tvmake check --files` lists"
-
-
 def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
-    known: dict[str, list[str]] = {
-        "model": list(plan.config.models),
-        "precision": list(plan.config.precisions),
-        "target": list(plan.config.targets),
-    }
-    if not file:
-        raise UsageError(
-            "''",
-            "names no file",
-            f"name a variant, such as {plan.variants[0]}, or a file that `tvmake check --files` lists",
-        )
+    """Refuse words that no job can mean, and files of variants that the config does not have. Snakemake judges other files."""
     recognised = recognise(os.path.normpath(file), plan.config.results)
-    if recognised is None and (near := _nearest_variant(plan, file)):
-        raise InputError(file, "is neither a variant nor a file of the config", f"did you mean '{near}'?")
     if recognised is None and file.endswith((".yaml", ".yml")):
         raise UsageError(file, "is a config, not a result", f"name it with -c: -c {file}")
-    if recognised is None and (axis := next((axis for axis in known if file in known[axis]), None)):
-        raise InputError(file, f"is a {axis}, not a file", _list_variants(plan, {axis: file}))
-    if recognised is None and Path(file).is_dir():
-        remedy = f"name a variant, such as {plan.variants[0]}, or a file that `tvmake check --files` lists"
-        raise InputError(file, "is a directory, not a file", remedy)
-    if recognised is None and file.count("/") == 1 and not Path(file).exists():
-        _refuse_part(plan, file, known)
-    if recognised is None and "/" not in file and file != EVERYTHING:
-        close = difflib.get_close_matches(file, named, n=1)
-        remedy = f"did you mean '{close[0]}'?" if close else f"{LISTED}; stages are {', '.join(_stages_of(plan))}"
-        raise UsageError(file, "no job makes this", remedy)
+    if recognised is None and file != EVERYTHING and not (Path(file).suffix and "/" in file):
+        variants = list(map(str, plan.variants))
+        more = f" and {len(variants) - SHOWN} more" if len(variants) > SHOWN else ""
+        close = difflib.get_close_matches(file, [*variants, *named], n=1)
+        listed = f"variants are {', '.join(variants[:SHOWN])}{more}; stages are {', '.join(_stages_of(plan))}; {LISTED}"
+        remedy = f"did you mean '{close[0]}'?" if close else listed
+        raise UsageError(file or "''", "is neither a variant, a stage nor a file that a job makes", remedy)
+    axes = {"model": plan.config.models, "precision": plan.config.precisions, "target": plan.config.targets}
     for axis, name in recognised.wildcards.items() if recognised else ():
-        if axis in known and name not in known[axis]:
-            close = difflib.get_close_matches(name, known[axis], n=1)
-            raise InputError(
-                file,
-                f"the config has no {axis} '{name}'",
-                f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known[axis])}",
-            )
+        if name not in axes.get(axis, [name]):
+            close = difflib.get_close_matches(name, axes[axis], n=1)
+            remedy = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(axes[axis])}"
+            raise InputError(file, f"the config has no {axis} '{name}'", remedy)
