@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tvmake.engine.up_to_date.format_change import format_change
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job
 from tvmake.stages.registry import stage_named
@@ -20,6 +19,15 @@ Kind = Literal["missing", "altered", "option", "code", "source", "input", "unkno
 
 SHORT = 12
 """Characters of a digest that are shown."""
+
+LINE = 100
+"""Maximum characters for a key with both values in full."""
+
+VALUE = 36
+"""Characters shown of a longer value."""
+
+BEFORE = 8
+"""Characters shown before the first difference."""
 
 OWNERS = {"target": ("targets", "target_name"), "device": ("devices", "device_name")}
 """Parts of a request that are in the config under a name that another field gives."""
@@ -52,7 +60,24 @@ class Change:
             return self.what
         if self.kind == "input" and None in (self.before, self.after):
             return f"{'reads' if self.before is None else 'no longer reads'} {self.what}"
-        return format_change(self.what, self.before, self.after)
+        return _format_change(self.what, self.before or "not there", self.after or "not there")
+
+
+def _format_change(what: str, before: str, after: str) -> str:
+    """A key with its values before and after; of long values the part that differs."""
+    if len(whole := f"{what}: {before} → {after}") <= LINE:
+        return whole
+    start = max(
+        0,
+        next((index for index, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), 0) - BEFORE,
+    )
+    return f"{what}: {_part(before, start)} → {_part(after, start)}"
+
+
+def _part(text: str, start: int) -> str:
+    begin = max(0, min(start, len(text) - VALUE))
+    part = text[begin : begin + VALUE]
+    return f"{'…' if begin else ''}{part}{'…' if begin + VALUE < len(text) else ''}"
 
 
 def changes(job: Job) -> list[Change]:

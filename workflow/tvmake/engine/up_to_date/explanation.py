@@ -123,8 +123,6 @@ def _related_variants(plan: Plan, recognised: Recognised) -> tuple[Variant, ...]
 
 
 def _why_unknown(plan: Plan, recognised: Recognised) -> str:
-    if recognised.is_former:
-        return "it comes from an earlier version of tvmake"
     known = {
         "model": plan.config.models,
         "precision": {variant.precision for variant in plan.variants},

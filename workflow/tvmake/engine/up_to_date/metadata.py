@@ -16,11 +16,8 @@ from typing import Any
 
 from snakemake.persistence import RECORD_FORMAT_VERSION, MetadataRecord
 
-from tvmake.errors import MachineError
 from tvmake.process.output import counted
 from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.notes.state_file import remove_note
-from tvmake.storage.permissions import DENIED, how_to_permit, owner_name
 from tvmake.storage.plain_files import open_plain
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
@@ -31,23 +28,14 @@ ESSENTIAL = ("rule", "input", "shellcmd", "params", "code", "record_format_versi
 
 
 def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
-    """Remove the records that Snakemake cannot read or use, with a note.
-
-    Raises:
-        MachineError: a record cannot be read, or is not a file.
-    """
-    for path in (path for kind in (FINISHED, INCOMPLETE) for path in _other_directories(state / kind)):
-        remove_note(Path(path))
+    """Remove the records that Snakemake cannot read or use, with a note."""
     damaged = [path for path in _files(state / FINISHED) if not _is_whole(path)]
     damaged += [path for path in _files(state / INCOMPLETE) if _record(path) is None]
-    for path in damaged:
-        remove_note(Path(path))
+    for path in map(Path, damaged):
+        path.unlink(missing_ok=True)
     if damaged:
         count = counted(len(damaged), "record")
-        print(
-            f"note: removed {count} of Snakemake's that cannot be read",
-            file=sys.stderr,
-        )
+        print(f"note: removed {count} of Snakemake's that cannot be read", file=sys.stderr)
 
 
 def recorded_outputs(state: Path = SNAKEMAKE_STATE) -> set[str]:
@@ -73,41 +61,6 @@ def _files(root: Path | str) -> Iterator[str]:
         yield from (os.path.join(directory, name) for name in names)  # noqa: PTH118  # of tens of thousands
 
 
-def _other_directories(root: Path) -> list[str]:
-    """Directories among the records that Snakemake did not create, where it may want to write a record."""
-    return [
-        path
-        for directory, below, _ in os.walk(root)
-        for name in below
-        if (path := os.path.join(directory, name)) and (not name.startswith("@") or os.path.islink(path))  # noqa: PTH114, PTH118
-    ]
-
-
-def _content(path: str) -> Any:
-    """A record's content; None if it is not JSON or not a file.
-
-    Raises:
-        MachineError: it cannot be read: everything would look outdated.
-    """
-    try:
-        with open_plain(path) as file:
-            return json.loads(file.read())
-    except OSError as error:
-        if error.errno not in DENIED:
-            return None
-        problem = "cannot be read, so tvmake cannot tell what is up to date"
-        raise MachineError(path, problem, _how_to_share(Path(path))) from None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _how_to_share(record: Path) -> str:
-    """The remedy for an unreadable record: Snakemake makes records readable for the run's user and group only."""
-    if record.exists() and (owner := record.stat().st_uid) != os.geteuid():
-        return f"it belongs to {owner_name(owner)}, who can share it with `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}`; `tvmake status results` prints the table"
-    return how_to_permit(record, os.R_OK)
-
-
 def _is_whole(path: str) -> bool:
     record = _record(path)
     return (
@@ -125,8 +78,8 @@ def _is_digest(value: Any) -> bool:
 
 def _record(path: str) -> MetadataRecord | None:
     """A record as Snakemake reads it; None if it would refuse."""
-    content = _content(path)
     try:
-        return MetadataRecord.model_validate(content) if isinstance(content, dict) else None
-    except ValueError:
+        with open_plain(path) as file:
+            return MetadataRecord.model_validate(json.loads(file.read()))
+    except (OSError, ValueError, RecursionError):
         return None
