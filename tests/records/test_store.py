@@ -146,13 +146,6 @@ def test_a_bad_line_is_set_aside_once_with_its_reason_and_all_its_bytes(store):
     assert journal(store).path.read_bytes() == lines[0] + lines[2]
 
 
-def test_records_joined_by_a_damaged_line_break_are_both_read(store):
-    store.append(CONTEXT, CONV, [record(1), record(2), record(3)])
-    joined = journal(store).path.read_bytes().replace(b"}\n{", b"}\x00{", 1)
-    journal(store).path.write_bytes(joined)
-    assert digests(store.load(CONTEXT, CONV)) == digests([record(1), record(2), record(3)])
-
-
 def test_a_description_is_kept_once_and_comes_back(store):
     first = {"name": "fused_conv2d", "module": {"nested": [1, 2.5, None, "ü"]}}
     store.define(CONTEXT, CONV, first)

@@ -6,18 +6,16 @@ a line break, and it is quarantined like any other damaged line.
 
 import gc
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from tvmake.errors import MachineError
-from tvmake.records.line import ENTRIES, START, BadLine, Line, decode
+from tvmake.records.line import ENTRIES, BadLine, Line, decode
 from tvmake.storage.disk import append, reading, saving
 from tvmake.storage.files import atomic_path
 from tvmake.storage.plain_files import open_plain
@@ -28,7 +26,7 @@ LOCK_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A line of the file, or part of a damaged one."""
+    """A line of the file."""
 
     number: int
     """Line number, from 1."""
@@ -101,8 +99,7 @@ class Journal:
                 for number, line in enumerate(file, start=1):
                     raw = line.removesuffix(b"\n")
                     if raw.strip():
-                        for piece, found in self._salvaged(raw):
-                            yield Piece(number, piece, found, is_unfinished=not line.endswith(b"\n"))
+                        yield Piece(number, raw, self._decoded(raw), is_unfinished=not line.endswith(b"\n"))
         except FileNotFoundError:
             return
 
@@ -149,23 +146,6 @@ class Journal:
                 else:
                     has_bad |= not piece.is_unfinished
         return list(lines.values()), has_bad
-
-    def _salvaged(self, raw: bytes) -> Iterator[tuple[bytes, Line | BadLine]]:
-        """The line, or the intact lines within a bad one: a damaged line break joins two lines."""
-        whole = self._decoded(raw)
-        starts = [] if isinstance(whole, Line) else [match.start() for match in re.finditer(re.escape(START), raw)]
-        cuts = sorted({0, *starts, len(raw)})
-        if len(cuts) == 2:
-            yield raw, whole
-            return
-        for begin, end in pairwise(cuts):
-            piece = raw[begin:end]
-            found = self._decoded(piece)
-            if isinstance(found, BadLine):
-                # Without the damaged line break at its end.
-                shorter = self._decoded(piece[:-1])
-                piece, found = (piece[:-1], shorter) if isinstance(shorter, Line) else (piece, found)
-            yield piece, found
 
     def _decoded(self, raw: bytes) -> Line | BadLine:
         try:

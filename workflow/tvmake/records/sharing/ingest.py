@@ -88,16 +88,16 @@ def ingest(
     batch: dict[tuple[TuningContext, str], dict[str, bytes]] = {}
     size = 0
     bad: list[dict[str, object]] = []
-    for number, raw, found in lines:
+    for number, raw, line in lines:
         try:
-            if isinstance(found, BadLine):
-                raise found
-            if isinstance(found.value, TuningContext):
-                contexts[found.digest] = found.value
+            if isinstance(line, BadLine):
+                raise line
+            if isinstance(line.value, TuningContext):
+                contexts[line.digest] = line.value
                 continue
-            where = _belongs(found, contexts, only)
-            if isinstance(found.value, Description):
-                store.define(*where, found.value.root)
+            where = _belongs(line, contexts, only)
+            if isinstance(line.value, Description):
+                store.define(*where, line.value.root)
                 continue
         except (BadLine, InputError) as error:
             reason = error.problem if isinstance(error, InputError) else str(error)
@@ -106,7 +106,7 @@ def ingest(
                 text = raw[:KEPT_BYTES].decode(errors="surrogateescape")
                 bad.append({"reason": reason, "source": source, "number": number, "line": text})
             continue
-        batch.setdefault(where, {})[found.digest] = raw + b"\n"
+        batch.setdefault(where, {})[line.digest] = raw + b"\n"
         size += len(raw)
         if size > BATCH_BYTES:
             _flush(store, batch, ingested)

@@ -168,9 +168,9 @@ def contexts(url: str, generation: str, outcome: ExchangeReport) -> list[TuningC
     for name, size in sorted(remote.files(generation).items()):
         if (parts := _NAME.fullmatch(name)) and parts[1] == generation:
             segments.setdefault(parts[2], {})[name] = size
-    found = (_context_in(remote, digest, names, outcome) for digest, names in segments.items())
+    candidates = (_context_in(remote, digest, names, outcome) for digest, names in segments.items())
     return sorted(
-        (context for context in found if context is not None and context.generation == generation),
+        (context for context in candidates if context is not None and context.generation == generation),
         key=lambda context: context.digest,
     )
 
@@ -224,10 +224,10 @@ def _intact(remote: Directory, names: dict[str, int], outcome: ExchangeReport) -
 
 def _collect_digests(lines: Iterable[NumberedLine], digests: list[str]) -> Iterator[NumberedLine]:
     """Yield the lines, and append the digests of the intact ones to ``digests``."""
-    for number, raw, found in lines:
-        if isinstance(found, Line):
-            digests.append(found.digest)
-        yield number, raw, found
+    for number, raw, line in lines:
+        if isinstance(line, Line):
+            digests.append(line.digest)
+        yield number, raw, line
 
 
 def _packed(lines: Iterable[bytes]) -> bytes:
