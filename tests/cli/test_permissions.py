@@ -111,24 +111,3 @@ def test_what_the_system_refuses_where_no_command_expects_it_is_one_line(tmp_pat
     assert done.returncode in (1, 3) and done.stdout == ""
     assert re.match(r"error: results\S*: cannot be read", done.stderr), done.stderr
     assert "Traceback" not in done.stderr and done.stderr.endswith(": chmod u+rwx results\n")
-
-
-@pytest.mark.parametrize(
-    "umask", ["0277", *(pytest.param(umask, marks=pytest.mark.soak) for umask in ("0777", "0577", "0700"))]
-)
-def test_a_umask_that_takes_the_owners_rights_is_refused_before_anything_is_made(tmp_path: Path, umask: str):
-    (tmp_path / "tvmake.yaml").write_text(CONFIG)
-    done = subprocess.run(
-        [*as_an_owner(), "sh", "-c", f"umask {umask}; {SCRIPTS / 'tvmake'} make"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
-    assert done.returncode == 3
-    assert (
-        done.stderr
-        == f"error: umask {umask}: denies you access to the files that you create\n  type `umask 022` first\n"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["tvmake.yaml"]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.errors import InputError, TvmakeError
+from tvmake.errors import TvmakeError
 from tvmake.storage.destinations import check_destination
-from tvmake.storage.notes.job_records import record_job
 
 
 @pytest.mark.parametrize(
@@ -37,23 +36,3 @@ def test_a_place_that_is_free_empty_or_has_a_file_of_the_kind_is_taken(tmp_path:
     for name in ("new", "empty", "list"):
         check_destination(tmp_path / name, "list", lambda file: file.name == "list")
     assert {file.name for file in tmp_path.iterdir()} == {"empty", "list"}
-
-
-@pytest.mark.parametrize("file", ["results/digits/package.tar", "results/best/digits/package.tar"])
-def test_the_result_of_a_run_is_not_replaced_by_another_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
-):
-    monkeypatch.chdir(tmp_path)
-    for name in ("results/digits/package.tar", "results/best/digits/package.tar"):
-        Path(name).parent.mkdir(parents=True)
-        Path(name).touch()
-    with record_job([], [Path("results/digits/package.tar"), Path("results/best")]):
-        pass
-    (tmp_path / "link").symlink_to("results")
-    for path in (file, file.replace("results", "link", 1), str(tmp_path / file)):
-        with pytest.raises(InputError, match="is a result of a run"):
-            check_destination(Path(path), "package", lambda _: True)
-    check_destination(Path("results/digits/other.tar"), "package", lambda _: True)
-    monkeypatch.chdir("/")
-    with pytest.raises(InputError, match=f"`tvmake make -d {tmp_path}` writes this one"):
-        check_destination(tmp_path / file, "package", lambda _: True)

@@ -66,11 +66,3 @@ def test_files_that_stay_or_stay_away_are_fine(tmp_path: Path):
     (tmp_path / "model").write_bytes(b"x")
     with unchanged([tmp_path / "model", tmp_path / "none"]):
         (tmp_path / "model").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["/proc/kmsg", "/proc/self/status"])
-def test_what_the_kernel_generates_is_refused_and_not_waited_for(name: str):
-    if not os.access(name, os.R_OK):
-        pytest.skip(f"{name} cannot be read here")
-    with pytest.raises(OSError):
-        open_plain(name)

@@ -6,7 +6,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from tvmake.errors import InputError, MachineError
+from tvmake.errors import InputError
 from tvmake.storage.directories import HOME_VARIABLE, cache_directory, data_directory
 
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -92,18 +92,6 @@ def owner_name(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return f"user {number}"
-
-
-def check_umask() -> None:
-    """Refuse a umask that denies the owner access to new files and directories.
-
-    Raises:
-        MachineError: it removes permissions of the owner.
-    """
-    if umask() & stat.S_IRWXU:
-        raise MachineError(
-            f"umask {umask():04o}", "denies you access to the files that you create", "type `umask 022` first"
-        )
 
 
 def umask() -> int:
