@@ -102,9 +102,9 @@ def test_a_list_that_is_not_utf8_is_reported_with_its_key(tmp_path):
     assert done.returncode == 1
     line, remedy = done.stderr.splitlines()
     assert re.fullmatch(
-        r"error: tvmake.yaml:\d+: models.digits.dataset.path: list.csv:1: cannot be read: it is UTF-16 text", line
+        r"error: tvmake.yaml:\d+: models.digits.dataset.path: list.csv:1: cannot be read: it is not UTF-8 text", line
     )
-    assert "iconv -f UTF-16" in remedy
+    assert "save it as UTF-8" in remedy
 
 
 def test_labels_beyond_the_models_classes_are_refused(tmp_path):

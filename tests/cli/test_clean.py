@@ -80,11 +80,11 @@ def test_a_removed_model_is_listed_with_sizes_and_stays_until_yes(project: Path)
     without("models", "old")
     before = files()
     done = run("--stale")
-    assert "100 B  results/old/float32/cpu/mod.so" in done.stdout
-    assert "50 B  results/old/float32/cpu/sources" in done.stdout
+    assert "100 bytes  results/old/float32/cpu/mod.so" in done.stdout
+    assert "50 bytes  results/old/float32/cpu/sources" in done.stdout
     assert "logs/old/float32/phone/build.log" in done.stdout
     assert "digits" not in done.stdout
-    assert "13 stale, 703 B: --yes deletes them" in done.stdout
+    assert "13 stale, 703 bytes: --yes deletes them" in done.stdout
     assert files() == before
 
 

@@ -135,7 +135,7 @@ def test_a_tracker_that_others_reach_is_refused_with_the_reason(workspace: Works
         "--allow-remote",
     ]
     assert workspace.run("serve", "--host", "0.0.0.0").returncode == 2
-    assert workspace.run("serve", "--python", "--host", "::").returncode == 2
+    assert workspace.run("serve", "--host", "::").returncode == 2
 
 
 def test_only_this_machines_own_addresses_are_let_through(monkeypatch: pytest.MonkeyPatch):

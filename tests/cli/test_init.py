@@ -6,7 +6,7 @@ import onnx
 import pytest
 import torch
 import yaml
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from onnx import TensorProto, helper
@@ -160,7 +160,6 @@ def test_a_file_that_is_not_a_model_is_refused_and_nothing_is_written(model, pro
     assert not Path("tvmake.yaml").exists()
 
 
-@example("0" * 20)
 @given(st.text(min_size=1, max_size=20))
 def test_any_source_gives_a_name_that_the_config_takes(source):
     assert load_text(f"models: {{{model_name(source + '.onnx')!r}: {{source: net.onnx}}}}").models

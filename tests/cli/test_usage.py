@@ -74,17 +74,3 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(typed: str):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=HANG_S)
     os.close(writing)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
-
-
-def test_an_argument_in_another_encoding_is_named_as_that(capsys: pytest.CaptureFixture[str]):
-    assert run(["device", "selftest", "--target", "\udcff"]) == 2
-    assert "is not UTF-8 text" in capsys.readouterr().err
-
-
-def test_a_device_is_a_machine_and_no_kind_of_code(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert run(["device", "info", "cuda"]) == 1
-    assert (
-        "error: device: 'cuda' is not a machine\n  the target (-t) selects the kind of processor"
-        in capsys.readouterr().err
-    )

@@ -72,13 +72,11 @@ def _run(arguments: list[str]) -> int:
 
     from tvmake.cli import completion, verbosity
     from tvmake.cli.app import command
-    from tvmake.errors import MachineError, TvmakeError, UsageError, print_error
+    from tvmake.errors import MachineError, TvmakeError, print_error
     from tvmake.process.output import refusal
-    from tvmake.storage.permissions import check_umask
     from tvmake.storage.refusals import OF_PROCESSES, system_error
 
     try:
-        check_umask()
         if completion.is_requested():
             completion.prepare()
         code = command()(arguments, prog_name="tvmake", standalone_mode=False)
@@ -98,13 +96,6 @@ def _run(arguments: list[str]) -> int:
         return MachineError.exit_code
     except BrokenPipeError:
         return _end_broken_pipe()
-    except UnicodeEncodeError as error:
-        invalid = next((argument for argument in arguments if not _is_text(argument)), None)
-        if invalid is None:
-            raise
-        verbosity.print_origin(error)
-        print_error(UsageError(invalid, "is not UTF-8 text", "write it in UTF-8; `convmv` renames files"))
-        return UsageError.exit_code
     except OSError as error:
         # Errors of output, processes and connections carry no file name.
         refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None
@@ -117,15 +108,6 @@ def _run(arguments: list[str]) -> int:
         print_error(refused)
         return refused.exit_code
     return 0
-
-
-def _is_text(argument: str) -> bool:
-    """Whether an argument was UTF-8. Python replaces other bytes by surrogates, which cannot be encoded."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _end_broken_pipe() -> int:

@@ -28,7 +28,7 @@ def check(
     from rich.table import Table
 
     from tvmake.cache.prepare import check_cache
-    from tvmake.cli.configs import files_in, load_plan, naming_lines, print_note
+    from tvmake.cli.configs import files_in, load_plan, naming_lines
     from tvmake.plan.access import WRITING, check_access
     from tvmake.plan.preconditions import (
         check_datasets,
@@ -46,7 +46,7 @@ def check(
     from tvmake.targets.code_kind import rare_kind
 
     paths = files_in(directory, config)
-    plan = load_plan(paths, settings, print_note)
+    plan = load_plan(paths, settings)
     with naming_lines(paths):
         if missing := missing_inputs(plan):
             raise missing

@@ -36,6 +36,7 @@ def clean(
     from tvmake.cli.configs import plan_in
     from tvmake.engine.run_mutex import only_run
     from tvmake.plan.cleanup import by_model, leftovers, remove
+    from tvmake.report import quantities
 
     plan = plan_in(directory, config, settings)
     results = plan.config.results
@@ -43,7 +44,7 @@ def clean(
         leftover = leftovers(plan, stale)
         listed = list(leftover.removable if stale else by_model(leftover.removable, results))
         for path, size in () if as_json else listed:
-            typer.echo(f"{_size_text(size):>9}  {path}")
+            typer.echo(f"{quantities.size(size):>9}  {path}")
         if yes:
             for path, _ in leftover.removable:
                 remove(Path(path), results)
@@ -58,22 +59,15 @@ def clean(
     _print_sums(leftover, stale, yes)
 
 
-def _size_text(size: int) -> str:
-    if size < 1000:
-        return f"{size} B"
-    for unit, scale in (("kB", 1e3), ("MB", 1e6)):
-        if size < 1000 * scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{size / 1e9:.1f} GB"
-
-
 def _print_sums(leftover: Leftovers, stale: bool, yes: bool) -> None:
+    from tvmake.report import quantities
+
     kind = "stale" if stale else "made by runs"
     if not leftover.removable:
         typer.echo(f"nothing is {kind}")
     else:
         outcome = "deleted" if yes else "--yes deletes them"
-        typer.echo(f"{len(leftover.removable)} {kind}, {_size_text(leftover.size)}: {outcome}")
+        typer.echo(f"{len(leftover.removable)} {kind}, {quantities.size(leftover.size)}: {outcome}")
     if leftover.kept:
         typer.echo(f"{leftover.kept} needed by the config: kept")
     if leftover.foreign:

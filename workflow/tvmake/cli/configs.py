@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,11 +104,8 @@ def print_note(text: str) -> None:
         typer.echo(f"note: {text}", err=True)
 
 
-def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str], None] | None = None) -> Plan:
+def load_plan(files: list[Path], settings: list[str] | None) -> Plan:
     """The plan of config files with ``--set`` options over them.
-
-    Args:
-        note: called with each note on the config; None drops them.
 
     Raises:
         TvmakeError: the config is invalid; all mistakes are listed.
@@ -118,7 +115,7 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
 
     layer = overlay(settings)
     verbosity.print_detail(f"config: {', '.join(map(str, files))}{' and --set' if layer else ''}")
-    return Plan(load_layers(files, layer, note) if note else load_layers(files, layer))
+    return Plan(load_layers(files, layer))
 
 
 Directory = Annotated[Path, typer.Option("--directory", "-d", help="Run in this directory.")]

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,9 +29,6 @@ PACKAGES_SHOWN = 10
 
 CONFIG_COPY = "tvmake-config-"
 """Prefix of the directories in Snakemake's state that contain the config of a run."""
-
-FORMER_CONFIG_COPIES = f"config-{'[0-9a-f]' * 16}.yaml"
-"""Config files that killed runs of earlier versions left."""
 
 SOUND = ("pass", "not run")
 """Verdicts of variants whose packages are listed without a remark."""
@@ -89,7 +86,7 @@ def make(
     Options that are not listed here are passed to snakemake (see `snakemake --help`), for example --forcerun build or
     --profile slurm, which submits jobs to a cluster.
     """
-    from tvmake.cli.configs import config_files, missing_directory, overlay, print_note
+    from tvmake.cli.configs import config_files, missing_directory, overlay
     from tvmake.engine.profiles import resolve_profiles
     from tvmake.plan.wanted import requested_files, with_rules
 
@@ -123,7 +120,7 @@ def make(
         paths, layer = rebuild.config(paths), rebuild.layer(layer)
     files = [Path(os.path.relpath(path)) for path in config_files(paths)]
     layers = _layers(files, layer)
-    plan = _plan(layers, print_note)
+    plan = _plan(layers)
     # Snakemake's options arrive among the targets. They keep their order, so that `--forcerun build` stays together, and come
     # first, because Snakemake's `--configfile` takes every word after it.
     words = [word for word in [*(targets or []), *context.args] if word != "--"]
@@ -296,10 +293,10 @@ def _layers(files: list[Path], layer: dict[str, Any]) -> Layers:
     return read_layers(files, layer)
 
 
-def _plan(layers: Layers, note: Callable[[str], None] = lambda _: None) -> Plan:
+def _plan(layers: Layers) -> Plan:
     from tvmake.plan.plan import Plan
 
-    return Plan(layers.config(note))
+    return Plan(layers.config())
 
 
 def _snakefile() -> Path:
@@ -322,9 +319,6 @@ def _sweep_config_copies() -> None:
     from tvmake.storage.temporary import sweep
 
     sweep(SNAKEMAKE_STATE, CONFIG_COPY)
-    with suppress(OSError):
-        for file in SNAKEMAKE_STATE.glob(FORMER_CONFIG_COPIES):
-            file.unlink()
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def build_artifact(run: SingleRun, artifact: str, cores: str | None, quiet: bool
 
 def _check_target(run: SingleRun, target: TargetConfig) -> None:
     """Refuse a target that cannot be built for before a large model is imported for it."""
-    from tvmake.config.reading.places import given_by
+    from tvmake.config.reading.positions import given_by
     from tvmake.errors import TvmakeError
     from tvmake.targets.validate import check_target
 

@@ -35,10 +35,6 @@ AllowRemote = Annotated[
 ]
 
 
-KINDS_OF_DEVICES = ("cpu", "gpu", "cuda", "opencl", "metal", "vulkan", "rocm", "llvm", "cl")
-"""Names of devices in tvmc and frameworks."""
-
-
 @app.command("list")
 def list_command(config: ConfigFiles = None, tracker: AtTracker = None, as_json: AsJson = False) -> None:
     """List the devices that the config, adb and the tracker know, and their state (free servers, waiting requests)."""
@@ -129,9 +125,6 @@ def serve_command(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on (this machine only).")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on (this machine only).")] = 9090,
-    python: Annotated[
-        bool, typer.Option("--python", help="Run TVM's Python server instead of the native one (this machine only).")
-    ] = False,
     opencl: Annotated[bool, typer.Option("--opencl", help="Let the server run OpenCL kernels (devices only).")] = False,
     allow_remote: AllowRemote = False,
 ) -> None:
@@ -139,7 +132,7 @@ def serve_command(
     from tvmake.cli.device import server as device_server
 
     if name is None or name == "local":
-        device_server.serve_here(tracker, key, host, port, python, allow_remote)
+        device_server.serve_here(tracker, key, host, port, allow_remote)
     else:
         device_server.serve_there(name, chosen_device(name, config), tracker, key, opencl)
 
@@ -199,13 +192,6 @@ def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
         return LocalDeviceConfig()
     if (address := parse_device(name)) is not None:
         return _at_address(name, address)
-    if name in KINDS_OF_DEVICES:
-        problem = f"'{name}' is not a machine"
-        raise InputError(
-            "device",
-            problem,
-            "the target (-t) selects the kind of processor; a device is a machine: local, ssh:HOST …",
-        )
     close = get_close_matches(name, known, 1)
     hint = (
         f"did you mean '{close[0]}'?"

@@ -1,6 +1,5 @@
 """RPC servers in the foreground: on this machine, or on a device that has only a shell."""
 
-import importlib.util
 import ipaddress
 import os
 import platform
@@ -15,9 +14,7 @@ from tvmake.config.device import DeviceConfig, Key, LocalDeviceConfig, RpcDevice
 from tvmake.device.store import store_root
 from tvmake.device.survey.listing import tracker_address
 from tvmake.device.transport.programs import native_server
-from tvmake.errors import MachineError, UsageError
-from tvmake.process.python import python_command
-from tvmake.process.supervised import ChildProcess
+from tvmake.errors import UsageError
 
 
 def is_loopback(host: str) -> bool:
@@ -63,7 +60,7 @@ def check_key(key: str | None) -> None:
         raise UsageError(f"--key {key}", problem, "use the `key:` of the device in the config") from None
 
 
-def serve_here(tracker: str | None, key: str | None, host: str, port: int, python: bool, allow_remote: bool) -> None:
+def serve_here(tracker: str | None, key: str | None, host: str, port: int, allow_remote: bool) -> None:
     """Run a server on this machine until Ctrl-C.
 
     Raises:
@@ -77,24 +74,10 @@ def serve_here(tracker: str | None, key: str | None, host: str, port: int, pytho
     options = ["--host", host, "--port", str(port), "--key", name, "--tracker", f"{at}:{tracker_port}"]
     typer.echo(f"server '{name}' for tracker {at}:{tracker_port}, at {host}:{port}; Ctrl-C stops it")
     sys.stdout.flush()
-    if not python:
-        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
-        native = str(native_server())
-        options += ["--cache", str(store_root().with_name("uploads"))]
-        os.execve(native, [native, *options, *(["--allow-remote"] if allow_remote else [])], environment)
-    if importlib.util.find_spec("cloudpickle") is None:
-        raise MachineError(
-            "TVM's Python server", "needs cloudpickle, which is not installed", "pip install cloudpickle"
-        )
-    command = python_command("-m", "tvm.exec.rpc_server", "--port-end", str(port + 1), *options)
-    # Not with TVM's runtime alone, which does not know its version.
-    with ChildProcess(command) as process:
-        try:
-            process.wait()
-            code = process.code
-        except KeyboardInterrupt:
-            code = 0
-    raise typer.Exit(code or 0)
+    environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
+    native = str(native_server())
+    options += ["--cache", str(store_root().with_name("uploads"))]
+    os.execve(native, [native, *options, *(["--allow-remote"] if allow_remote else [])], environment)
 
 
 def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str | None, with_opencl: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +15,6 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan, Variant
 
-POLL_S = 0.5
-
 RANKS = {"failed": 0, "cut short": 1, "interrupted": 1, "ended": 2}
 """Order of the logs, by the jobs' outcome."""
 
@@ -25,7 +22,6 @@ RANKS = {"failed": 0, "cut short": 1, "interrupted": 1, "ended": 2}
 def logs(
     variant: Annotated[str, typer.Argument(autocompletion=completion.variants, help="model/precision/target, or only the model.")],
     stage: Annotated[str | None, typer.Argument(help="Only the logs of this stage, e.g. build.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the first log until Ctrl-C.")] = False,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Print all logs instead of the first.")] = False,
     list_only: Annotated[bool, typer.Option("--list", "-l", help="Print only the names of the logs.")] = False,
     config: ConfigFiles = None,
@@ -62,9 +58,7 @@ def logs(
         print(f"==> {path} ({ending(path)}) <==", file=sys.stderr)
         sys.stdout.write(path.read_text(errors="replace"))
     sys.stdout.flush()
-    if follow:
-        _follow(shown[0])
-    elif len(ordered) > len(shown):
+    if len(ordered) > len(shown):
         print(f"{counted(len(ordered) - 1, 'other log')}: --list lists them, --all prints them", file=sys.stderr)
 
 
@@ -78,21 +72,3 @@ def _log_names(plan: Plan, variants: Sequence[Variant], stage: str | None) -> li
             raise InputError(stage, "the variant has no such stage", f"it has {', '.join(stages)}")
         jobs = [job for job in jobs if job.stage == stage]
     return list(dict.fromkeys(job.log for job in jobs))
-
-
-def _follow(path: Path) -> None:
-    """Print what is appended to a log. A job that restarts begins a new log."""
-    position = path.stat().st_size
-    try:
-        while True:
-            time.sleep(POLL_S)
-            size = path.stat().st_size if path.exists() else 0
-            position = 0 if size < position else position
-            if size > position:
-                with path.open(errors="replace") as file:
-                    file.seek(position)
-                    sys.stdout.write(file.read())
-                    sys.stdout.flush()
-                    position = file.tell()
-    except KeyboardInterrupt:
-        return
