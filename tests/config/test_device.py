@@ -48,11 +48,6 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             "write the whole path",
         ),
         (
-            {"tracker": "127.0.0.1:9190", "key": "android"},
-            "devices.phone: tracker, key belong to 'via: rpc', and this device is 'via: local'",
-            "write 'via: rpc', or leave them out",
-        ),
-        (
             {"via": "rpc", "key": "android", "env": {"A": "b"}},
             "devices.phone: env belongs to 'via: local', 'via: ssh' or 'via: adb', and this device is 'via: rpc'",
             "write 'via: local', 'via: ssh' or 'via: adb', or leave it out",
@@ -68,11 +63,6 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             {"via": "ssh"},
             "devices.phone: 'via: ssh' needs a host",
             "a name, address or alias of ~/.ssh/config, such as host: pi5.local",
-        ),
-        (
-            {"via": "adb", "host": "pi5.local", "user": "pi"},
-            "devices.phone: host, user belong to 'via: ssh', and this device is 'via: adb'",
-            "write 'via: ssh', or leave them out",
         ),
         (
             {"via": "rpc", "key": "android", "conditioning": {"governor": "performance"}},
@@ -132,15 +122,7 @@ def test_an_invalid_device_is_refused_with_its_key(values: dict[str, object], pr
     assert (caught.value.problem, caught.value.remedy) == (problem, remedy)
 
 
-FORMERLY_RESOLVED = {
-    "tracker": None, "key": None, "priority": 1, "session_timeout_s": 60.0, "servers": None, "wait_s": 30.0, "soc": None,
-    "host": None, "user": None, "identity": None, "known_hosts": None, "serial": None, "directory": None,
-    "programs": None, "env": {},
-}  # fmt: skip
-"""Keys that only some devices have; resolved configs of earlier versions have them for every device."""
-
-
-def test_a_resolved_device_of_this_or_an_earlier_version_loads_again():
+def test_a_resolved_device_loads_again():
     for config in (
         device_config(threads=1),
         device_config(via="rpc", key="android"),
@@ -151,7 +133,6 @@ def test_a_resolved_device_of_this_or_an_earlier_version_loads_again():
     ):
         resolved = config.model_dump(mode="json")
         assert device(**resolved) == config
-        assert device(**{**FORMERLY_RESOLVED, **resolved}) == config
 
 
 @pytest.mark.parametrize(

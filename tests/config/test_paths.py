@@ -20,7 +20,7 @@ def refusal(**keys: object) -> InputError:
 
 @pytest.mark.parametrize(
     "results",
-    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", "x" * 256, ".", "./", "$HOME/out", "${HOME}", "%TEMP%", "\u201cout\u201d", "C:\\out"],
+    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", ".", "./", "$HOME/out", "${HOME}", "%TEMP%", "C:\\out"],
 )  # fmt: skip
 def test_an_invalid_results_directory_is_refused(results: str):
     assert refusal(results=results).problem.startswith("results: ")
@@ -46,7 +46,6 @@ def test_relative_and_absolute_results_directories_are_accepted(path: str, expec
         {"cache": {"secret_file": ""}},
         {"cache": "$SCRATCH/cache"},
         {"tuning": {"store": "${SCRATCH}"}},
-        {"tuning": {"shared": "\u201cx\u201d"}},
     ],
 )
 def test_every_path_of_a_config_is_checked(keys: dict[str, object]):

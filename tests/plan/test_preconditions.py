@@ -66,25 +66,6 @@ def test_a_directory_with_something_in_it_is_named(plan: Plan, name: str):
         check_output_paths(plan, plan.variants)
 
 
-@pytest.mark.parametrize(
-    ("axis", "name", "file"),
-    [
-        ("models", "summary.json", "results/summary.json"),
-        ("precisions", "model.json", "results/digits/model.json"),
-        ("precisions", "import.log", "logs/digits/import.log"),
-        ("targets", "module.json", "results/digits/float32/module.json"),
-    ],
-)
-def test_a_name_that_is_a_files_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axis: str, name: str, file: str
-):
-    monkeypatch.chdir(tmp_path)
-    entry = {"models": {"source": "digits.onnx"}, "precisions": {"base": "float32"}, "targets": {"kind": "llvm"}}[axis]
-    plan = Plan(check({**yaml.safe_load(TEXT), axis: {name: entry}}, {}))
-    with pytest.raises(InputError, match=f"^{axis}.{name}: the file {file} uses this name\n"):
-        check_output_paths(plan, plan.variants)
-
-
 def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     model = {"source": "d.onnx", "files": ["a.bin"], "dataset": {"path": "./x.npz", "label_names": "l.txt"}}

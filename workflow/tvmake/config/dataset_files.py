@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.text.encodings import as_utf8, described
 from tvmake.errors import InputError
-from tvmake.storage.plain_files import read_plain
+from tvmake.storage.plain_files import encoding_error, read_plain
 
 LIST_SUFFIXES = (".csv", ".tsv")
 """Suffixes of file lists, in lower case."""
@@ -61,10 +60,7 @@ def listed(path: Path) -> list[Line]:
         rows = csv.reader(content.decode("utf-8-sig").splitlines(), delimiter=separator(path))
         lines = [Line(number, [cell.strip() for cell in cells]) for number, cells in enumerate(rows, 1)]
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}:{line}", f"cannot be read: it is {described(content)}", as_utf8(path, content)
-        ) from None
+        raise encoding_error(path, error) from None
     except csv.Error as error:
         raise InputError(
             str(path), f"is not a file list: {error}", f"write one `file{separator(path)}label` per line"

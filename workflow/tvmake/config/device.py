@@ -187,20 +187,15 @@ class _Device(Strict):
             if key in values:
                 raise ValueError(f"'via: {via}' has no key {key}; {remedy}")
         foreign = {name: ways for name, ways in WAYS_OF_KEYS.items() if name in values and via not in ways}
-        # Resolved configs of earlier versions have the keys of every ``via``, with their defaults.
-        explicit = [name for name in foreign if values[name] not in (None, default_of(name))]
-        if explicit:
-            ways = foreign[explicit[0]]
-            explicit = [name for name in explicit if foreign[name] == ways]
-            verb, them = ("belongs", "it") if len(explicit) == 1 else ("belong", "them")
+        for name, ways in foreign.items():
             raise ValueError(
-                f"{', '.join(explicit)} {verb} to {_alternatives(ways)}, and this device is 'via: {via}'; "
-                f"write {_alternatives(ways)}, or leave {them} out"
+                f"{name} belongs to {_alternatives(ways)}, and this device is 'via: {via}'; "
+                f"write {_alternatives(ways)}, or leave it out"
             )
         for key, problem in cls.missing.items():
             if values.get(key) is None:
                 raise ValueError(problem)
-        return {name: value for name, value in values.items() if name not in foreign}
+        return values
 
 
 class LocalDeviceConfig(_Device):
@@ -338,12 +333,6 @@ WAYS_OF_KEYS = {
 def _alternatives(names: tuple[str, ...]) -> str:
     quoted = [f"'via: {name}'" for name in names]
     return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
-
-
-def default_of(key: str) -> Any:
-    """Return the default of a key that only some devices have."""
-    field = DEVICES[WAYS_OF_KEYS[key][0]].model_fields[key]
-    return None if field.is_required() else field.get_default(call_default_factory=True)
 
 
 class OnDevice(Strict):

@@ -1,6 +1,6 @@
 """The complete config: axes, stage options, and checks across them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -14,7 +14,6 @@ from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
 from tvmake.config.export import ExportOptions
 from tvmake.config.target import TargetConfig, obstacle
-from tvmake.config.text.names import REPEATING
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for
 from tvmake.config.variants import LEAVE_OUT, VariantFilter
@@ -153,10 +152,7 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _check_references(self) -> "Config":
-        problems = [*_case_conflicts("models", self.models), *_case_conflicts("precisions", self.precisions)]
-        problems += _case_conflicts("targets", self.targets)
-        for axis in ("models", "precisions", "targets"):
-            problems += _repeating(axis, getattr(self, axis))
+        problems: list[str] = []
         for name, model in self.models.items():
             if name.lower() in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name.lower()}; choose another one")
@@ -240,30 +236,6 @@ def overridden(general: Options, specific: Options | None) -> Options:
     if specific is None:
         return general
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
-
-
-def _repeating(axis: str, names: Iterable[str]) -> list[str]:
-    """Report names that end in one part twenty times, which Snakemake refuses as an endless recursion."""
-    return [
-        f"{axis}.{name}: ends with '{match[1]}' {len(match[0]) // len(match[1])} times, which Snakemake takes for an endless "
-        "recursion; choose another name"
-        for name in names
-        if (match := REPEATING.search(name))
-    ]
-
-
-def _case_conflicts(axis: str, names: Iterable[str]) -> list[str]:
-    """Report names that share a results directory on case-insensitive file systems (macOS, Windows)."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.lower(), []).append(name)
-    return [
-        f"{axis}.{name}: differs from '{conflict}' in upper and lower case only, and on macOS and Windows both have one "
-        "results directory; rename one of them"
-        for group in groups.values()
-        for name, conflict in zip(group, (*group[1:], group[0]), strict=True)
-        if len(group) > 1
-    ]
 
 
 def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:

@@ -10,9 +10,6 @@ from tvmake.config.root import RESERVED_MODEL_NAMES
 from tvmake.plan.plan import Plan
 from tvmake.stages import registry
 
-ROUND, FORMER_ROUND = "/round{number}/", "/pass{number}/"
-"""A round's directory, and its name in earlier versions."""
-
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 SHAPES = {
     "model": rf"(?!(?:{'|'.join(sorted(RESERVED_MODEL_NAMES))})/){NAME}",
@@ -31,8 +28,6 @@ class Recognised:
 
     artifact: str
     wildcards: Mapping[str, str]
-    is_former: bool = False
-    """Whether the path is one of earlier versions."""
 
 
 def recognise(path: str, results: str) -> Recognised | None:
@@ -40,9 +35,9 @@ def recognise(path: str, results: str) -> Recognised | None:
 
     None if no stage makes it.
     """
-    for pattern, artifact, is_former in _patterns(results):
+    for pattern, artifact in _patterns(results):
         if match := pattern.fullmatch(path):
-            return Recognised(artifact, match.groupdict(), is_former)
+            return Recognised(artifact, match.groupdict())
     return None
 
 
@@ -64,11 +59,9 @@ def directories() -> frozenset[str]:
 
 
 @cache
-def _patterns(results: str) -> list[tuple[re.Pattern[str], str, bool]]:
+def _patterns(results: str) -> list[tuple[re.Pattern[str], str]]:
     named = [(registry.pattern(artifact, results), artifact) for artifact in registry.artifacts()]
-    present = [(path, artifact, False) for path, artifact in [*named, *logs().items()]]
-    former = [(path.replace(ROUND, FORMER_ROUND), artifact, True) for path, artifact, _ in present if ROUND in path]
-    return [(_compile(path), artifact, is_former) for path, artifact, is_former in present + former]
+    return [(_compile(path), artifact) for path, artifact in [*named, *logs().items()]]
 
 
 def _compile(path: str) -> re.Pattern[str]:
@@ -91,8 +84,6 @@ class PlannedFiles:
 
     def has(self, file: Recognised) -> bool:
         """Whether the plan's jobs make this file, or may make it: a round's kernels are known only with its budget."""
-        if file.is_former:
-            return False
         if "workload" in file.wildcards:
             budget = registry.path("budget.json", self._plan.config.results, **file.wildcards)
             if budget in self._files and not Path(budget).is_file():

@@ -7,9 +7,8 @@ from typing import Any
 
 import yaml
 
-from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.load import check
-from tvmake.config.reading.places import Position
+from tvmake.config.reading.positions import KeyPath, Position
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
 from tvmake.plan.jobs import Job, Jobs, Variant

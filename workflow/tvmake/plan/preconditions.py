@@ -7,7 +7,7 @@ import re
 import shlex
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,9 +31,6 @@ from tvmake.records.store import open_store
 from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
 from tvmake.storage.plain_files import KINDS, broken_link
 from tvmake.storage.shared_directory import open_directory
-
-AXES = ("models", "precisions", "targets")
-"""The keys whose names form the paths of results, in this order."""
 
 DEVICE_FILES = ("identity", "known_hosts", "programs")
 """Keys of devices that name files or directories of this machine."""
@@ -198,7 +195,7 @@ def _tuning_key(plan: Plan, target: str, key: str) -> str:
 
 def check_output_paths(plan: Plan, variants: Iterable[Variant]) -> None:
     """Refuse entries that block the files of results and logs: directories in place of files, links to themselves, files in place of
-    directories, and names that would be both.
+    directories.
 
     tvmake did not make the files in such a directory, so it does not remove them. An empty one is removed.
 
@@ -210,7 +207,7 @@ def check_output_paths(plan: Plan, variants: Iterable[Variant]) -> None:
     names = dict.fromkeys(map(os.path.dirname, files))
     above = dict.fromkeys(str(parent) for name in names for parent in _chain(name))
     results = plan.config.results
-    errors = [*_name_conflicts(above, files, results), *_not_directories(above, results), *_not_files(files, results)]
+    errors = [*_not_directories(above, results), *_not_files(files, results)]
     if errors:
         raise one_or_many(errors)
 
@@ -276,14 +273,6 @@ def _check_can_create(directory: Path) -> None:
     except OSError as error:
         problem = f"cannot create a directory in {above}: {error.strerror}"
         raise InputError(str(directory), problem, "name a directory that you can write to") from None
-
-
-def _name_conflicts(above: Iterable[str], files: Collection[str], results: str) -> Iterator[InputError]:
-    for name in above:
-        if name in files:
-            relative = Path(name).relative_to(LOGS if name.startswith(f"{LOGS}/") else results)
-            key = f"{AXES[len(relative.parts) - 1]}.{relative.name}"
-            yield InputError(key, f"the file {name} uses this name", "choose another name")
 
 
 def _not_directories(above: Iterable[str], results: str) -> Iterator[InputError]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from tvmake.config.text.names import REPEATING
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.zoo_names import ZOO
 from tvmake.process.output import argument
@@ -233,7 +232,7 @@ class SingleRun:
             InputError, ErrorList: the config is invalid; errors name the options that set the keys.
         """
         from tvmake.config.reading.load import load_layers, one_or_many
-        from tvmake.config.reading.places import NO_FILE
+        from tvmake.config.reading.positions import NO_FILE
         from tvmake.errors import ErrorList
 
         try:
@@ -250,7 +249,7 @@ class SingleRun:
 
     def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
         """Name the option that set a key in an error about the key."""
-        from tvmake.config.reading.places import given_by
+        from tvmake.config.reading.positions import given_by
         from tvmake.config.variants import LEAVE_OUT
 
         key, _, problem = error.problem.partition(": ")
@@ -300,7 +299,6 @@ class SingleRun:
 
 
 def name_of(text: str) -> str:
-    """A name for a model or target: letters, digits and dashes of the text, and its digest if the name is long or repetitive."""
+    """A name for a model or target: letters, digits and dashes of the text, and its digest if the name is long."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
-    is_valid = len(name) <= LONGEST_NAME and not REPEATING.search(name)
-    return name if is_valid else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"

@@ -9,10 +9,9 @@ import numpy as np
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.dataset_files import MOST_LIST_BYTES
-from tvmake.config.text.encodings import as_utf8, described
 from tvmake.errors import InputError
 from tvmake.process.output import counted
-from tvmake.storage.plain_files import read_plain
+from tvmake.storage.plain_files import encoding_error, read_plain
 from tvmake.validate.dataset_sources import ArrayRows, Rows, open_rows
 from tvmake.validate.preprocess import ImagePreprocessor
 from tvmake.validate.samples import concrete_shape, numpy_dtype
@@ -80,11 +79,11 @@ class Feeds:
 
     def inputs(self, rows: Rows, indices: np.ndarray) -> dict[str, np.ndarray]:
         samples = [self.preprocessor(rows.sample(int(index)), rows.where(int(index))) for index in indices]
-        found = {self.image.name: np.stack(samples) if self.batched else samples[0]}
+        tensors = {self.image.name: np.stack(samples) if self.batched else samples[0]}
         for name, (key, shape, kind) in self.arrays.items():
             values = rows.array(key)[indices] if self.batched else rows.array(key)[int(indices[0])]
-            found[name] = np.ascontiguousarray(values, kind).reshape(shape)
-        return found
+            tensors[name] = np.ascontiguousarray(values, kind).reshape(shape)
+        return tensors
 
 
 def load_dataset(
@@ -183,10 +182,8 @@ def _label_names(config: DatasetConfig, root: Path) -> list[str]:
         raise InputError(
             str(path), f"cannot read label names: {error}", "use a text file with one name per line"
         ) from None
-    except UnicodeDecodeError:
-        raise InputError(
-            str(path), f"cannot read label names: it is {described(content)}", as_utf8(path, content)
-        ) from None
+    except UnicodeDecodeError as error:
+        raise encoding_error(path, error) from None
     return [name.strip() for name in names if name.strip()]
 
 

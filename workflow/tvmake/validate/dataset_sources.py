@@ -258,9 +258,9 @@ def _directory(path: Path, names: list[str]) -> FileRows:
     for directory in directories:
         if directory.name not in classes:
             raise InputError(str(directory), "no label has this name", "name the sub-directories as in `label_names`")
-        found = _images_in(directory)
-        files += found
-        labels += [classes.index(directory.name)] * len(found)
+        images = _images_in(directory)
+        files += images
+        labels += [classes.index(directory.name)] * len(images)
     if not files:
         raise InputError(str(path), "its sub-directories have no images", "put each class's images in one of them")
     return FileRows(path, files, labels, [] if names else classes)

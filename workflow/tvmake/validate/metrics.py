@@ -63,13 +63,13 @@ def measure(metrics: Mapping[str, Metric], package: MetricSamples, reference: Me
     Raises:
         InputError: a function is missing, fails, or does not return a number.
     """
-    found = {}
+    figures = {}
     for name, metric in metrics.items():
         where = f"metric {metric.use}"
         function = load_function(metric.use, where)
         value, expected = (_figure(function, samples, metric, where) for samples in (package, reference))
-        found[name] = MetricFigure(value=value, reference=expected)
-    return found
+        figures[name] = MetricFigure(value=value, reference=expected)
+    return figures
 
 
 def missed_metrics(metrics: Mapping[str, Metric], figures: Mapping[str, MetricFigure]) -> list[MissedGoal]:

@@ -129,30 +129,30 @@ def _unmeasurable(goal: str, figures: ClassificationFigures | None) -> str:
 
 def warnings(outputs: list[OutputFigures], classification: ClassificationFigures | None) -> list[str]:
     """Reasons why the figures are weaker evidence than they seem."""
-    found = []
+    lines = []
     for figures in outputs:
         if is_discrete(figures):
             continue
         if figures.reference_change is None:
-            found.append(f"{figures.name}: only one sample, so it is unknown whether the output depends on the input")
+            lines.append(f"{figures.name}: only one sample, so it is unknown whether the output depends on the input")
         elif figures.reference_change < LEAST_CHANGE:
-            found.append(
+            lines.append(
                 f"{figures.name}: insensitive: different inputs change the reference by only "
                 f"{figures.reference_change:.2g} of its RMS, so agreement proves little"
             )
         elif figures.sensitivity_db is not None and figures.sensitivity_db < SENSITIVE_DB:
-            found.append(
+            lines.append(
                 f"{figures.name}: insensitive: the error is only {figures.sensitivity_db:.1f} dB below the reference's "
                 "change between different inputs, so agreement proves little"
             )
         if figures.nonfinite_reference.nan or figures.nonfinite_reference.inf:
             count = figures.nonfinite_reference
-            found.append(f"{figures.name}: the reference itself has {count.nan} NaN and {count.inf} Inf elements")
+            lines.append(f"{figures.name}: the reference itself has {count.nan} NaN and {count.inf} Inf elements")
         if figures.elements == 0:
-            found.append(f"{figures.name}: has no elements")
+            lines.append(f"{figures.name}: has no elements")
     if classification and classification.looks_like_softmax:
-        found.append(
+        lines.append(
             f"{classification.output}: looks like a softmax; errors of the logits before it may be hidden where it "
             "saturates"
         )
-    return found
+    return lines

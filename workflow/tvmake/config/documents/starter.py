@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import yaml
 
 from tvmake.config.root import RESERVED_MODEL_NAMES
-from tvmake.config.text.names import REPEATING
 
 SPATIAL = 224
 SEQUENCE = 128
@@ -51,7 +50,7 @@ def model_name(source: str) -> str:
     stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
     stem = re.sub(r"\.(onnx|pt2|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
-    return f"{name}_model" if name in RESERVED_MODEL_NAMES or REPEATING.search(name) else name
+    return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
 
 
 def dynamic_sizes(inputs: Sequence[StarterInput], bounds: Bounds | None = None) -> dict[str, int]:

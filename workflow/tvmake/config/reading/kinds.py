@@ -6,7 +6,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.positions import KeyPath
 from tvmake.config.root import Config
 
 

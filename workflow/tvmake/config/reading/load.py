@@ -9,20 +9,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tvmake.config.reading.former_keys import KeyPath, former_keys, rename_key, value_at
 from tvmake.config.reading.kinds import kinds_below
 from tvmake.config.reading.mistakes import empty_entries, mistakes
-from tvmake.config.reading.places import NO_FILE, SET, Position, dotted, given_by, where_is
+from tvmake.config.reading.positions import NO_FILE, SET, KeyPath, Position, dotted, given_by, where_is
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
-from tvmake.config.text.typographic import INVISIBLE, SPACES
 from tvmake.errors import ErrorList, InputError, TvmakeError
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters except tabs and line feeds, and lone surrogates."""
-
-UNSEEN = re.compile(f"[{SPACES}{INVISIBLE}]")
-"""Characters that look like a space or are invisible in a key."""
 
 
 def load(paths: Sequence[Path]) -> Config:
@@ -40,7 +35,6 @@ def load(paths: Sequence[Path]) -> Config:
 def load_layers(
     paths: Sequence[Path],
     last: Mapping[str, Any],
-    note: Callable[[str], None] = lambda _: None,
     *,
     first: Mapping[str, Any] | None = None,
     given_as: str = SET,
@@ -48,11 +42,10 @@ def load_layers(
     """Like :func:`load`, with one more layer from outside the files (``--set`` options).
 
     Args:
-        note: called with a line for each key with a former name.
         first: the layer below the files.
         given_as: the source of ``last``: the option that sets each value, or the name of the argument.
     """
-    return read_layers(paths, last, first=first, given_as=given_as).config(note)
+    return read_layers(paths, last, first=first, given_as=given_as).config()
 
 
 @dataclass(frozen=True)
@@ -64,16 +57,13 @@ class Layers:
     default_file: str
     """File to report for a missing key."""
 
-    def config(self, note: Callable[[str], None] = lambda _: None) -> Config:
+    def config(self) -> Config:
         """Check the merged values.
-
-        Args:
-            note: see :func:`load_layers`.
 
         Raises:
             InputError, ErrorList: as in :func:`load`.
         """
-        return check(self.values, self.positions, self.default_file, note)
+        return check(self.values, self.positions, self.default_file)
 
 
 def read_layers(
@@ -110,7 +100,6 @@ def check(
     values: Mapping[str, Any],
     positions: Mapping[KeyPath, Position],
     default_file: str = NO_FILE,
-    note: Callable[[str], None] = lambda _: None,
 ) -> Config:
     """Turn merged values into a Config.
 
@@ -120,25 +109,11 @@ def check(
     if unprintable := next(_unprintable(values, ()), None):
         path, character = unprintable
         problem = f"{dotted(path)}: contains the character {character!a}"
-        remedy = "it looks like a plain space or is invisible; type the text again" if UNSEEN.match(character) else None
-        raise InputError(where_is(path, positions, default_file), problem, remedy)
-    duplicates: list[TvmakeError] = []
-    for former, present in former_keys(values).items():
-        where = where_is(former, positions, default_file)
-        if None not in (value_at(values, former), value_at(values, present)):
-            problem = f"{dotted(former)} is the former name of {dotted(present)}, and both are set"
-            duplicates.append(InputError(where, problem, f"keep {dotted(present)}"))
-        else:
-            note(f"{where}: {dotted(former)} is now called {dotted(present)}")
-            positions = {**positions, present: positions[former]} if former in positions else positions
-        values = rename_key(values, former, present[-1])
+        raise InputError(where_is(path, positions, default_file), problem)
     try:
-        config = Config.model_validate(drop_nulls(values))
+        return Config.model_validate(drop_nulls(values))
     except ValidationError as error:
-        raise one_or_many([*duplicates, *mistakes(error, values, positions, default_file)]) from None
-    if duplicates:
-        raise one_or_many(duplicates)
-    return config
+        raise one_or_many(list(mistakes(error, values, positions, default_file))) from None
 
 
 def _unprintable(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -149,7 +124,7 @@ def _unprintable(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     elif isinstance(value, Mapping):
         for key, entry in value.items():
             name = str(key)
-            if match := CONTROL.search(name) or UNSEEN.search(name):
+            if match := CONTROL.search(name):
                 yield (*path, name), match[0]
             yield from _unprintable(entry, (*path, name))
     elif isinstance(value, list | tuple):

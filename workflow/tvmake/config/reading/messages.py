@@ -2,8 +2,8 @@
 
 import datetime
 import difflib
+import json
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
@@ -13,14 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import DEVICES, Gres
 from tvmake.config.device_variables import VariableName
-from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.kinds import branches, fields_at, is_model, kinds_at
-from tvmake.config.reading.other_words import ABSENT, ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
-from tvmake.config.reading.usual_mistakes import of_key, of_name, of_null, of_number
-from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
+from tvmake.config.reading.other_words import ABSENT, OTHER_KEYS, OTHER_NAMES
+from tvmake.config.reading.positions import KeyPath
+from tvmake.config.reading.yaml_file import add_space
 from tvmake.config.root import Config, ModelConfig
-from tvmake.config.text.device import parse_device
-from tvmake.config.text.typographic import as_typed
+from tvmake.config.text.target import OTHER_OPTIONS
 from tvmake.config.validation import PercentileName
 from tvmake.quantize.precision import OpName
 from tvmake.transform.options import PythonName
@@ -69,8 +67,6 @@ NAMED = {
 }
 """Syntax of the keys whose values are mappings of names."""
 
-THOUSANDS = {"k": 1e3, "K": 1e3, "M": 1e6}
-
 UNITS = {
     "us": ("time", 1e-6), "µs": ("time", 1e-6), "ms": ("time", 1e-3), "s": ("time", 1.0), "sec": ("time", 1.0),
     "m": ("time", 60.0), "min": ("time", 60.0), "h": ("time", 3600.0),
@@ -99,23 +95,8 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
         path: the path of the value as written.
         written: the value's text in the file.
     """
-    problem, remedy = _message(details, path, written)
-    given = details[0].get("input")
-    if not isinstance(given, str) or details[0]["type"] == "extra_forbidden":
-        return problem, remedy
-    if "\n" in given:
-        remedy = f"write it on one line, without | or >: {shown(' '.join(given.split()))}"
-    if (typed := as_typed(given)) != given.strip(" \t\r\n"):
-        symbol = next(character for character in given if as_typed(f"x{character}x") != f"x{character}x")
-        remedy = f"it contains the typographic character {symbol!a}; write {typed}"
-    return problem, remedy
-
-
-def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) -> tuple[str, str | None]:
     detail = next((detail for detail in details if detail["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    if kind == "invalid_key" and path[-1].isdigit() and not written:
-        return "unknown key", NUMBER_KEY
     if kind in ("extra_forbidden", "invalid_key"):
         return "unknown key", _other_key(path, given)
     if kind == "missing" and path[-1].isdigit():
@@ -127,15 +108,16 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
         return f"expected {expected} (got {shown(given)})", _suggest_value(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
-        return f"expected {words} {context[bound]} (got {shown(given)})", _share(
-            given, context[bound], path
-        ) or of_number(path, given)
+        problem = f"expected {words} {context[bound]} (got {shown(given)})"
+        if path[-2:-1] == ("shape",) and given == -1:
+            return problem, "write a name, such as batch, for a dynamic dimension"
+        return problem, _share(given, context[bound], path)
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
         pattern, text = context["pattern"], str(given)
-        rewritten = {pattern_of(PythonName): _with_colon, pattern_of(Name): _as_name}.get(pattern, lambda _: None)
-        return f"expected {PATTERNS[pattern]} (got {shown(given)})", spaced(text) or of_name(path) or rewritten(text)
+        rewritten = _with_colon(text) if pattern == pattern_of(PythonName) else None
+        return f"expected {PATTERNS[pattern]} (got {shown(given)})", add_space(text) or rewritten
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -150,10 +132,8 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
 def _other_key(path: KeyPath, given: Any) -> str:
     """Return the remedy for an unknown key."""
     known = fields_at(path[:-1])
-    if len(path) == 1 and path[0] in INCLUDING:
-        return "a config cannot include others; -c FILE -c FILE merges several files"
-    if remedy := of_key(path, given):
-        return remedy
+    if len(path) == 3 and path[0] == "targets" and path[-1] in (*OTHER_OPTIONS, "keys"):
+        return f"write attributes: {{{path[-1]}: {json.dumps(given)}}}"
     name, colon, value = path[-1].partition(":")
     if colon and name in known:
         return f"write a space after the colon: {name}: {value}"
@@ -234,8 +214,6 @@ def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
 
 def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
     """Return problem and remedy of a value that is not one of the choices."""
-    if str(given) in ALL_WORDS:
-        return f"expected one of {', '.join(choices)} (got {shown(given)})", "there is no keyword for all; name each"
     if "float16" in choices and (remedy := ABSENT.get(str(given).lower())):
         return f"expected one of {', '.join(choices)} (got {shown(given)})", remedy
     other_name = OTHER_NAMES.get(str(given).lower())
@@ -251,8 +229,6 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
 
 def _suggest_value(kind: str, given: Any, path: KeyPath, written: str) -> str | None:
     """Return the remedy for a value of the wrong type, if the intention is clear."""
-    if isinstance(given, str) and (remedy := of_null(given, path, takes_null=not _refusals(path, None))):
-        return remedy
     if kind in ("model_type", "model_attributes_type"):
         return _as_mapping(given, path)
     if kind == "dict_type" and path[-1] in NAMED:
@@ -265,8 +241,6 @@ def _suggest_value(kind: str, given: Any, path: KeyPath, written: str) -> str | 
         return f"leave {path[-1]} out for its default"
     if kind == "list_type":
         entries = [entry for entry in re.split(r"[\s,;]+|(?<=\d)x(?=\d)", given.strip("[]() ")) if entry]
-        if choices := _choices(_refusals(path, entries)):
-            return f"write a list of some of these: {path[-1]}: [{', '.join(choices)}]"
         return f"write {path[-1]}: {_flow(entries)}"
     return _number(given, path) if kind.startswith(("int", "float")) else None
 
@@ -278,17 +252,9 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
         return _move_to_model(path[-1], given)
     if (main := _main_key(given, path)) and main in known:
         return f"write {path[-1]}: {{{main}: {given}}}"
-    if path[:-1] == ("devices",) and isinstance(given, str) and (keys := parse_device(given)):
-        return f"write {path[-1]}: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}"
-    if "shape" in known and (shape := given if isinstance(given, list) else _extents(given)):
-        return f"write {path[-1]}: {{shape: {_flow(shape)}}}"
+    if "shape" in known and isinstance(given, list):
+        return f"write {path[-1]}: {{shape: {_flow(given)}}}"
     return f"known keys here: {', '.join(known)}" if known else None
-
-
-def _extents(given: Any) -> list[str]:
-    """Return the sizes of a shape in text form, such as ``1,3,224,224`` or ``1x3x224x224``."""
-    numbers = re.findall(r"\d+", str(given))
-    return numbers if re.fullmatch(r"[\[( ]*\d+(\s*[x,;\s]\s*\d+)+[\]) ]*", str(given)) else []
 
 
 def _main_key(given: Any, path: KeyPath) -> str:
@@ -307,15 +273,7 @@ def _main_key(given: Any, path: KeyPath) -> str:
 
 def _number(given: str, path: KeyPath) -> str | None:
     """Rewrite a number in the format of a config."""
-    if (fraction := re.fullmatch(r"\s*(\d+\.?\d*)\s*/\s*(\d+\.?\d*)\s*", given)) and float(fraction[2]):
-        return f"write it out: {path[-1]}: {_plain(float(fraction[1]) / float(fraction[2]))}"
-    if (grouped := re.fullmatch(r"\s*(\d{1,3}(?:,\d{3})+)\s*", given)) and _refusals(path, 0.5):
-        return f"write it out: {path[-1]}: {grouped[1].replace(',', '')}"
-    if decimal := re.fullmatch(r"\s*([-+]?\d+),(\d+)\s*", given):
-        return f"write a point: {path[-1]}: {decimal[1]}.{decimal[2]}"
-    match = re.fullmatch(
-        r"\s*(?:[<>]=?|[~≤≥=])?\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given
-    )
+    match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given)
     if match is None:
         return None
     number, unit = float(match[1]), match[2]
@@ -333,8 +291,6 @@ def _number(given: str, path: KeyPath) -> str | None:
         key_quantity, key_factor = UNITS.get(name.rpartition("_")[2], ("", 1.0))
         if quantity and quantity == key_quantity:
             return f"write it in the unit of the key: {path[-1]}: {_plain(number * factor / key_factor)}"
-    if unit in THOUSANDS:
-        return f"write it out: {path[-1]}: {_plain(number * THOUSANDS[unit])}"
     return f"write only the number, in the unit of the key: {path[-1]}: {match[1]}"
 
 
@@ -352,13 +308,6 @@ def name_remedy(name: str, above: KeyPath) -> str:
             if not re.search(pattern, name):
                 return f"write {PATTERNS[pattern]}"
     return f"put it in quotation marks: '{name}'"
-
-
-def _as_name(text: str) -> str | None:
-    """Suggest a valid name that keeps most of a text."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")
-    return f"write {name}" if 2 * len(name) > len(text) else None
 
 
 def _with_colon(text: str) -> str | None:

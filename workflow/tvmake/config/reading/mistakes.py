@@ -6,9 +6,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.messages import EXPECTED, message, name_remedy, shown
-from tvmake.config.reading.places import SET, Position, dotted, key_path, where_is
+from tvmake.config.reading.positions import KeyPath, Position, dotted, key_path, where_is
 from tvmake.errors import InputError
 
 LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
@@ -44,11 +43,7 @@ def mistakes(
             for line in detail["msg"].removeprefix("Value error, ").splitlines():
                 key, _, problem = line.partition(": ")
                 problem, _, hint = problem.partition("; ")
-                path = key_path(key)
-                if names := _without_values(values, key):
-                    path = (*path, names[0])
-                    hint = f"{', '.join(names)} without a value; write {key}: {{{names[0]}: {LEAST[key]}}}"
-                yield InputError(where_is(path, positions, default_file), f"{key}: {problem}", hint or None)
+                yield InputError(where_is(key_path(key), positions, default_file), f"{key}: {problem}", hint or None)
             continue
         details_by_path.setdefault(path, []).append(detail)
     parents = {path[:length] for path in details_by_path for length in range(len(path))}
@@ -57,27 +52,7 @@ def mistakes(
             continue  # another branch of the union fits better
         position = positions.get(path)
         problem, remedy = message(details, path, position.written if position else "")
-        where = where_is(path, positions, default_file)
-        given = details[0].get("input")
-        if where.startswith(SET) and isinstance(given, Mapping) and len(given) == 1:
-            # A name with a dot was read as two keys.
-            ((below, value),) = given.items()
-            remedy = (
-                remedy
-                or (
-                    f"write --set '{'.'.join(path[:-1])}={{{path[-1]}.{below}: {value}}}' for a name with a dot"
-                    if path[1:]
-                    else None
-                )
-                or f"put a text with a colon and a space in quotation marks: --set '{path[0]}=\"{below}: {value}\"'"
-            )
-        yield InputError(where, f"{dotted(path)}: {problem}", remedy)
-
-
-def _without_values(values: Any, axis: str) -> list[str]:
-    """Return the names of an axis if none of them has a value."""
-    entries = values.get(axis) if axis in LEAST else None
-    return list(map(str, entries)) if isinstance(entries, Mapping) and not any(map(bool, entries.values())) else []
+        yield InputError(where_is(path, positions, default_file), f"{dotted(path)}: {problem}", remedy)
 
 
 def empty_entries(values: Any, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:

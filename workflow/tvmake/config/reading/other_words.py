@@ -24,12 +24,6 @@ ABSENT = {
 
 OTHER_KEYS = {
     "min": ["at_least"], "max": ["at_most"], "accuracy": ["top1"], "psnr": ["sqnr_db"], "file": ["source", "path"], "model": ["source"],
-    "directory": ["where", "path"], "tuner": ["cost_model"], "march": ["mcpu"], "iterations": ["repeat"],
+    "directory": ["where", "path"], "tuner": ["cost_model"], "march": ["mcpu"], "iterations": ["repeat"], "passes": ["rounds"],
 }  # fmt: skip
 """Keys of other programs in lower case, with candidates here."""
-
-INCLUDING = ("include", "import", "extends")
-"""Keys that include a config in other programs."""
-
-ALL_WORDS = ("all", "*")
-"""Words for all choices."""

@@ -1,27 +1,35 @@
 """Read one YAML file of a config and record the line of each key."""
 
 import difflib
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tvmake.config.reading.former_keys import KeyPath
-from tvmake.config.reading.places import Position, dotted
-from tvmake.config.reading.yaml_remedies import NUMBER_KEY, yaml_problem
+from tvmake.config.reading.positions import KeyPath, Position, dotted
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
-from tvmake.config.text.encodings import as_utf8, described, encoding_of
 from tvmake.errors import InputError
 from tvmake.frontend.options import FORMATS
 from tvmake.process.output import argument
 from tvmake.storage.permissions import unreadable_error
-from tvmake.storage.plain_files import open_plain
+from tvmake.storage.plain_files import encoding_error, open_plain
 
 KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
 """Names of values other than mappings, for messages."""
 
 OTHER_CONFIGS = {".toml": "TOML", ".ini": "an INI file", ".cfg": "an INI file", ".py": "Python"}
 """Config formats of other programs, by suffix."""
+
+REMEDIES = (
+    ("cannot start any token", "indent with spaces, and put a text that begins with a special character in quotation marks"),
+    ("constructor for the tag", "a config cannot have tags; remove it, and merge several files with -c FILE -c FILE"),
+    ("another document", "keep one document; -c FILE -c FILE merges several files"),
+    ("escape character", "a backslash is an escape in double quotation marks: write '…' instead of \"…\", or / for the backslash"),
+    ("undefined alias", "put a text that begins with * in quotation marks; an alias must follow its anchor"),
+    ("mapping values", "put a text with a colon and a space in quotation marks; the keys of a mapping start in one column"),
+)  # fmt: skip
+"""Remedies, by words of the parser's problem."""
 
 
 def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
@@ -49,13 +57,10 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         close = difflib.get_close_matches(str(path), configs, n=1)
         remedy = f"did you mean '{close[0]}'?" if close else "`tvmake init MODEL` writes one from a model file"
         raise InputError(str(path), "no such config file", remedy) from None
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError):
-            raise unreadable_error(path, error) from None
-        number = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}:{number}", f"cannot be read: it is {described(content)}", as_utf8(path, content)
-        ) from None
+    except OSError as error:
+        raise unreadable_error(path, error) from None
+    except UnicodeDecodeError as error:
+        raise encoding_error(path, error) from None
     if len(content) > LARGEST_BYTES:
         problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, the limit for a config"
         raise InputError(str(path), problem, "move long lists into files, or split the run")
@@ -66,11 +71,9 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}", *yaml_problem(error, text)) from None
+        raise InputError(f"{path}{line}", *_yaml_problem(error, text)) from None
     except yaml.reader.ReaderError as error:
         number = content.count(b"\n", 0, error.position) + 1
-        if encoding_of(content):
-            raise InputError(str(path), f"cannot be read: it is {described(content)}", as_utf8(path, content)) from None
         raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "remove the character") from None
     except yaml.YAMLError as error:
         raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
@@ -101,12 +104,7 @@ def _note_positions(
             line = key.start_mark.line + 1
             if name in seen and name != "<<":
                 problem = f"the key '{dotted((*path, name))}' is set twice"
-                remedy = (
-                    NUMBER_KEY
-                    if name.isdigit() and not value.value
-                    else f"line {seen[name]} has it too; keep one of them"
-                )
-                raise InputError(f"{file}:{line}", problem, remedy)
+                raise InputError(f"{file}:{line}", problem, f"line {seen[name]} has it too; keep one of them")
             seen[name] = line
             positions[(*path, name)] = Position(file, line, _scalar_text(value))
             _note_positions(value, (*path, name), file, positions, (*above, node))
@@ -121,3 +119,24 @@ def _note_positions(
 
 def _scalar_text(value: yaml.Node) -> str:
     return str(value.value) if isinstance(value, yaml.ScalarNode) else ""
+
+
+def _yaml_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
+    """Return problem and remedy of invalid YAML."""
+    problem = error.problem or error.context or ""
+    if error.note:  # an error of tvmake
+        return problem, error.note
+    mark = error.problem_mark or error.context_mark
+    lines = text.splitlines()
+    remedy = add_space(lines[mark.line]) if mark and mark.line < len(lines) else None
+    remedy = remedy or next((remedy for words, remedy in REMEDIES if words in problem), None)
+    if remedy is None and error.context_mark is not None:
+        began = error.context_mark.line + 1
+        remedy = f"check line {began}: an unclosed bracket or quotation mark begins there, or a wrong indentation"
+    return f"not valid YAML: {problem}", remedy or "check this line and the one before; a key has a colon and a space"
+
+
+def add_space(text: str) -> str | None:
+    """Return the remedy for a key whose value follows the colon without a space."""
+    match = re.search(r"([\w.-]+:)([{\[])", text)
+    return f"write a space after the colon: {match[1]} {match[2]}" if match else None

@@ -1,15 +1,14 @@
 """Parse a target in one line of text: a name, a triple, or an older syntax of TVM.
 
 Supported are names of the catalogue (``adreno-730-texture``), TVM's tags (``qcom/adreno-opencl``), kinds (``llvm``), kinds
-with options in the syntax before TVM 0.18 (``opencl -device=adreno -max_num_threads=256``), lists of them in the syntax
-of ``tvmc``, device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``), and TVM's JSON
-(``{"kind": "llvm", "mcpu": …}``).
+with options in the syntax before TVM 0.18 (``opencl -device=adreno -max_num_threads=256``), a kind and its host in the
+syntax of ``tvmc`` (``opencl, llvm -mtriple=aarch64-linux-android``), and TVM's JSON (``{"kind": "llvm", "mcpu": …}``).
 """
 
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tvmake.targets.catalogue.entries import catalogue
@@ -17,7 +16,7 @@ from tvmake.targets.catalogue.names import suggestion
 
 Values = dict[str, Any]
 
-OWN_OPTIONS = ("mcpu", "mtriple", "mattr", "arch")
+OWN_OPTIONS = ("mcpu", "mtriple", "mattr", "arch", "host")
 """Options that are keys of a target; all others are attributes."""
 
 OTHER_OPTIONS = (
@@ -49,11 +48,6 @@ WORDS = {
 }
 """Remedies for words that are not targets but have a clear meaning."""
 
-SPELLINGS = {"target": "mtriple"}
-
-CLML = "clml"
-"""A library in a list of targets, not a kind."""
-
 TRIPLE = re.compile(r"(?P<arch>aarch64|arm64|armv\w+|arm|x86_64|i[36]86|riscv(32|64))-[\w.]+(-[\w.]+){0,2}")
 
 
@@ -73,15 +67,14 @@ def parse_target(text: str, kinds: Collection[str], tags: Collection[str]) -> Va
     if any(not part for part in parts):
         raise ValueError(f"a target is missing in '{text}'; name one, such as adreno-730-texture or llvm")
     first, *rest = parts
-    wants_clml = CLML in rest
-    hosts = [part for part in rest if part != CLML]
+    hosts = [part for part in rest if part != "clml"]  # a library, not a kind
     if len(hosts) > 1:
         raise ValueError(f"'{text}' names more than a device and its host; write two targets instead")
-    if first == CLML:
-        raise ValueError(f"'{text}': clml comes with a device; write 'opencl, clml' or adreno-clml")
     values = _parse_one(first, kinds, tags)
-    if wants_clml:
-        values = _with_clml(values, text)
+    if hosts != rest:
+        values["tag"] = re.sub("-(buffer|texture)$", "-clml", values.get("tag", "adreno-clml"))
+        if values.pop("kind", "opencl") != "opencl" or not values["tag"].endswith("-clml"):
+            raise ValueError(f"'{text}': clml is for Adreno GPUs; write 'opencl -device=adreno, clml' or adreno-clml")
     if hosts:
         host = _parse_one(hosts[0], kinds, tags)
         if host.get("kind", "llvm") not in ("llvm", "c"):
@@ -159,19 +152,20 @@ def _with_options(values: Values, options: list[str], text: str) -> Values:
         name, _, value = option.lstrip("-").partition("=")
         if not option.startswith("-"):
             raise ValueError(f"'{text}': '{option.rstrip('=')}' is not an option; options are written -name=value")
-        settings[SPELLINGS.get(name, name)] = value
-    readers: Mapping[str, Callable[[Values, str], None]] = {
-        "device": _device, "keys": _keys, "libs": _refuse_libraries, "host": _host, "mattr": _mattr,
-    }  # fmt: skip
+        settings[name] = value
     for name, value in settings.items():
-        if name in readers:
-            readers[name](values, value)
+        if name == "device":
+            _device(values, value)
+        elif name == "keys":
+            values.setdefault("attributes", {})["keys"] = value.split(",")
+        elif name == "mattr":
+            values["mattr"] = [feature for feature in value.split(",") if feature]
         elif name in OWN_OPTIONS:
             values[name] = value
         elif name in OTHER_OPTIONS:
             values.setdefault("attributes", {})[name] = int(value) if re.fullmatch(r"\d+", value) else value
         else:
-            known = list(dict.fromkeys([*readers, *OWN_OPTIONS, *OTHER_OPTIONS]))
+            known = ["device", "keys", *OWN_OPTIONS, *OTHER_OPTIONS]
             listed = f"options are {', '.join(known)}"
             raise ValueError(f"'{text}': no such option '-{name}'{suggestion(name, known, listed)}")
     return values
@@ -187,32 +181,3 @@ def _device(values: Values, device: str) -> None:
     else:
         devices = [known for owner, known in DEVICES if owner == kind]
         raise ValueError(f"'{kind} -device={device}' is unknown{suggestion(device, devices or list(catalogue()))}")
-
-
-def _keys(values: Values, keys: str) -> None:
-    values.setdefault("attributes", {})["keys"] = keys.split(",")
-
-
-def _mattr(values: Values, features: str) -> None:
-    values["mattr"] = [feature for feature in features.split(",") if feature]
-
-
-def _host(values: Values, host: str) -> None:
-    values["host"] = host
-
-
-def _refuse_libraries(_values: Values, libraries: str) -> None:
-    raise ValueError(f"-libs={libraries} is no longer supported; leave it out")
-
-
-def _with_clml(values: Values, text: str) -> Values:
-    """Return the CLML variant of an Adreno target."""
-    tag = values.get("tag", "")
-    if values.get("kind") == "opencl" and "attributes" not in values:
-        return {"tag": "adreno-clml"}
-    for suffix in ("-buffer", "-texture"):
-        if tag.startswith("adreno") and tag.endswith(suffix):
-            return {**values, "tag": tag.removesuffix(suffix) + "-clml"}
-    if tag.endswith("-clml"):
-        return values
-    raise ValueError(f"'{text}': clml is for Adreno GPUs; write 'opencl -device=adreno, clml' or adreno-clml")

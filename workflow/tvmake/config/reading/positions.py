@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tvmake.config.reading.former_keys import KeyPath
 from tvmake.process.output import printable
+
+KeyPath = tuple[str, ...]
 
 
 class Position(NamedTuple):
