@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tvmake.benchmark.assignments import Edge, Option, Predicted, pareto_front, predict, undominated
+from tvmake.benchmark.assignments import Edge, Option, Predicted, pareto_front, pareto_optimal, predict
 
 PRECISIONS = ("float32", "float16", "int8")
 
@@ -39,7 +39,7 @@ def test_the_front_is_that_of_all_assignments(seed: int):
     options, edges, base = drawn(seed)
     every = [predict(options, edges, base, precisions) for precisions in product(*options)]
     found = pareto_front(options, edges, base)
-    assert [(one.latency_ms, one.noise) for one in found] == figures(undominated(every))
+    assert [(one.latency_ms, one.noise) for one in found] == figures(pareto_optimal(every))
     for one in found:
         assert (one.latency_ms, one.noise) == figures([predict(options, edges, base, one.precisions)])[0]
 
@@ -61,6 +61,6 @@ def test_where_casts_cost_more_than_a_part_gains_it_stays_as_its_neighbours():
 
 def test_of_many_partial_assignments_the_most_accurate_of_each_step_is_kept():
     every = [Predicted((), latency, 1000 - latency) for latency in np.linspace(0, 100, 1001).tolist()]
-    kept = undominated(every, most=50)
+    kept = pareto_optimal(every, most=50)
     assert 40 <= len(kept) <= 52
     assert (kept[0].latency_ms, kept[-1].latency_ms) == (0.0, 100.0)

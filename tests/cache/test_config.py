@@ -79,11 +79,11 @@ def test_the_config_speaks_to_the_environment_unless_somebody_has():
     settings.announce(None, environment)
     assert environment == {}
     settings.announce(CacheConfig(where="/c", read_only=True), environment)
-    assert settings.configured(environment) == CacheConfig(where="/c", read_only=True)
+    assert settings.configured_cache(environment) == CacheConfig(where="/c", read_only=True)
     settings.announce(CacheConfig(where="/other"), environment)
-    assert settings.configured(environment) == CacheConfig(where="/c", read_only=True)
-    assert settings.configured({"TVMAKE_CACHE": "/mine"}) == CacheConfig(where="/mine")
-    assert settings.configured({"TVMAKE_CACHE": "off"}) is settings.configured({}) is None
+    assert settings.configured_cache(environment) == CacheConfig(where="/c", read_only=True)
+    assert settings.configured_cache({"TVMAKE_CACHE": "/mine"}) == CacheConfig(where="/mine")
+    assert settings.configured_cache({"TVMAKE_CACHE": "off"}) is settings.configured_cache({}) is None
 
 
 def test_another_cache_changes_no_stages_options():

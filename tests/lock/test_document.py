@@ -18,7 +18,7 @@ from tvmake.errors import InputError
 from tvmake.lock.artifacts import hermetic_outputs
 from tvmake.lock.compilers import compilers
 from tvmake.lock.document import is_lock, read_lock
-from tvmake.lock.origins import inputs, users
+from tvmake.lock.origins import inputs, models_by_input
 from tvmake.plan.plan import Plan
 from tvmake.records.frozen import read_frozen
 from tvmake.stages.registry import patterns
@@ -186,7 +186,7 @@ def test_modules_with_passes_and_factories_are_inputs_by_a_name_that_holds_elsew
         }
     )
     assert inputs(plan) == {"nets/tiny.py": [site / "nets" / "tiny.py"], "mine.py": [Path("mine.py")]}
-    assert users(plan) == {"nets/tiny.py": {"net"}, "mine.py": {"net"}}
+    assert models_by_input(plan) == {"nets/tiny.py": {"net"}, "mine.py": {"net"}}
 
 
 def test_a_compiler_is_named_for_targets_of_every_kind_and_a_missing_one_too():

@@ -149,11 +149,11 @@ class Model:
             output = path_of("output", "the package to write", output)
             check_destination(output, "package", is_package)
         tune = validate_argument("tune", Count | None, tune)
-        with self._build("package.tar", target, precision, tune, options, shows_progress) as made:
+        with self._build("package.tar", target, precision, tune, options, shows_progress) as built:
             if output is not None:
                 with atomic_path(output) as temporary:
-                    shutil.copyfile(made, temporary)
-            return Package(made if output is None else output)
+                    shutil.copyfile(built, temporary)
+            return Package(built if output is None else output)
 
     def tune(
         self,
@@ -182,9 +182,9 @@ class Model:
         from tvmake.running.arguments import validate_argument
 
         trials = validate_argument("trials", Positive, trials)
-        with self._build("best.json", target, precision, trials, options, shows_progress) as made:
-            best = stage_json.load(BestSet, made)
-        self._trials[_spelt(target) or ""] = trials
+        with self._build("best.json", target, precision, trials, options, shows_progress) as built:
+            best = stage_json.load(BestSet, built)
+        self._trials[_target_text(target) or ""] = trials
         fields = ("name", "calls", "trials", "latency_ms", "reason")
         return Tuning(tuple(TunedKernel(*(getattr(kernel, field) for field in fields)) for kernel in best.kernels))
 
@@ -217,11 +217,11 @@ class Model:
         from tvmake.quantize.precision import BasePrecision
         from tvmake.running.arguments import validate_argument
 
-        target: str | None = validate_argument("target", str | None, _spelt(given_target))
+        target: str | None = validate_argument("target", str | None, _target_text(given_target))
         if target in get_args(BasePrecision):
             raise InputError("target", f"'{target}' is a precision", f"write precision='{target}'")
         precision = validate_argument("precision", str | None, precision)
-        layer = _nested(validate_argument("options", dict[str, Any] | None, options) or {})
+        layer = _nest(validate_argument("options", dict[str, Any] | None, options) or {})
         trials = self._trials.get(target or "") if tune is None else tune
         if self.config_file:
             results = self._of_config(self.config_file, artifact, target, precision)
@@ -327,10 +327,10 @@ def _load_by_name(text: str, inputs: Any, config: Path | None, name: str, truste
     is_file = text.startswith(ZOO) or Path(text).is_file()
     file = config or (DEFAULT_CONFIG if not is_file and DEFAULT_CONFIG.is_file() else None)
     if file is not None:
-        found = Model(text, config=file)
-        models = found._config(file).models
+        loaded = Model(text, config=file)
+        models = loaded._config(file).models
         if text in models:
-            return found
+            return loaded
         if config or name_of(text) == text:
             raise InputError(str(file), f"has no model '{text}'", f"it has: {', '.join(models)}")
     model = Model("", text if text.startswith(ZOO) else str(Path(text).resolve()), _shapes(inputs), trusted)
@@ -355,7 +355,7 @@ def _extents(shape: Any) -> Any:
     return [int(extent) if hasattr(extent, "__index__") else extent for extent in shape]
 
 
-def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as a config has them: a key with dots is one below others."""
     from tvmake.config.reading.load import merge
 
@@ -367,7 +367,7 @@ def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
     return layer
 
 
-def _spelt(target: Any) -> Any:
+def _target_text(target: Any) -> Any:
     """A target's keys in TVM's notation, for TVM's own targets too; values other than mappings are unchanged."""
     if type(target).__module__.startswith("tvm.") and type(target).__name__ == "Target":
         target = _plain_target(json.loads(str(target)))

@@ -68,11 +68,11 @@ class Results:
             InputError: the model has no such variant.
         """
         rows = [row for row in self.rows if row.model == model and target in (None, row.target)]
-        found = [row for row in rows if row.verdict == "pass" and row.latency_ms is not None]
-        if not found:
+        passed = [row for row in rows if row.verdict == "pass" and row.latency_ms is not None]
+        if not passed:
             known = ", ".join(f"{row.variant}: {row.verdict}" for row in rows) or "no such variant"
             raise InputError(str(self.path), f"no variant of '{model}' meets its goals and was timed", known)
-        return min(found, key=lambda row: (row.latency_ms, row.variant))
+        return min(passed, key=lambda row: (row.latency_ms, row.variant))
 
     def package(self, row: SummaryRow) -> Path:
         """The path of a row's package.

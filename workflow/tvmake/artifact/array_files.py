@@ -71,8 +71,8 @@ def _check_is_whole(file: BinaryIO, path: Path) -> None:
     head = file.read(LONGEST_SIGN)
     if not head:
         raise InputError(str(path), "is empty", "write it again, with numpy.savez")
-    if found := describe_placeholder(head):
-        raise InputError(str(path), f"is {found[0]}", found[1])
+    if placeholder := describe_placeholder(head):
+        raise InputError(str(path), f"is {placeholder[0]}", placeholder[1])
     if head.startswith(ZIP) and not zipfile.is_zipfile(file):
         raise InputError(
             str(path), "is cut off: an .npz has a table of its arrays at its end", "copy or download it again"

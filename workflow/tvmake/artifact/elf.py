@@ -42,8 +42,8 @@ class Library:
     @property
     def glibc(self) -> tuple[int, int] | None:
         """The oldest glibc it loads with; None if it needs none."""
-        found = [_version(name) for name in self.versions if name.startswith("GLIBC_2.")]
-        return max(found, default=None)
+        versions = [_version(name) for name in self.versions if name.startswith("GLIBC_2.")]
+        return max(versions, default=None)
 
 
 def machine_of(path: Path) -> str | None:
@@ -140,42 +140,42 @@ def _sections(data: bytes, is_wide: bool, order: str) -> list[_Section]:
     (table,) = struct.unpack_from(f"{order}{'Q' if is_wide else 'I'}", data, 40 if is_wide else 32)
     size, count = struct.unpack_from(f"{order}HH", data, 58 if is_wide else 46)
     form = f"{order}IIQQQQIIQQ" if is_wide else f"{order}IIIIIIIIII"
-    found = []
+    sections = []
     for number in range(count):
         _, kind, _, _, offset, length, link, info, _, _ = struct.unpack_from(form, data, table + number * size)
-        found.append(_Section(kind, offset, length, link, info))
-    return found
+        sections.append(_Section(kind, offset, length, link, info))
+    return sections
 
 
 def _versions(data: bytes, section: _Section, names: int, order: str) -> list[str]:
     """Elfxx_Verneed: a list of libraries, each with a list of versions."""
-    found = []
+    versions = []
     offset = section.offset
     for _ in range(section.entries):
         _, count, _, first, following = struct.unpack_from(f"{order}HHIII", data, offset)
         inner = offset + first
         for _ in range(count):
             _, _, _, name, next_one = struct.unpack_from(f"{order}IHHII", data, inner)
-            found.append(_text(data, names + name))
-            _check_count(found)
+            versions.append(_text(data, names + name))
+            _check_count(versions)
             inner += next_one
         offset += following
-    return found
+    return versions
 
 
 def _imports(data: bytes, section: _Section, names: int, is_wide: bool, order: str) -> list[str]:
     """Elfxx_Sym: undefined symbols that are not weak. The first entry of a table is none."""
     form, step = (f"{order}IBBHQQ", 24) if is_wide else (f"{order}IIIBBH", 16)
-    found = []
+    imports = []
     for offset in range(section.offset + step, section.offset + section.size, step):
         fields = struct.unpack_from(form, data, offset)
         name, binding, defined_in = (
             (fields[0], fields[1] >> 4, fields[3]) if is_wide else (fields[0], fields[3] >> 4, fields[5])
         )
         if defined_in == SHN_UNDEF and binding != STB_WEAK:
-            found.append(_text(data, names + name))
-            _check_count(found)
-    return found
+            imports.append(_text(data, names + name))
+            _check_count(imports)
+    return imports
 
 
 def _android_api(data: bytes, section: _Section, order: str) -> int | None:

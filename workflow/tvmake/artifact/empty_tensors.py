@@ -38,7 +38,7 @@ def bind_empty(module: "tvm.IRModule", params: Mapping[str, Any]) -> tuple["tvm.
 
 
 def _replace(module: "tvm.IRModule", make: Callable[[Any, str], Any]) -> "tvm.IRModule":
-    def written(constant: Any) -> Any:
+    def write_shape(constant: Any) -> Any:
         if not _is_empty(constant):
             return constant
         return make(relax.ShapeExpr(list(map(int, constant.value.shape))), str(constant.value.dtype))
@@ -46,7 +46,7 @@ def _replace(module: "tvm.IRModule", make: Callable[[Any, str], Any]) -> "tvm.IR
     if not any(map(_is_empty, _constants(module))):
         return module
     functions = {
-        name: tvm_ffi.structural_map(function, [(tvm.ir.GenericConst, written)])
+        name: tvm_ffi.structural_map(function, [(tvm.ir.GenericConst, write_shape)])
         for name, function in module.functions.items()
         if isinstance(function, relax.Function)
     }
@@ -54,11 +54,11 @@ def _replace(module: "tvm.IRModule", make: Callable[[Any, str], Any]) -> "tvm.IR
 
 
 def _constants(module: "tvm.IRModule") -> list[Any]:
-    found: list[Any] = []
+    constants: list[Any] = []
     for function in module.functions.values():
         if isinstance(function, relax.Function):
-            tvm_ffi.structural_walk(function, (tvm.ir.GenericConst, found.append))
-    return found
+            tvm_ffi.structural_walk(function, (tvm.ir.GenericConst, constants.append))
+    return constants
 
 
 def _is_empty(constant: Any) -> bool:

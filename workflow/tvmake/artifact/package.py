@@ -117,8 +117,8 @@ def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:
     size = file.stat().st_size
     entry = manifest.files.get(name)
     # A different size is enough evidence; large files are not read then.
-    found = digest_file(file) if entry is None or size == entry.size else ""
-    _check_entry(FileEntry(sha256=found, size=size), name, manifest, where)
+    sha256 = digest_file(file) if entry is None or size == entry.size else ""
+    _check_entry(FileEntry(sha256=sha256, size=size), name, manifest, where)
 
 
 def verify_directory(directory: Path, where: str) -> Manifest:
@@ -141,7 +141,7 @@ def unpack(package: Path, directory: Path) -> Manifest:
     Raises:
         InputError: not a package, truncated, altered, or with unsafe members.
     """
-    expected = _declared(package)
+    expected = _leading_manifest(package)
     names: set[str] = set()
     for member in read_tar(package, "package", AGAIN):
         entry = expected.files.get(member.name)
@@ -161,41 +161,41 @@ def inspect(package: Path) -> Manifest:
     Raises:
         InputError: not a package, truncated, altered, or with unsafe members.
     """
-    manifest = _declared(package)
-    found: dict[str, FileEntry] = {}
+    manifest = _leading_manifest(package)
+    entries: dict[str, FileEntry] = {}
     for member in read_tar(package, "package", AGAIN):
         digest = sha256()
         while block := member.read(1 << 20):
             digest.update(block)
         if member.missing:
             raise _cut(package, member)
-        found[member.name] = FileEntry(sha256=digest.hexdigest(), size=member.size)
+        entries[member.name] = FileEntry(sha256=digest.hexdigest(), size=member.size)
     for name in manifest.files:
-        if name not in found:
+        if name not in entries:
             raise InputError(str(package), f"{name} is missing", AGAIN)
-        _check_entry(found[name], name, manifest, str(package))
-    _check_known(set(found), manifest, package)
+        _check_entry(entries[name], name, manifest, str(package))
+    _check_known(set(entries), manifest, package)
     return manifest
 
 
-def _declared(package: Path) -> Manifest:
+def _leading_manifest(package: Path) -> Manifest:
     """The manifest, before anything else of a package is read or written.
 
     Raises:
         InputError: no package, or its manifest is missing or damaged.
     """
     names: set[str] = set()
-    described = b""
+    content = b""
     for member in read_tar(package, "package", AGAIN):
         names.add(member.name)
         if member.name == MANIFEST:
             if member.size > MOST_MANIFEST_BYTES:
                 raise InputError(str(package), f"{MANIFEST} has {member.size} bytes", AGAIN)
-            described = member.read(member.size)
+            content = member.read(member.size)
             if member.missing:
                 raise _cut(package, member)
     _check_names(names, package)
-    return read_manifest(described, str(package))
+    return read_manifest(content, str(package))
 
 
 def _cut(package: Path, member: Member) -> InputError:
@@ -203,14 +203,14 @@ def _cut(package: Path, member: Member) -> InputError:
     return InputError(str(package), f"truncated: {member.name} ends after {read} of {member.size} bytes", AGAIN)
 
 
-def _check_entry(found: FileEntry, name: str, manifest: Manifest, where: str) -> None:
+def _check_entry(actual: FileEntry, name: str, manifest: Manifest, where: str) -> None:
     entry = manifest.files.get(name)
     if entry is None:
         raise InputError(where, f"{name} is not in the manifest", AGAIN)
-    if found.size != entry.size:
-        state = "truncated" if found.size < entry.size else "altered"
-        raise InputError(where, f"{name} is {state}: {found.size} bytes, expected {entry.size}", AGAIN)
-    if found.sha256 != entry.sha256:
+    if actual.size != entry.size:
+        state = "truncated" if actual.size < entry.size else "altered"
+        raise InputError(where, f"{name} is {state}: {actual.size} bytes, expected {entry.size}", AGAIN)
+    if actual.sha256 != entry.sha256:
         raise InputError(where, f"{name} is altered: its sha256 differs from mod.json's", AGAIN)
 
 

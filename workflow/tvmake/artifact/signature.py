@@ -44,12 +44,12 @@ class Signature(FailsFast, BaseModel):
     @property
     def dynamic_dimensions(self) -> dict[str, list[str]]:
         """The names of dynamic dimensions in their order, each with the inputs that have it; none that follow from others."""
-        found: dict[str, list[str]] = {}
+        inputs: dict[str, list[str]] = {}
         for spec in self.inputs:
             for name in dict.fromkeys(extent for extent in spec.shape if isinstance(extent, str)):
                 if not is_arithmetic(name):
-                    found.setdefault(name, []).append(spec.name)
-        return found
+                    inputs.setdefault(name, []).append(spec.name)
+        return inputs
 
     @property
     def smallest_extents(self) -> dict[str, int]:

@@ -60,10 +60,12 @@ def predict(
     precisions: Sequence[LayerPrecision],
 ) -> Predicted:
     """The prediction for one assignment."""
-    chosen = [of_part[one] for of_part, one in zip(options, precisions, strict=True)]
-    casts = sum(edge.between(precisions[edge.source], precisions[edge.target]) for edge in _near(edges))
+    chosen = [of_part[option] for of_part, option in zip(options, precisions, strict=True)]
+    casts = sum(edge.between(precisions[edge.source], precisions[edge.target]) for edge in _short_edges(edges))
     return Predicted(
-        tuple(precisions), base_ms + sum(one.latency_ms for one in chosen) + casts, sum(one.noise for one in chosen)
+        tuple(precisions),
+        base_ms + sum(option.latency_ms for option in chosen) + casts,
+        sum(option.noise for option in chosen),
     )
 
 
@@ -82,7 +84,7 @@ def pareto_front(
     """
     into: dict[int, list[Edge]] = {}
     last_read: dict[int, int] = {}
-    for edge in _near(edges):
+    for edge in _short_edges(edges):
         into.setdefault(edge.target, []).append(edge)
         last_read[edge.source] = max(edge.target, last_read.get(edge.source, 0))
     states: dict[tuple[tuple[int, LayerPrecision], ...], list[Predicted]] = {(): [Predicted((), base_ms, 0.0)]}
@@ -98,17 +100,19 @@ def pareto_front(
                         label.noise + option.noise,
                     )
                     read = tuple(
-                        (one, grown.precisions[one]) for one in range(part + 1) if last_read.get(one, -1) > part
+                        (number, grown.precisions[number])
+                        for number in range(part + 1)
+                        if last_read.get(number, -1) > part
                     )
                     extended.setdefault(read, []).append(grown)
-        states = {state: undominated(labels, MOST_LABELS) for state, labels in extended.items()}
-    return undominated([label for labels in states.values() for label in labels])
+        states = {state: pareto_optimal(labels, MOST_LABELS) for state, labels in extended.items()}
+    return pareto_optimal([label for labels in states.values() for label in labels])
 
 
-def undominated(labels: Sequence[Predicted], most: int | None = None) -> list[Predicted]:
+def pareto_optimal(labels: Sequence[Predicted], most: int | None = None) -> list[Predicted]:
     """The Pareto-optimal labels, the fastest first; about ``most`` of them."""
     kept: list[Predicted] = []
-    for label in sorted(labels, key=lambda one: (one.latency_ms, one.noise, one.precisions)):
+    for label in sorted(labels, key=lambda candidate: (candidate.latency_ms, candidate.noise, candidate.precisions)):
         if not kept or label.noise < kept[-1].noise:
             kept.append(label)
     if most is None or len(kept) <= most:
@@ -120,5 +124,5 @@ def undominated(labels: Sequence[Predicted], most: int | None = None) -> list[Pr
     return list(dict.fromkeys([kept[0], *thinned.values()]))
 
 
-def _near(edges: Sequence[Edge]) -> list[Edge]:
+def _short_edges(edges: Sequence[Edge]) -> list[Edge]:
     return [edge for edge in edges if edge.target - edge.source <= MOST_SPAN]

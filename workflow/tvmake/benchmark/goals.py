@@ -25,7 +25,7 @@ def missed_performance(goals: Goals, package_bytes: int, latency: Latency | None
 
 def _of_package(goals: Goals, size: int) -> Iterator[MissedGoal]:
     if goals.package_mb is not None and size > goals.package_mb * MB:
-        yield _missed("package_mb", goals.package_mb, size / MB, f"package.tar has {size / MB:.3g} MB")
+        yield _missed_goal("package_mb", goals.package_mb, size / MB, f"package.tar has {size / MB:.3g} MB")
 
 
 def _of_run(goals: Goals, latency: Latency) -> Iterator[MissedGoal]:
@@ -33,15 +33,15 @@ def _of_run(goals: Goals, latency: Latency) -> Iterator[MissedGoal]:
     for percentile, bound in (goals.latency_ms or {}).items():
         latency_ms = float(np.percentile(report.samples_ms, float(percentile[1:])))
         if latency_ms > bound:
-            yield _missed(f"latency_ms.{percentile}", bound, latency_ms, f"{latency_ms:.4g} ms")
+            yield _missed_goal(f"latency_ms.{percentile}", bound, latency_ms, f"{latency_ms:.4g} ms")
     if goals.speedup is not None:
         compared = latency.speedup
         if compared is None:
             why = latency.baseline.problem if isinstance(latency.baseline, NoBaseline) else "none was measured"
-            yield _missed("speedup", goals.speedup, None, f"it needs a baseline: {why}")
+            yield _missed_goal("speedup", goals.speedup, None, f"it needs a baseline: {why}")
         elif compared.ratio < goals.speedup:
             reason = f"{compared.ratio:.3g} times as fast as the baseline ({compared.low:.3g} to {compared.high:.3g})"
-            yield _missed("speedup", goals.speedup, compared.ratio, reason)
+            yield _missed_goal("speedup", goals.speedup, compared.ratio, reason)
     limits: tuple[tuple[str, float | None, float | None, str], ...] = (
         ("peak_memory_mb", goals.peak_memory_mb, _mb(report.peak_memory_bytes), "MB"),
         ("load_ms", goals.load_ms, report.load_ms, "ms"),
@@ -49,12 +49,12 @@ def _of_run(goals: Goals, latency: Latency) -> Iterator[MissedGoal]:
     for name, limit, measured, unit in limits:
         if limit is not None and (measured is None or measured > limit):
             reason = "unknown on this device" if measured is None else f"{measured:.4g} {unit}"
-            yield _missed(name, limit, measured, reason)
+            yield _missed_goal(name, limit, measured, reason)
 
 
 def _mb(size: int | None) -> float | None:
     return size / MB if size else None
 
 
-def _missed(goal: str, bound: float, value: float | None, reason: str) -> MissedGoal:
+def _missed_goal(goal: str, bound: float, value: float | None, reason: str) -> MissedGoal:
     return MissedGoal(goal=goal, bound=bound, value=value, reason=reason)

@@ -49,7 +49,7 @@ def kernel_table(calls: Iterable[KernelCall], runs: int = 1) -> list[KernelRow]:
     for call in calls:
         durations.setdefault(call.kernel, []).append(call.duration_ms)
     # Of a mean, one call that other work on the machine stopped would be most.
-    medians = {kernel: statistics.median(found) for kernel, found in durations.items()}
+    medians = {kernel: statistics.median(times) for kernel, times in durations.items()}
     totals = {kernel: median * len(durations[kernel]) / runs for kernel, median in medians.items()}
     everything = sum(totals.values())
     rows = [

@@ -113,10 +113,10 @@ class PrecisionChoice(_File):
     @property
     def summary(self) -> str:
         """The choice in one line: ``3 int8, 1 float32: 0.31 ms, 38.2 dB; fastest that meets the goals``."""
-        found = next((candidate for candidate in self.candidates if candidate.name == self.chosen), None)
+        choice = next((candidate for candidate in self.candidates if candidate.name == self.chosen), None)
         figures = ""
-        if found is not None and found.latency_ms is not None and found.sqnr_db is not None:
-            figures = f": {found.latency_ms:.3g} ms, {found.sqnr_db:.1f} dB"
+        if choice is not None and choice.latency_ms is not None and choice.sqnr_db is not None:
+            figures = f": {choice.latency_ms:.3g} ms, {choice.sqnr_db:.1f} dB"
         return f"{self.mix}{figures}; {self.because}"
 
 
@@ -160,7 +160,7 @@ def choose(candidates: Sequence[MeasuredAssignment]) -> tuple[int, str]:
 def explain_choices(candidates: Sequence[MeasuredAssignment], chosen: int, because: str) -> list[MeasuredAssignment]:
     """The candidates with their membership in the front and their reasons, the fastest first."""
     best = candidates[chosen]
-    found = []
+    rows = []
     for number, candidate in enumerate(candidates):
         better = _dominating(candidate, candidates)
         if number == chosen:
@@ -177,10 +177,10 @@ def explain_choices(candidates: Sequence[MeasuredAssignment], chosen: int, becau
                 reason = "as fast as the chosen one, and less accurate"
             if better is not None:
                 reason += f"; '{better.name}' is faster and more accurate"
-        found.append(
+        rows.append(
             candidate.model_copy(update={"is_on_front": candidate.is_measured and better is None, "reason": reason})
         )
-    return sorted(found, key=lambda one: (not one.is_measured, one.latency_ms or math.inf, one.name))
+    return sorted(rows, key=lambda row: (not row.is_measured, row.latency_ms or math.inf, row.name))
 
 
 def missed_goal_text(goal: MissedGoal) -> str:
@@ -189,24 +189,26 @@ def missed_goal_text(goal: MissedGoal) -> str:
     return f"{goal.goal}{bound}: {goal.reason}"
 
 
-def _order(one: MeasuredAssignment) -> tuple[float, float, str]:
-    return one.noise or 0.0, one.latency_ms or 0.0, one.name
+def _order(candidate: MeasuredAssignment) -> tuple[float, float, str]:
+    return candidate.noise or 0.0, candidate.latency_ms or 0.0, candidate.name
 
 
-def _dominating(one: MeasuredAssignment, candidates: Sequence[MeasuredAssignment]) -> MeasuredAssignment | None:
+def _dominating(candidate: MeasuredAssignment, candidates: Sequence[MeasuredAssignment]) -> MeasuredAssignment | None:
     """A candidate that is faster and at least as accurate, or as fast and more accurate; the fastest of them."""
-    if not one.is_measured:
-        return None
-    mine = (one.latency_ms or 0.0, one.noise or 0.0)
+
+    def figures(measured: MeasuredAssignment) -> tuple[float, float]:
+        return measured.latency_ms or 0.0, measured.noise or 0.0
+
+    latency_ms, noise = figures(candidate)
     better = [
-        candidate
-        for candidate in candidates
-        if candidate.is_measured
-        and (candidate.latency_ms or 0.0) <= mine[0]
-        and (candidate.noise or 0.0) <= mine[1]
-        and ((candidate.latency_ms or 0.0), (candidate.noise or 0.0)) != mine
+        measured
+        for measured in candidates
+        if measured.is_measured
+        and figures(measured) != (latency_ms, noise)
+        and (measured.latency_ms or 0.0) <= latency_ms
+        and (measured.noise or 0.0) <= noise
     ]
-    return min(better, key=lambda other: other.latency_ms or 0.0, default=None)
+    return min(better, key=figures, default=None) if candidate.is_measured else None
 
 
 def _excess(goal: MissedGoal) -> float:

@@ -80,7 +80,7 @@ def latency_statistics(samples_ms: Sequence[float], noise_cv: float = 0.05) -> L
     Raises:
         ValueError: there are no samples, or one is negative or not finite.
     """
-    samples = _checked(samples_ms)
+    samples = _check_samples(samples_ms)
     mean, median = float(samples.mean()), float(np.median(samples))
     std = float(samples.std(ddof=1)) if samples.size > 1 else 0.0
     cv = std / mean if mean > 0 else 0.0
@@ -117,7 +117,7 @@ def count_outliers(samples_ms: Sequence[float]) -> int:
     If more than half of the samples are equal, the MAD is 0; the mean absolute deviation times 1.2533 / 1.4826 replaces
     it, as Iglewicz and Hoaglin advise.
     """
-    samples = _checked(samples_ms)
+    samples = _check_samples(samples_ms)
     deviations = np.abs(samples - np.median(samples))
     scale = float(np.median(deviations)) / 0.6745 or float(deviations.mean()) * 1.2533
     return int(np.count_nonzero(deviations > OUTLIER_SCORE * scale)) if scale > 0 else 0
@@ -162,11 +162,11 @@ def compare_latency(
     Raises:
         ValueError: a side has no samples, or one is negative or not finite.
     """
-    baseline, candidate = _checked(baseline_ms), _checked(candidate_ms)
+    baseline, candidate = _check_samples(baseline_ms), _check_samples(candidate_ms)
     quantile = float(percentile[1:])
     before, after = (float(np.percentile(samples, quantile)) for samples in (baseline, candidate))
     random = np.random.RandomState(0)
-    ratios = _ratio(_resampled(candidate, quantile, random), _resampled(baseline, quantile, random))
+    ratios = _ratio(_resample(candidate, quantile, random), _resample(baseline, quantile, random))
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = (float(value) for value in np.percentile(ratios, [tail, 100 - tail]))
     ratio = float(_ratio(np.array(after), np.array(before)))
@@ -206,7 +206,7 @@ def relative_change(old: Speedup, new: Speedup) -> Speedup:
     return Speedup(change, change / math.exp(spread), change * math.exp(spread))
 
 
-def _checked(samples_ms: Sequence[float]) -> np.ndarray:
+def _check_samples(samples_ms: Sequence[float]) -> np.ndarray:
     samples = np.asarray(samples_ms, np.float64)
     if samples.ndim != 1 or not samples.size:
         raise ValueError("latency statistics need at least one sample")
@@ -223,20 +223,20 @@ def _drift(samples: np.ndarray) -> float | None:
     return last / first - 1 if first > 0 else None
 
 
-def _resampled(samples: np.ndarray, quantile: float, random: np.random.RandomState) -> np.ndarray:
+def _resample(samples: np.ndarray, quantile: float, random: np.random.RandomState) -> np.ndarray:
     """The quantile of RESAMPLES resamples."""
     size = samples.size
     block = max(1, round(size ** (1 / 3)))
     offsets = np.arange(block)
-    found = []
+    parts = []
     # Some at a time: 2,000 × 100,000 samples would not fit in memory.
     at_once = max(1, CHUNK // size)
     for begin in range(0, RESAMPLES, at_once):
         count = min(at_once, RESAMPLES - begin)
         starts = random.randint(0, size, (count, -(-size // block)))
         drawn = (starts[:, :, None] + offsets).reshape(count, -1)[:, :size] % size
-        found.append(np.percentile(samples[drawn], quantile, axis=1))
-    return np.concatenate(found)
+        parts.append(np.percentile(samples[drawn], quantile, axis=1))
+    return np.concatenate(parts)
 
 
 def _ratio(after: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from tvmake.bundle.contents import (
 )
 from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
-from tvmake.provenance.check import beside, check_package
+from tvmake.provenance.check import check_package, files_beside
 from tvmake.records.sharing.exchange import import_records
 from tvmake.records.sharing.ingest import IngestReport
 from tvmake.records.sharing.portable import FREE_BYTES, MOST_RATIO
@@ -180,7 +180,7 @@ def _check_member(bundle: Path, directory: Path, name: str, entry: FileEntry, lo
     folder, _, file = path.rpartition("/")
     package = directory / PACKAGES / folder / "package.tar"
     if file != package.name:
-        if not package.is_file() or directory / name not in beside(package):
+        if not package.is_file() or directory / name not in files_beside(package):
             raise InputError(str(bundle), f"has {name!r}, which belongs to no package", AGAIN)
         return
     if entry.sha256 not in {artifact.sha256 for artifact in locked.artifacts if artifact.path == path}:
@@ -193,12 +193,12 @@ def _check_member(bundle: Path, directory: Path, name: str, entry: FileEntry, lo
 
 def _refuse_bomb(bundle: Path, records: Path) -> None:
     allowed = max(FREE_BYTES, MOST_RATIO * records.stat().st_size)
-    found = 0
+    size = 0
     try:
         with gzip.open(records) as file:
             while block := file.read(1 << 20):
-                found += len(block)
-                if found > allowed:
+                size += len(block)
+                if size > allowed:
                     raise InputError(
                         str(bundle),
                         f"{RECORDS} unpacks to more than {allowed >> 20} MiB: it would fill the disk",

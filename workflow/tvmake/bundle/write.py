@@ -10,7 +10,7 @@ from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
 from tvmake.lock.origins import inputs, is_dataset
 from tvmake.plan.plan import Plan
-from tvmake.provenance.check import beside, check_package
+from tvmake.provenance.check import check_package, files_beside
 from tvmake.records.record import TuningContext
 from tvmake.records.sharing.exchange import export_records
 from tvmake.records.store import open_store
@@ -35,7 +35,7 @@ def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool
     for name, package in _packages(plan, locked):
         check_package(package)
         files[name] = package
-        for file in beside(package):
+        for file in files_beside(package):
             files[f"{PurePosixPath(name).parent}/{file.name}"] = file
     if with_inputs:
         files |= _inputs(plan, locked)
@@ -58,7 +58,7 @@ def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool
 
 
 def _packages(plan: Plan, locked: Lock) -> list[tuple[str, Path]]:
-    found = []
+    members = []
     for entry in locked.artifacts:
         if not entry.path.endswith("/package.tar"):
             continue
@@ -67,12 +67,12 @@ def _packages(plan: Plan, locked: Lock) -> list[tuple[str, Path]]:
             raise InputError(str(path), "is in the lock, but is missing", "run `tvmake make`, then `tvmake lock`")
         if digest_file(path) != entry.sha256:
             raise InputError(str(path), "is not the package that the lock names", "run `tvmake lock` again")
-        found.append((PACKAGES + entry.path, path))
-    return found
+        members.append((PACKAGES + entry.path, path))
+    return members
 
 
 def _inputs(plan: Plan, locked: Lock) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    members: dict[str, Path] = {}
     for name, paths in inputs(plan).items():
         if is_dataset(name):
             continue  # not needed to build a package, and often large or confidential
@@ -84,19 +84,19 @@ def _inputs(plan: Plan, locked: Lock) -> dict[str, Path]:
             )
         if not path.is_file() or digest_file(path) != locked.origins.inputs.get(name):
             raise InputError(name, "differs from the file in the lock", "run `tvmake make`, then `tvmake lock`")
-        found[INPUTS + str(PurePosixPath(name))] = path
-    return found
+        members[INPUTS + str(PurePosixPath(name))] = path
+    return members
 
 
 def _workloads(locked: Lock) -> list[tuple[TuningContext, str]]:
     """The kernels that the lock names, each with all that was measured of it."""
-    found = {
+    workloads = {
         (records.context, kernel.workload)
         for records in locked.records.values()
         for kernel in records.kernels
         if kernel.record is not None
     }
-    return sorted(found, key=lambda one: (one[0].digest, one[1]))
+    return sorted(workloads, key=lambda pair: (pair[0].digest, pair[1]))
 
 
 def _store(plan: Plan) -> str | None:

@@ -28,13 +28,13 @@ def compiler_identity(driver: str) -> dict[str, str]:
     """
     if (version := _zig(driver)) is not None:
         return version
-    found = shutil.which(driver)
-    if found is None:
+    program = shutil.which(driver)
+    if program is None:
         raise NotCacheableError(f"{driver} is not installed")
     linker = _output_of(driver, "-print-prog-name=ld")
-    identity = {"version": _output_of(driver, "--version"), "driver": digest_file(Path(os.path.realpath(found)))}
-    if program := shutil.which(linker):
-        identity["linker"] = digest_file(Path(program))
+    identity = {"version": _output_of(driver, "--version"), "driver": digest_file(Path(os.path.realpath(program)))}
+    if linker_file := shutil.which(linker):
+        identity["linker"] = digest_file(Path(linker_file))
     # Compiled objects get random names each time; with an existing object, only the linker's output is new.
     with temporary_directory("tvmake-cc-") as temporary:
         directory = str(temporary)

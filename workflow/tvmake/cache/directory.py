@@ -173,7 +173,7 @@ class DirectoryStore:
                 for item in listed:
                     with suppress(FileNotFoundError):
                         known = item.stat(follow_symlinks=False)
-                        size = _inside(Path(item)) if stat.S_ISDIR(known.st_mode) else known.st_size
+                        size = _total_size(Path(item)) if stat.S_ISDIR(known.st_mode) else known.st_size
                         files.append(Stored(item.name, size, known.st_mtime))
         except FileNotFoundError:
             return []
@@ -196,7 +196,7 @@ class DirectoryStore:
         return CacheTroubleError(f"{what} ({os.strerror(error.errno or 0)})")
 
 
-def _inside(directory: Path) -> int:
+def _total_size(directory: Path) -> int:
     """The total size of a directory's files in bytes, including files that are being written."""
     sizes = 0
     for path in directory.rglob("*"):

@@ -104,7 +104,7 @@ def describe(key_material: Material, outputs: Mapping[str, Path], run_s: float, 
         key=key(key_material),
         stage=key_material["stage"],
         material=key_material,
-        outputs={role: _described(path) for role, path in outputs.items()},
+        outputs={role: _describe_output(path) for role, path in outputs.items()},
         run_s=run_s,
         made_at=made_at,
     )
@@ -165,7 +165,7 @@ def read_header(file: BinaryIO, size: int, requested_key: str, secret: bytes | N
     return header
 
 
-def take(header: Header, file: BinaryIO, outputs: Mapping[str, Path]) -> None:
+def extract(header: Header, file: BinaryIO, outputs: Mapping[str, Path]) -> None:
     """Write the outputs from an entry's content; all of them, or none if one does not match its digest.
 
     Raises:
@@ -222,7 +222,7 @@ def _hmac(line: bytes, secret: bytes) -> str:
     return hmac.new(secret, line, hashlib.sha256).hexdigest()
 
 
-def _described(path: Path) -> StoredFile | StoredDirectory:
+def _describe_output(path: Path) -> StoredFile | StoredDirectory:
     if path.is_symlink() or not path.exists():
         raise NotCacheableError(f"{path} is {'a link' if path.is_symlink() else 'missing'}")
     if path.is_file():

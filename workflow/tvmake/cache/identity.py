@@ -75,7 +75,7 @@ def machine() -> dict[str, str]:
 def environment() -> dict[str, str]:
     """The variables that affect the output of libraries and linkers; with two values if they changed after libraries were
     loaded."""
-    present, at_load = _relevant(os.environ), _relevant(loaded.ENVIRONMENT)
+    present, at_load = _relevant_variables(os.environ), _relevant_variables(loaded.ENVIRONMENT)
     changed = {
         f"{name} when loaded": at_load.get(name, "")
         for name in present.keys() | at_load
@@ -84,7 +84,7 @@ def environment() -> dict[str, str]:
     return dict(sorted((present | changed).items()))
 
 
-def _relevant(variables: Mapping[str, str]) -> dict[str, str]:
+def _relevant_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()

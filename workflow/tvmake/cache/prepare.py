@@ -18,7 +18,7 @@ def check_cache(config: CacheConfig | None) -> None:
     """
     environment = dict(os.environ)
     settings.announce(config, environment)
-    if (chosen := settings.configured(environment)) is not None:
+    if (chosen := settings.configured_cache(environment)) is not None:
         settings.secret(chosen)
         with suppress(CacheTroubleError):
             open_store(chosen)
@@ -37,7 +37,7 @@ def prepare_cache(config: CacheConfig | None, is_wanted: bool) -> None:
     if not is_wanted:
         os.environ[settings.VARIABLE] = settings.OFF
     settings.announce(config)
-    chosen = settings.configured()
+    chosen = settings.configured_cache()
     if chosen is None:
         return
     settings.secret(chosen)

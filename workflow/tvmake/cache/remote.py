@@ -89,10 +89,10 @@ class RemoteStore:
 
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
-        used = {stored.key: stored.used_at for stored in self._listed(USED)}
+        used = {stored.key: stored.used_at for stored in self._list_objects(USED)}
         return [
             Stored(stored.key, stored.size, max(stored.used_at, used.get(stored.key, 0.0)))
-            for stored in self._listed(ENTRIES)
+            for stored in self._list_objects(ENTRIES)
             if _KEY.fullmatch(stored.key)
         ]
 
@@ -118,16 +118,19 @@ class RemoteStore:
             return str(error)
         return None
 
-    def _listed(self, directory: str) -> list[Stored]:
+    def _list_objects(self, directory: str) -> list[Stored]:
         def find() -> dict[str, Any]:
             self._system.invalidate_cache()
-            found: dict[str, Any] = {}
+            details: dict[str, Any] = {}
             with suppress(FileNotFoundError):
-                found = self._system.find(self._remote.path(directory), detail=True)
-            return found
+                details = self._system.find(self._remote.path(directory), detail=True)
+            return details
 
-        found = self._remote.call(find)
-        return [Stored(name.rpartition("/")[2], int(info["size"] or 0), _changed(info)) for name, info in found.items()]
+        details = self._remote.call(find)
+        return [
+            Stored(name.rpartition("/")[2], int(info["size"] or 0), _modification_time(info))
+            for name, info in details.items()
+        ]
 
     def _remove(self, paths: list[str]) -> None:
         for path in paths:
@@ -145,7 +148,7 @@ def _unreachable(error: BaseException) -> CacheTroubleError:
     return CacheTroubleError(f"cannot be reached ({first_line(error)})")
 
 
-def _changed(info: dict[str, Any]) -> float:
+def _modification_time(info: dict[str, Any]) -> float:
     """The modification time of an object in seconds; 0 if its backend does not report it."""
     for name in ("LastModified", "mtime", "updated", "last_modified", "created"):
         value = info.get(name)

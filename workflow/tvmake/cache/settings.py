@@ -31,7 +31,7 @@ def announce(config: CacheConfig | None, environment: MutableMapping[str, str] =
         environment.setdefault(VARIABLE, as_text(config))
 
 
-def configured(environment: MutableMapping[str, str] = os.environ) -> CacheConfig | None:
+def configured_cache(environment: MutableMapping[str, str] = os.environ) -> CacheConfig | None:
     """The cache to use; None for none.
 
     Raises:

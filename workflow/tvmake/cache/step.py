@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tvmake.cache import settings
-from tvmake.cache.entry import describe, read_header, size_of, take, write
+from tvmake.cache.entry import describe, extract, read_header, size_of, write
 from tvmake.cache.errors import BadEntryError, CacheTroubleError, NotCacheableError
 from tvmake.cache.key import Material, Work, key, material
 from tvmake.cache.line import CacheLine, Outcome, write_line
@@ -27,7 +27,7 @@ def run_cached(work: Work, run: Callable[[], object]) -> None:
     Raises:
         TvmakeError: from the stage, or the cache's environment variable is invalid.
     """
-    config = settings.configured()
+    config = settings.configured_cache()
     if config is None:
         run()
         return
@@ -92,7 +92,7 @@ def _take_entry(work: Work, entry_key: str, store: Store, config: CacheConfig, s
         file, size = opened
         try:
             header = read_header(file, size, entry_key, secret)
-            take(header, file, work.outputs)
+            extract(header, file, work.outputs)
         except BadEntryError as error:
             _refuse(entry_key, error, store, config)
             raise

@@ -182,7 +182,7 @@ def _cache_config(where: str | None, files: list[Path] | None, settings: list[st
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
             raise UsageError(f"--cache {where}", problem, "name a directory or a URL") from None
-    if (from_environment := cache_settings.configured()) is not None:
+    if (from_environment := cache_settings.configured_cache()) is not None:
         return from_environment
     if files or settings or any(path.is_file() for path in DEFAULTS):
         return load_layers(config_files(files), overlay(settings)).cache or CacheConfig()

@@ -34,14 +34,14 @@ Settings = Annotated[
 ]
 
 
-def config_files(given: list[Path] | None) -> list[Path]:
+def config_files(files: list[Path] | None) -> list[Path]:
     """Return the given files, or the default one that exists.
 
     Raises:
         InputError: no file was given and no default exists.
     """
-    if given:
-        return given
+    if files:
+        return files
     for path in DEFAULTS:
         if path.is_file():
             return [path]
@@ -93,9 +93,9 @@ def naming_lines(files: list[Path]) -> Iterator[None]:
     try:
         yield
     except TvmakeError as error:
-        from tvmake.config.reading.load import located
+        from tvmake.config.reading.load import locate
 
-        raise located(error, files) from None
+        raise locate(error, files) from None
 
 
 def print_note(text: str) -> None:

@@ -39,13 +39,13 @@ class Rebuild:
 
         return merge(settings, frozen_layer(self.path))
 
-    def config(self, given: list[Path] | None) -> list[Path]:
+    def config(self, files: list[Path] | None) -> list[Path]:
         """The given config files, else the default one, else the lock's own config."""
         from tvmake.cli.configs import config_files
         from tvmake.lock.rebuild import config_of
 
         try:
-            return config_files(given)
+            return config_files(files)
         except InputError:
             print(f"note: no config here; using the one in {self.path}", file=sys.stderr)
             return [config_of(self.lock, STATE)]

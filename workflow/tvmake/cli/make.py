@@ -95,13 +95,13 @@ def make(
         from tvmake.errors import UsageError
 
         raise UsageError(ours, "is an option that tvmake passes to snakemake itself", OURS[ours.partition("=")[0]])
-    if other := next(
+    if option := next(
         (word for word in [*(targets or []), *context.args] if word.partition("=")[0] in NO_OPTIONS), None
     ):
         from tvmake.errors import UsageError
 
         remedy = "name results without an option: model/precision/target, or a stage; Snakemake's own -t is --touch"
-        raise UsageError(other, "`tvmake make` has no such option", remedy)
+        raise UsageError(option, "`tvmake make` has no such option", remedy)
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores)):
         from tvmake.errors import UsageError
 

@@ -38,7 +38,7 @@ def dataset_files(dataset: DatasetConfig | None) -> list[str]:
         files = sorted(str(file) for file in path.rglob("*") if file.is_file())
     elif path.suffix.lower() in LIST_SUFFIXES and path.is_file():
         # A header does not name an existing file.
-        candidates = {path.parent / line.cells[0] for line in listed(path) if line.cells[0]}
+        candidates = {path.parent / line.cells[0] for line in read_list(path) if line.cells[0]}
         # isfile() also accepts names that no file can have
         files += sorted(str(file) for file in candidates if os.path.isfile(file))  # noqa: PTH113
     if isinstance(dataset.label_names, str):
@@ -46,7 +46,7 @@ def dataset_files(dataset: DatasetConfig | None) -> list[str]:
     return files
 
 
-def listed(path: Path) -> list[Line]:
+def read_list(path: Path) -> list[Line]:
     """Return the lines of a file list, its header included.
 
     Raises:

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from tvmake.config.device_variables import Variables, announced, variables_of
+from tvmake.config.device_variables import Variables, exported_variables, variables_of
 from tvmake.options import Positive, Strict
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -345,6 +345,6 @@ class OnDevice(Strict):
     @classmethod
     def _with_values(cls, device: _Device, info: ValidationInfo) -> _Device:
         variables = variables_of(device)
-        values = announced(info.data.get("device_name", "local")) if variables else {}
+        values = exported_variables(info.data.get("device_name", "local")) if variables else {}
         env = {name: values.get(name) if value is None else value for name, value in variables.items()}
         return device.model_copy(update={"env": env}) if values else device

@@ -45,7 +45,7 @@ Variables = Annotated[
 
 def announce(devices: Mapping[str, Any], environment: MutableMapping[str, str] = os.environ) -> None:
     """Export the values of all devices' variables to the steps that this process starts."""
-    values = {name: _known(variables) for name, device in devices.items() if (variables := variables_of(device))}
+    values = {name: _plain_values(variables) for name, device in devices.items() if (variables := variables_of(device))}
     values = {name: texts for name, texts in values.items() if texts}
     environment.pop(VARIABLE, None)
     if values:
@@ -57,7 +57,7 @@ def variables_of(device: Any) -> dict[str, SecretStr | None]:
     return dict(getattr(device, "env", {}))
 
 
-def announced(device: str, environment: Mapping[str, str] = os.environ) -> dict[str, SecretStr]:
+def exported_variables(device: str, environment: Mapping[str, str] = os.environ) -> dict[str, SecretStr]:
     """Return the values of a device's variables that the workflow exports."""
     try:
         values = json.loads(environment.get(VARIABLE, "{}")).get(device, {})
@@ -75,7 +75,10 @@ def plain(variables: Mapping[str, SecretStr | None], where: str) -> dict[str, st
     Raises:
         MachineError: a variable has no value on this machine.
     """
-    values = {**{name: value for name in variables if (value := os.environ.get(name)) is not None}, **_known(variables)}
+    values = {
+        **{name: value for name in variables if (value := os.environ.get(name)) is not None},
+        **_plain_values(variables),
+    }
     for name in variables:
         if name not in values:
             raise MachineError(
@@ -86,5 +89,5 @@ def plain(variables: Mapping[str, SecretStr | None], where: str) -> dict[str, st
     return values
 
 
-def _known(variables: Mapping[str, SecretStr | None]) -> dict[str, str]:
+def _plain_values(variables: Mapping[str, SecretStr | None]) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in variables.items() if value is not None}

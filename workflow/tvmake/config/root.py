@@ -162,31 +162,31 @@ class Config(Strict):
             if model.arguments and (kind := model.source_format()) not in (None, "factory", "relax", "zoo"):
                 problem = f"are for functions and networks of the zoo, and the source is {kind}; leave them out"
                 problems.append(f"models.{name}.arguments: {problem}")
-            test = overridden(self.export, model.export).test
+            test = override(self.export, model.export).test
             has_no_dataset = model.export is not None or not any(entry.dataset for entry in self.models.values())
             if test is not None and test.inputs == "dataset" and model.dataset is None and has_no_dataset:
                 key = "export" if model.export is None else f"models.{name}.export"
                 remedy = "give the model one (`dataset`), or write inputs: random"
                 problems.append(f"{key}.self_test: takes inputs from a dataset, and no dataset is set; {remedy}")
-            goals = (overridden(self.validation, model.validation).goals, model.goals)
-            has_baseline = overridden(self.benchmark, model.benchmark).baseline
+            goals = (override(self.validation, model.validation).goals, model.goals)
+            has_baseline = override(self.benchmark, model.benchmark).baseline
             if not has_baseline and any(goals_for(entry.base, *goals).speedup for entry in self.precisions.values()):
                 key = "benchmark" if model.benchmark is None else f"models.{name}.benchmark"
                 remedy = f"remove the goal `speedup` of models.{name}, or measure the baseline"
                 problems.append(f"{key}.baseline: the goal `speedup` needs the baseline, which is off; {remedy}")
             for axis in ("precisions", "targets"):
                 for chosen in getattr(model, axis) or ():
-                    problems += _unknown(f"models.{name}.{axis}", chosen, getattr(self, axis))
+                    problems += _unknown_names(f"models.{name}.{axis}", chosen, getattr(self, axis))
         for name, target in self.targets.items():
             if target.device is not None and target.device != "local":
-                problems += _unknown(f"targets.{name}.device", target.device, self.devices)
+                problems += _unknown_names(f"targets.{name}.device", target.device, self.devices)
             if target.tuning is not None and target.tuning.is_wanted and target.runs_on is None:
                 problems.append(f"targets.{name}.tuning: candidates are timed on a device; give the target one")
         for list_name in ("include", "exclude"):
             for index, combination in enumerate(getattr(self.variants, list_name)):
                 for part, axis in (("model", "models"), ("precision", "precisions"), ("target", "targets")):
                     if chosen := getattr(combination, part):
-                        problems += _unknown(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
+                        problems += _unknown_names(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
                     elif list_name == "include":
                         problems.append(f"variants.include[{index}]: names no {part}")
         if not problems:
@@ -231,14 +231,14 @@ class Config(Strict):
         return self.devices.get(name, LocalDeviceConfig())
 
 
-def overridden(general: Options, specific: Options | None) -> Options:
+def override(general: Options, specific: Options | None) -> Options:
     """Return ``general`` with the keys that ``specific`` sets explicitly."""
     if specific is None:
         return general
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
 
 
-def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:
+def _unknown_names(where: str, name: str, known: dict[str, Any]) -> list[str]:
     if name in known:
         return []
     from difflib import get_close_matches

@@ -30,14 +30,14 @@ class TargetConfig(TargetOptions):
     @classmethod
     def _text(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return written_target(value)
+            return target_keys(value)
         if not isinstance(value, dict):
             return value
         value = dict(value)
         for key in ("kind", "tag"):
             written = value.get(key)
             if isinstance(written, str) and re.search(r"[\s,]", written.strip()):
-                value = _override(written_target(value.pop(key)), value)
+                value = _override(target_keys(value.pop(key)), value)
         return value
 
     @field_validator("host", mode="before")
@@ -67,7 +67,7 @@ class TargetConfig(TargetOptions):
         return TargetOptions.model_construct(**values)
 
 
-def written_target(text: str) -> dict[str, Any]:
+def target_keys(text: str) -> dict[str, Any]:
     """Parse a target's text into its keys.
 
     Raises:

@@ -34,17 +34,17 @@ def report_failures(plan: Plan, began: float) -> Summary:
     jobs = {job.stage: job for job in plan.run_jobs()}
     request = ReportRequest.model_validate_json(jobs["report"].options)
     inputs = set(jobs["report"].inputs)
-    unmade, made = [], []
+    unmade, finished = [], []
     read: list[str] = []
     for variant, row in zip(plan.variants, request.variants, strict=True):
         if _is_variant_made(plan, variant):
-            made.append(row)
+            finished.append(row)
             read += plan.outputs_of(variant).keys() & inputs
         else:
             unmade.append(_row(row, plan.jobs(variant), began))
     for job in jobs.values():
         forget(job.outputs)
-    request = request.model_copy(update={"variants": made})
+    request = request.model_copy(update={"variants": finished})
     selection, best = map(Path, jobs["select"].outputs)
     write_selection(request, unmade, selection, best)
     summary, table, page = map(Path, jobs["report"].outputs)

@@ -76,7 +76,7 @@ class RulePlan:
             params["sources"] = lambda wildcards: self._sources.digest(self._source_files(stage, wildcards))
         params |= {entry.name: _as_option(entry) for entry in stage.inputs if entry.parameter and entry.is_optional}
         if stage.takes_lock:
-            params["frozen"] = self._frozen
+            params["frozen"] = self._lock_options
         params |= {parameter.name: self._value(stage, parameter) for parameter in stage.parameters}
         return params
 
@@ -114,7 +114,7 @@ class RulePlan:
 
         return value
 
-    def _frozen(self, wildcards: Any, input: Any) -> list[str]:  # Snakemake's name
+    def _lock_options(self, wildcards: Any, input: Any) -> list[str]:  # Snakemake's name
         """Options for the lock that a job's records or choices come from, if any. As a function of the input it reruns nothing."""
         job = self._plan.context(wildcards)
         variant = f"{job.model}/{job.precision}/{job.target}"

@@ -72,19 +72,19 @@ def lock_file(file: HermeticFile, results: Path) -> LockedArtifact:
 def mismatches(plan: Plan, entries: list[LockedArtifact]) -> list[Mismatch]:
     """The plan's files that differ from a lock, in the order of the pipeline."""
     results = Path(plan.config.results)
-    found = []
+    mismatches = []
     for entry in entries:
         path = results / entry.path
         if not path.is_file():
-            found.append(Mismatch(entry.stage, entry.path, "is missing"))
+            mismatches.append(Mismatch(entry.stage, entry.path, "is missing"))
         elif digest_file(path) != entry.sha256:
-            found.append(Mismatch(entry.stage, entry.path, _difference(path, entry)))
+            mismatches.append(Mismatch(entry.stage, entry.path, _difference(path, entry)))
     locked_paths = {entry.path for entry in entries}
     for file in hermetic_files(plan):
         name = str(file.path.relative_to(results))
         if name not in locked_paths and file.path.is_file():
-            found.append(Mismatch(file.stage, name, "is not in the lock"))
-    return found
+            mismatches.append(Mismatch(file.stage, name, "is not in the lock"))
+    return mismatches
 
 
 def parts(path: Path) -> dict[str, str]:
@@ -105,8 +105,8 @@ def _difference(path: Path, entry: LockedArtifact) -> str:
         present, recorded = parts(path) if entry.parts else {}, entry.parts or {}
     except InputError as error:
         return f"is damaged: {error.problem}"
-    other = [name for name in {**present, **recorded} if present.get(name) != recorded.get(name)]
-    named = [name for name in other if name not in SEALS] or other
+    changed = [name for name in {**present, **recorded} if present.get(name) != recorded.get(name)]
+    named = [name for name in changed if name not in SEALS] or changed
     if not named:
         return "differs"
     what = "member" if path.suffix == ".tar" else "key"
@@ -115,13 +115,13 @@ def _difference(path: Path, entry: LockedArtifact) -> str:
 
 
 def _members(path: Path) -> dict[str, str]:
-    found = {}
+    digests = {}
     for member in read_tar(path, "package", "rebuild it with `tvmake make`"):
         digest = sha256()
         while block := member.read(1 << 20):
             digest.update(block)
-        found[member.name] = digest.hexdigest()
-    return found
+        digests[member.name] = digest.hexdigest()
+    return digests
 
 
 def hermetic_outputs(plan: Plan) -> Iterator[tuple[str, Output, str]]:

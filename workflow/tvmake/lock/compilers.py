@@ -20,11 +20,11 @@ TIMEOUT_S = 300
 def compilers(targets: Mapping[str, TargetConfig]) -> dict[str, str]:
     """Each target's compiler as it names itself, or why there is none."""
     without_tvm = {name: target for name, target in targets.items() if not _needs_tvm(target)}
-    found = {name: _identity(name, target) for name, target in without_tvm.items()}
+    identities = {name: _identity(name, target) for name, target in without_tvm.items()}
     others = {name: target.model_dump(mode="json") for name, target in targets.items() if name not in without_tvm}
     if others:
-        found |= _identities_with_tvm(others)
-    return {name: found[name] for name in targets}
+        identities |= _identities_with_tvm(others)
+    return {name: identities[name] for name in targets}
 
 
 def _needs_tvm(target: TargetConfig) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmake.lock.artifacts import Mismatch
 from tvmake.lock.document import Lock, Origins, Revision
-from tvmake.lock.origins import hermetic, is_dataset, libraries, origins, users
+from tvmake.lock.origins import hermetic, is_dataset, libraries, models_by_input, origins
 from tvmake.plan.plan import Plan
 from tvmake.records.frozen import LockedRecords
 from tvmake.records.preference import latency_ms, latest_comparison
@@ -60,24 +60,24 @@ def differences(plan: Plan, lock: Lock) -> list[Difference]:
     """
     here, then = origins(plan), lock.origins
     names = list(dict.fromkeys(variant.model for variant in plan.variants))
-    found = [
+    changes = [
         *_variants(plan, lock),
-        *_inputs(plan, here, then, users(plan)),
+        *_inputs(plan, here, then, models_by_input(plan)),
         *_versions(plan, here, then, names),
         *_compilers(here, then),
         *_config(here.config, then.config),
         *_records(plan, lock),
         *_code(here, then),
     ]
-    return sorted(found, key=lambda difference: not difference.stages)
+    return sorted(changes, key=lambda difference: not difference.stages)
 
 
-def causes(mismatch: Mismatch, found: list[Difference]) -> list[Difference]:
+def causes(mismatch: Mismatch, candidates: list[Difference]) -> list[Difference]:
     """The differences that may explain a mismatch."""
     parts = set(mismatch.path.split("/"))
     return [
         difference
-        for difference in found
+        for difference in candidates
         if mismatch.stage in difference.stages and (not difference.only or difference.only & parts)
     ]
 

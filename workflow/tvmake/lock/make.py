@@ -33,7 +33,7 @@ def lock_run(plan: Plan) -> Lock:
     tuned = [variant for variant in plan.variants if plan.context(variant).is_tuned]
     return Lock(
         # The linkers of the packages, not today's: a newer compiler makes no file out of date.
-        origins=present.model_copy(update={"compilers": present.compilers | _linked_by(plan)}),
+        origins=present.model_copy(update={"compilers": present.compilers | _linker_versions(plan)}),
         written_by=f"tvmake {__version__}",
         records={str(variant): _records(Path(plan.file("best.json", variant))) for variant in tuned},
         layouts={
@@ -48,21 +48,21 @@ def lock_run(plan: Plan) -> Lock:
     )
 
 
-def _linked_by(plan: Plan) -> dict[str, str]:
-    found = {}
+def _linker_versions(plan: Plan) -> dict[str, str]:
+    linkers = {}
     for variant in plan.variants:
         file = Path(plan.file("mod.json", variant))
         components = read_manifest(file.read_bytes(), str(file)).components
-        found[variant.target] = next(part.version for part in components if part.name == "linker")
-    return found
+        linkers[variant.target] = next(part.version for part in components if part.name == "linker")
+    return linkers
 
 
 def _records(best: Path) -> LockedRecords:
-    found = stage_json.load(BestSet, best)
+    best_set = stage_json.load(BestSet, best)
     return LockedRecords(
-        generation=found.generation,
-        target=json.loads(found.target),
-        device_class=found.device_class,
+        generation=best_set.generation,
+        target=json.loads(best_set.target),
+        device_class=best_set.device_class,
         kernels=tuple(
             LockedKernel(
                 name=kernel.name,
@@ -73,7 +73,7 @@ def _records(best: Path) -> LockedRecords:
                 curve=kernel.curve,
                 reason=kernel.reason,
             )
-            for kernel in found.kernels
+            for kernel in best_set.kernels
         ),
     )
 

@@ -64,13 +64,13 @@ def inputs(plan: Plan) -> dict[str, list[Path]]:
     return {name: files for model in models for name, files in _inputs_of(plan, model).items()}
 
 
-def users(plan: Plan) -> dict[str, frozenset[str]]:
+def models_by_input(plan: Plan) -> dict[str, frozenset[str]]:
     """The models that read each input."""
-    found: dict[str, frozenset[str]] = {}
+    models: dict[str, frozenset[str]] = {}
     for model in dict.fromkeys(variant.model for variant in plan.variants):
         for name in _inputs_of(plan, model):
-            found[name] = found.get(name, frozenset()) | {model}
-    return found
+            models[name] = models.get(name, frozenset()) | {model}
+    return models
 
 
 def is_dataset(name: str) -> bool:
@@ -90,17 +90,17 @@ def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
         roots += stage_roots(
             plan, "self_test", [model for model in models if plan.context({"model": model}).export.test]
         )
-    _, found = reachable(*roots)
-    return {name for library in found for name in DISTRIBUTIONS[library]}
+    _, reached = reachable(*roots)
+    return {name for library in reached for name in DISTRIBUTIONS[library]}
 
 
 def _inputs_of(plan: Plan, name: str) -> dict[str, list[Path]]:
     job = plan.context({"model": name})
     files = [*job.model_files, *job.pass_files(TRANSFORM_POINTS), *job.pass_files(BUILD_POINTS)]
-    found = {_identity_of(file): [Path(file)] for file in files}
+    inputs = {_identity_of(file): [Path(file)] for file in files}
     if (dataset := plan.config.models[name].dataset) is not None:
-        found[f"{dataset.path} (dataset of {name})"] = [Path(file) for file in dataset_files(dataset)]
-    return found
+        inputs[f"{dataset.path} (dataset of {name})"] = [Path(file) for file in dataset_files(dataset)]
+    return inputs
 
 
 def _code(plan: Plan, models: Iterable[str]) -> dict[str, str]:

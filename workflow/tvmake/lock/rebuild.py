@@ -63,12 +63,12 @@ def compare(plan: Plan, lock: Lock, before: Mapping[Path, int]) -> Outcome:
     return Outcome(sum(entry.path not in unequal for entry in lock.artifacts), rebuilt, wrong)
 
 
-def explain(plan: Plan, outcome: Outcome, found: list[Difference], lock: Path) -> InputError:
+def explain(plan: Plan, outcome: Outcome, changes: list[Difference], lock: Path) -> InputError:
     """The error for a run that came out differently: the first file that differs, and why it may."""
     first = outcome.wrong[0]
     total = outcome.equal + len(outcome.wrong)
     problem = f"{first.how}; it is the first of {len(outcome.wrong)} of {total} files that are not as in {lock}"
-    likely = causes(first, found)
+    likely = causes(first, changes)
     if likely:
         reasons = "; ".join(difference.text for difference in likely[:MOST_CAUSES])
         more = f"; and {len(likely) - MOST_CAUSES} more" if len(likely) > MOST_CAUSES else ""

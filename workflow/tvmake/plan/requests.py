@@ -23,12 +23,12 @@ class Requests:
             stage: the stage's name.
             wildcards: the job's (:meth:`tvmake.stages.context.JobContext.at`); others than the stage's are ignored.
         """
-        described = registry.stages()[stage]
-        if described.request is None:
+        descriptor = registry.stages()[stage]
+        if descriptor.request is None:
             return ""
         context, key = self._job(stage, wildcards)
         if key not in self._options:
-            request = described.request(context)
+            request = descriptor.request(context)
             self._options[key] = canonical_json(request.model_dump(mode="json", exclude_defaults=True))
         return self._options[key]
 
@@ -39,12 +39,12 @@ class Requests:
 
     def roots(self, stage: str, wildcards: Any = None) -> tuple[str, ...]:
         """The entry modules of a stage's code; with wildcards, also those that one of its jobs loads by name."""
-        described = registry.stages()[stage]
-        if described.code is None or described.request is None or wildcards is None:
-            return described.roots(None)
+        descriptor = registry.stages()[stage]
+        if descriptor.code is None or descriptor.request is None or wildcards is None:
+            return descriptor.roots(None)
         context, key = self._job(stage, wildcards)
         if key not in self._roots:
-            self._roots[key] = described.roots(described.request(context))
+            self._roots[key] = descriptor.roots(descriptor.request(context))
         return self._roots[key]
 
     def _job(self, stage: str, wildcards: Any) -> tuple[JobContext, tuple[str, ...]]:

@@ -38,35 +38,35 @@ class JobResources:
 
     def of(self, stage: str) -> dict[str, Callable[..., Any]]:
         """A rule's ``resources``, by name."""
-        described = stages()[stage]
+        descriptor = stages()[stage]
         needs: dict[str, Callable[..., Any]] = {"mem_mb": self.memory_mb(stage), "runtime": self.minutes(stage)}
-        if described.is_on_device:
+        if descriptor.is_on_device:
             needs["gres"] = self.gres
-        if described.is_timing:
+        if descriptor.is_timing:
             needs["slurm_extra"] = self.slurm_extra
         return needs
 
     def memory_mb(self, stage: str) -> Callable[[Any, int], int]:
         """Memory in MB; more with each attempt, for profiles that retry killed jobs."""
 
-        described = stages()[stage]
+        descriptor = stages()[stage]
 
         def memory_mb(wildcards: Any, attempt: int) -> int:
-            weights = self._weights_mb(wildcards.model) if described.holds_weights else 0
-            return (described.memory_mb + COPIES * weights) * attempt
+            weights = self._weights_mb(wildcards.model) if descriptor.holds_weights else 0
+            return (descriptor.memory_mb + COPIES * weights) * attempt
 
         return memory_mb
 
     def minutes(self, stage: str) -> Callable[[Any, int], int]:
         """Time limit in minutes; more with each attempt."""
 
-        described = stages()[stage]
+        descriptor = stages()[stage]
 
         def minutes(wildcards: Any, attempt: int) -> int:
-            seconds = 60 * described.minutes + described.more_seconds(self._plan.context(wildcards))
-            if described.holds_weights:
+            seconds = 60 * descriptor.minutes + descriptor.more_seconds(self._plan.context(wildcards))
+            if descriptor.holds_weights:
                 seconds += 60 * self._weights_mb(wildcards.model) // MB_A_MINUTE
-            if described.is_on_device:
+            if descriptor.is_on_device:
                 device = self._device(wildcards.target)
                 seconds += device.timeout_s + (0 if isinstance(device, LocalDeviceConfig) else device.wait_s)
                 seconds += device.conditioning.wait_s if device.conditioning else 0

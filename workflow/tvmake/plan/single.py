@@ -122,14 +122,14 @@ class SingleRun:
             raise InputError(self.source, "no such file", missing_file_remedy(self.source, self.root) or remedy)
 
     def _check_target(self) -> None:
-        from tvmake.config.target import written_target
+        from tvmake.config.target import target_keys
 
         if self.target.split(maxsplit=1)[:1] == [NATIVE] and self.target != NATIVE:
             remedy = "write llvm with your options, such as llvm -mcpu=skylake, or native without options"
             raise InputError("target", f"{NATIVE} is this machine's CPU and takes no options", remedy)
         try:
             if self.target != NATIVE:
-                written_target(self.target)
+                target_keys(self.target)
         except ValueError as error:
             problem, _, remedy = str(error).partition("; ")
             raise InputError("target", problem, remedy or "`tvmake targets` lists all targets") from None
@@ -201,27 +201,27 @@ class SingleRun:
         keys = {**self.target_keys, **({"device": DEVICE} if self.device else {})}
         if self.target == NATIVE:
             return {"kind": "llvm", "mcpu": NATIVE, **keys}
-        from tvmake.config.target import written_target
+        from tvmake.config.target import target_keys
 
-        return {**written_target(self.target), **keys} if keys else self.target
+        return {**target_keys(self.target), **keys} if keys else self.target
 
     def note_tuning(self) -> None:
         """Record the tuning of the variant, so that later runs without a number of trials use its results."""
         chosen = {"trials": self.trials, "device": self.device, "tuning": self.layer.get("tuning", {})}
-        tuned = {**self._tuned(), self.precision: chosen}
+        tuned = {**self._read_trials(), self.precision: chosen}
         write_state(self.directory / TUNED, FORM, tuned)
 
     def as_tuned(self) -> "SingleRun":
         """This run with the trials, device and settings of an earlier tuning, if any."""
         from tvmake.config.reading.load import merge
 
-        known = self._tuned().get(self.precision)
+        known = self._read_trials().get(self.precision)
         if not isinstance(known, dict) or known.keys() != {"trials", "device", "tuning"}:
             return self
         layer = merge({"tuning": known["tuning"]}, dict(self.layer))
         return replace(self, trials=known["trials"], device=known["device"], layer=layer)
 
-    def _tuned(self) -> dict[str, Any]:
+    def _read_trials(self) -> dict[str, Any]:
         known = read_state(self.directory / TUNED, FORM)
         return known if isinstance(known, dict) else {}
 
@@ -249,11 +249,11 @@ class SingleRun:
 
     def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
         """Name the option that set a key in an error about the key."""
-        from tvmake.config.reading.positions import given_by
+        from tvmake.config.reading.positions import option_of
         from tvmake.config.variants import LEAVE_OUT
 
         key, _, problem = error.problem.partition(": ")
-        option = given_by(key, self.given_as())
+        option = option_of(key, self.given_as())
         if option is None or (option not in self.options.values() and error.where != nowhere):
             return error
         remedy = error.remedy and error.remedy.replace(LEAVE_OUT, "name another precision or another target")

@@ -44,7 +44,7 @@ def components_file(package: Path) -> Path:
     return package.with_suffix(SUFFIX)
 
 
-def beside(package: Path) -> list[Path]:
+def files_beside(package: Path) -> list[Path]:
     """The files about a package that exist beside it, with the signatures."""
     signed = (package, origin_file(package))
     named = (components_file(package), origin_file(package), *map(signature_file, signed))

@@ -117,11 +117,11 @@ def _read(path: Path) -> bytes:
 
 def _has_passphrase(data: bytes) -> bool:
     """OpenSSH's own format names its cipher first, ``none`` for a key in the clear."""
-    found = re.search(rb"BEGIN OPENSSH PRIVATE KEY-----(.*?)-----END", data, re.DOTALL)
-    if found is None:
+    match = re.search(rb"BEGIN OPENSSH PRIVATE KEY-----(.*?)-----END", data, re.DOTALL)
+    if match is None:
         return False
     try:
-        blob = base64.b64decode(b"".join(found[1].split()), validate=True)
+        blob = base64.b64decode(b"".join(match[1].split()), validate=True)
     except binascii.Error:
         return False
     magic = b"openssh-key-v1\0"
@@ -143,10 +143,10 @@ def _from_pem(data: bytes, path: Path) -> bytes:
 
 
 def _from_line(line: str, where: str) -> bytes:
-    found = _SSH_KEY.search(line)
-    if found is None:
+    match = _SSH_KEY.search(line)
+    if match is None:
         raise InputError(where, "is not a public key", _GIVE_PUBLIC)
-    kind, text = found.groups()
+    kind, text = match.groups()
     if kind != ED25519:
         raise InputError(
             where, f"is a key of another kind ({kind[:40]}); packages are signed with {ED25519}", _MAKE_ONE

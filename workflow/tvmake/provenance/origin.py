@@ -51,7 +51,7 @@ def origin(manifest: Manifest, package_sha256: str, source: SourceRecord, where:
     return build_statement.model_copy(update={"subject": [resource(PACKAGE, package_sha256)], "predicate": predicate})
 
 
-def written(statement: Statement) -> str:
+def statement_json(statement: Statement) -> str:
     """A statement in a file beside a package."""
     return statement.model_dump_json(indent=1, exclude_none=True) + "\n"
 

@@ -150,12 +150,12 @@ class _Fields:
         size = int.from_bytes(self.data[:4], "big")
         if len(self.data) < 4 + size or (length is not None and size != length):
             raise self.damaged
-        found, self.data = self.data[4 : 4 + size], self.data[4 + size :]
-        return found
+        text, self.data = self.data[4 : 4 + size], self.data[4 + size :]
+        return text
 
     def text(self) -> str:
-        found = self.string().decode("ascii", "replace")
-        return found if found.isprintable() else repr(found)
+        text = self.string().decode("ascii", "replace")
+        return text if text.isprintable() else repr(text)
 
     def end(self) -> None:
         if self.data:

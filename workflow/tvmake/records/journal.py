@@ -99,7 +99,7 @@ class Journal:
                 for number, line in enumerate(file, start=1):
                     raw = line.removesuffix(b"\n")
                     if raw.strip():
-                        yield Piece(number, raw, self._decoded(raw), is_unfinished=not line.endswith(b"\n"))
+                        yield Piece(number, raw, self._decode_line(raw), is_unfinished=not line.endswith(b"\n"))
         except FileNotFoundError:
             return
 
@@ -147,7 +147,7 @@ class Journal:
                     has_bad |= not piece.is_unfinished
         return list(lines.values()), has_bad
 
-    def _decoded(self, raw: bytes) -> Line | BadLine:
+    def _decode_line(self, raw: bytes) -> Line | BadLine:
         try:
             line = decode(raw)
         except BadLine as error:
@@ -159,7 +159,7 @@ class Journal:
         return line
 
     def _quarantine(self, bad: list[tuple[bytes, str]]) -> None:
-        known = self._quarantined()
+        known = self._quarantined_lines()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         lines = b""
         for raw, reason in bad:
@@ -171,7 +171,7 @@ class Journal:
         if lines:
             append(self.quarantine, lines)
 
-    def _quarantined(self) -> set[str]:
+    def _quarantined_lines(self) -> set[str]:
         known = set()
         try:
             with reading(self.quarantine), open_plain(self.quarantine) as file:

@@ -141,7 +141,7 @@ def read_record(raw: bytes) -> Record:
     """The record, trace included, of a decoded line."""
     head = _HEAD.match(raw)
     assert head is not None
-    return _parsed(Record, raw[head.end() : -1])
+    return _parse(Record, raw[head.end() : -1])
 
 
 def _value(kind: Kind, payload: bytes, thoroughly: bool) -> Any:
@@ -149,10 +149,10 @@ def _value(kind: Kind, payload: bytes, thoroughly: bool) -> Any:
         # Before parsing: a hostile record could take much memory.
         if len(payload) > TRACE_BYTES:
             raise BadLine(f"is a record of more than {TRACE_BYTES >> 20} MiB")
-        value: Any = _parsed(Record, payload) if thoroughly else _measured(payload)
+        value: Any = _parse(Record, payload) if thoroughly else _parse_measurement(payload)
         problem = implausible(value)
     else:
-        value = _parsed(MODELS[kind], payload)
+        value = _parse(MODELS[kind], payload)
         problem = _implausible(value)
     if problem:
         raise BadLine(problem)
@@ -167,17 +167,17 @@ def _implausible(value: Any) -> str | None:
     return implausible_comparison(value) if isinstance(value, Comparison) else None
 
 
-def _measured(payload: bytes) -> Measurement:
+def _parse_measurement(payload: bytes) -> Measurement:
     trace = _TRACE.search(payload)
     if trace:
         try:
             return Measurement.model_validate_json(payload[: trace.start(1)] + b"}")
         except ValidationError:
             pass  # validating the whole record gives the better message, and may succeed
-    return _parsed(Record, payload)
+    return _parse(Record, payload)
 
 
-def _parsed(kind: type[Model], payload: bytes) -> Model:
+def _parse(kind: type[Model], payload: bytes) -> Model:
     try:
         return kind.model_validate_json(payload)
     except ValidationError as error:

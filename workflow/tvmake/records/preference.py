@@ -39,13 +39,13 @@ def sort_by_preference(stored: Iterable[StoredRecord], comparison: Comparison | 
 
 def latency_ms(record: StoredRecord, comparison: Comparison | None) -> float | None:
     """A record's latency: the median of its samples in the comparison, else in its trial; None unless it is usable."""
-    samples = _compared(record, comparison)
+    samples = _compared_samples(record, comparison)
     return statistics.median(samples) * 1e3 if samples and record.outcome == "ok" else record.latency_ms
 
 
 def _rank(record: StoredRecord, comparison: Comparison | None) -> tuple[bool, float]:
     is_rule = record.record.strategy == RULE
-    samples = _compared(record, comparison)
+    samples = _compared_samples(record, comparison)
     seconds = min(samples or record.samples_s)
     if not samples and not is_rule:
         assert record.latency_ms is not None
@@ -53,5 +53,5 @@ def _rank(record: StoredRecord, comparison: Comparison | None) -> tuple[bool, fl
     return not samples, seconds if is_rule else seconds * (1 + MARGIN)
 
 
-def _compared(record: StoredRecord, comparison: Comparison | None) -> tuple[float, ...]:
+def _compared_samples(record: StoredRecord, comparison: Comparison | None) -> tuple[float, ...]:
     return comparison.samples_s.get(record.digest, ()) if comparison else ()

@@ -52,7 +52,7 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[PruneRe
             drop = (
                 {record.digest for record in stored}
                 if is_other
-                else _dropped(stored, latest_comparison(store.comparisons(context, workload)), rules)
+                else _digests_to_drop(stored, latest_comparison(store.comparisons(context, workload)), rules)
             )
             if drop and apply and not is_other:
                 store.journal(context, workload).rewrite(_filter_without(drop))
@@ -63,7 +63,7 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[PruneRe
     return pruned
 
 
-def _dropped(stored: list[StoredRecord], comparison: Comparison | None, rules: Rules) -> set[str]:
+def _digests_to_drop(stored: list[StoredRecord], comparison: Comparison | None, rules: Rules) -> set[str]:
     drop = set()
     if rules.keep_best is not None:
         usable = sort_by_latency(stored)

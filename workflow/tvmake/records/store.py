@@ -92,7 +92,7 @@ class RecordStore:
         """
         journal = self.journal(context, workload)
         if records:
-            lines = b"".join(_encoded(context, workload, record) for record in records)
+            lines = b"".join(_encode(context, workload, record) for record in records)
             self.define_context(context)
             journal.append(lines)
 
@@ -133,7 +133,7 @@ class RecordStore:
         """
         path = self._description_path(context, workload)
         if self.description(context, workload) is None:
-            line = _encoded(context, workload, Description(dict(description)))
+            line = _encode(context, workload, Description(dict(description)))
             self.define_context(context)
             with saving(path):
                 write_bytes(path, line)
@@ -181,7 +181,7 @@ class RecordStore:
                 )
         else:
             with saving(directory):
-                write_bytes(directory / "place.json", _encoded(context, None, context))
+                write_bytes(directory / "place.json", _encode(context, None, context))
 
     def journal(self, context: TuningContext, workload: str) -> Journal:
         """The workload's file."""
@@ -237,7 +237,7 @@ def read_single(path: Path) -> Line | BadLine | None:
         return error
 
 
-def _encoded(
+def _encode(
     context: TuningContext, workload: str | None, value: Record | Verdict | Comparison | Description | TuningContext
 ) -> bytes:
     try:

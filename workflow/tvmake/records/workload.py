@@ -26,7 +26,7 @@ class Workload:
 
 def workload(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Workload:
     """The workload of a kernel of a fused module."""
-    module = _normalized(function)
+    module = _normalize(function)
     identity = {
         # The buffers distinguish kernels whose 64-bit hashes collide by chance.
         "structure": structure(module),
@@ -47,7 +47,7 @@ def target_identity(target: "tvm.target.Target") -> str:
     return canonical_json(json.loads(str(target)))
 
 
-def _normalized(function: "tvm.tirx.PrimFunc") -> "tvm.IRModule":
+def _normalize(function: "tvm.tirx.PrimFunc") -> "tvm.IRModule":
     """Normalise like MetaSchedule's extraction (relax_integration, normalize_mod)."""
     function = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
     return tvm.IRModule({"main": function})

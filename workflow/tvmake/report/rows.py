@@ -246,7 +246,7 @@ def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
                 exclude={"is_tuned", "is_calibrated", "is_precision_chosen", "layout", "goals"}
             ),
             soc=result.fingerprints[0].soc if result.fingerprints else None,
-            tuned=_tuned(coverage.tuned, coverage.tunable),
+            tuned=_tuning_state(coverage.tuned, coverage.tunable),
             tuned_kernels=coverage.tuned,
             tunable_kernels=coverage.tunable,
             tuned_share=coverage.time_share if coverage.tunable else None,
@@ -261,7 +261,7 @@ def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
             warnings=_warnings(result),
             **_numerics_fields(result),
             **_latency_fields(result),
-            **_judged(result),
+            **_judge(result),
             best=_name(result.variant) in chosen,
         )
     except ValidationError as error:
@@ -312,13 +312,13 @@ def cache_text(use: CacheUse) -> str:
     return f"{use.hits} of {lookups} results taken from it ({quantities.share(use.hit_rate, 0)}){saved}{notes}"
 
 
-def _tuned(tuned: int, tunable: int) -> Tuned:
+def _tuning_state(tuned: int, tunable: int) -> Tuned:
     if tuned == 0:
         return "no"
     return "yes" if tuned >= tunable else "partly"
 
 
-def _judged(result: VariantResults) -> dict[str, Any]:
+def _judge(result: VariantResults) -> dict[str, Any]:
     missed = list(result.numerics.report.missed) if result.numerics else []
     missed += missed_performance(result.variant.goals, result.package_bytes, result.latency)
     has_run = result.numerics is not None

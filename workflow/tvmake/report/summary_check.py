@@ -35,7 +35,7 @@ def changed_inputs(summary: Path) -> list[str]:
         summary: a summary.json.
     """
     recorded = _record_of_summary(summary)
-    return _changed(*recorded) if recorded else []
+    return _changed_names(*recorded) if recorded else []
 
 
 def describe_changes(results: Path) -> str | None:
@@ -64,7 +64,7 @@ def _record(project: Path, summary: Path) -> JobRecord | None:
     return next((record for name in names if (record := record_of([name], project))), None)
 
 
-def _changed(project: Path, record: JobRecord) -> list[str]:
+def _changed_names(project: Path, record: JobRecord) -> list[str]:
     return [
         name
         for name, digest in record.inputs.items()

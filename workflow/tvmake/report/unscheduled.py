@@ -56,7 +56,7 @@ def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[
         by_reason: dict[str, list[UnscheduledKernel]] = {}
         for kernel in part.kernels:
             by_reason.setdefault(kernel.reason, []).append(kernel)
-        listed = "".join(f"; {_listed(kernels)}: {reason}" for reason, kernels in by_reason.items())
+        listed = "".join(f"; {_list_kernels(kernels)}: {reason}" for reason, kernels in by_reason.items())
         helps = help_text(part.kernels, remedies)
         yield f"{unscheduled_headline(part)}{listed}{f'; what would help: {helps}' if helps else ''}"
     if part.layout_failure:
@@ -70,7 +70,7 @@ def help_text(kernels: Sequence[UnscheduledKernel], remedies: Remedies) -> str:
     return ", ".join([*([remedies.dims(dims)] if dims else []), *([remedies.tune] if is_tunable else [])])
 
 
-def _listed(kernels: Sequence[UnscheduledKernel]) -> str:
+def _list_kernels(kernels: Sequence[UnscheduledKernel]) -> str:
     named = ", ".join(f"{_short(kernel.name)} ({_percent(kernel.time_share)})" for kernel in kernels[:SHOWN])
     return f"{named} and {len(kernels) - SHOWN} more" if len(kernels) > SHOWN else named
 

@@ -11,7 +11,7 @@ from tvmake.config import dataset_files
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.device import DeviceConfig
 from tvmake.config.export import ExportOptions
-from tvmake.config.root import Config, ModelConfig, overridden
+from tvmake.config.root import Config, ModelConfig, override
 from tvmake.config.target import TargetConfig
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import Goals, ValidationOptions, goals_for
@@ -126,27 +126,27 @@ class JobContext:
     @property
     def transform(self) -> TransformOptions:
         """The model's graph rewrites."""
-        return self._of_model("transform", lambda: overridden(self.config.transform, self.model_config.transform))
+        return self._of_model("transform", lambda: override(self.config.transform, self.model_config.transform))
 
     @property
     def build(self) -> BuildOptions:
         """The model's build options."""
-        return self._of_model("build", lambda: overridden(self.config.build, self.model_config.build))
+        return self._of_model("build", lambda: override(self.config.build, self.model_config.build))
 
     @property
     def export(self) -> ExportOptions:
         """The options of the model's packages."""
-        return self._of_model("export", lambda: overridden(self.config.export, self.model_config.export))
+        return self._of_model("export", lambda: override(self.config.export, self.model_config.export))
 
     @property
     def validation(self) -> ValidationOptions:
         """How the model's numerics are checked."""
-        return self._of_model("validation", lambda: overridden(self.config.validation, self.model_config.validation))
+        return self._of_model("validation", lambda: override(self.config.validation, self.model_config.validation))
 
     @property
     def benchmark(self) -> BenchmarkOptions:
         """How the model's packages are timed."""
-        return self._of_model("benchmark", lambda: overridden(self.config.benchmark, self.model_config.benchmark))
+        return self._of_model("benchmark", lambda: override(self.config.benchmark, self.model_config.benchmark))
 
     @property
     def model_files(self) -> list[str]:
@@ -252,7 +252,7 @@ class JobContext:
 
     @property
     def _target_tuning(self) -> TuningOptions:
-        return self._once(("tuning", self.target), lambda: overridden(self.config.tuning, self.target_config.tuning))
+        return self._once(("tuning", self.target), lambda: override(self.config.tuning, self.target_config.tuning))
 
     @property
     def lock_files(self) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tvmake.errors import InputError
-from tvmake.storage.files import beside, writing
+from tvmake.storage.files import directory_beside, writing
 
 
 def check_destination(file: Path, kind: str, is_one: Callable[[Path], bool] | None = None) -> None:
@@ -26,5 +26,5 @@ def check_destination(file: Path, kind: str, is_one: Callable[[Path], bool] | No
         is_kept = is_one and file.exists() and not (file.is_file() and (not file.stat().st_size or is_one(file)))
         if is_kept:
             raise InputError(str(file), f"exists and is not a {kind}", "name another file")
-        with beside(file):
+        with directory_beside(file):
             pass

@@ -65,7 +65,7 @@ def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | N
         MachineError: the directory cannot be written, or the disk is full.
     """
     destination = Path(destination)
-    with beside(destination, aside) as directory:
+    with directory_beside(destination, aside) as directory:
         temporary = directory / f"{NEW}{suffix or destination.suffix}"
         with writing(destination):
             temporary.touch()
@@ -87,7 +87,7 @@ def atomic_directory(destination: Path) -> Iterator[Path]:
         MachineError: as for :func:`atomic_path`.
     """
     destination = Path(destination)
-    with beside(destination) as directory:
+    with directory_beside(destination) as directory:
         temporary = directory / NEW
         with writing(destination):
             temporary.mkdir()
@@ -107,12 +107,12 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
     Raises:
         MachineError: as for :func:`atomic_path`.
     """
-    with beside(Path(parent) / NEW) as directory:
+    with directory_beside(Path(parent) / NEW) as directory:
         yield directory
 
 
 @contextmanager
-def beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
+def directory_beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
     """Yield a directory for a file that will be moved to ``destination``; removed after the block.
 
     Args:

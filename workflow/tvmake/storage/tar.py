@@ -40,7 +40,7 @@ def write_tar(files: Mapping[str, Path], destination: Path) -> None:
     """
     with atomic_path(destination) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive:
         for name, file in sorted(files.items()):
-            member = _described(name, file.stat().st_size)
+            member = _member(name, file.stat().st_size)
             try:
                 header = member.tobuf(tarfile.USTAR_FORMAT)
             except ValueError as error:
@@ -67,7 +67,7 @@ def digest_as_tar(files: Mapping[str, Path]) -> str:
     for name, file in sorted(files.items()):
         with open_plain(file) as content:
             size = os.fstat(content.fileno()).st_size
-            add(_described(name, size).tobuf(tarfile.USTAR_FORMAT))
+            add(_member(name, size).tobuf(tarfile.USTAR_FORMAT))
             while block := content.read(1 << 20):
                 add(block)
             add(bytes(-size % BLOCK))
@@ -76,7 +76,7 @@ def digest_as_tar(files: Mapping[str, Path]) -> str:
     return sha256.hexdigest()
 
 
-def _described(name: str, size: int) -> tarfile.TarInfo:
+def _member(name: str, size: int) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.size = size
     member.mode = 0o755 if name.endswith(".so") else 0o644
@@ -191,7 +191,7 @@ def _next(file: IO[bytes], archive: Path, what: str, remedy: str) -> Member | No
 
 def _headers(name: str, size: int) -> list[bytes]:
     """The accepted headers of a plain file: executable or not, with fixed owner and time."""
-    member = _described(name, size)
+    member = _member(name, size)
     headers = []
     for member.mode in (0o644, 0o755):
         with suppress(ValueError):  # the name does not fit into a USTAR header

@@ -11,7 +11,7 @@ import numpy as np
 from tvmake.artifact.array_files import FREE_BYTES, MOST_RATIO, array_of, open_arrays
 from tvmake.artifact.tensor_file import DAMAGE, reason
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.dataset_files import LIST_SUFFIXES, listed, separator
+from tvmake.config.dataset_files import LIST_SUFFIXES, read_list, separator
 from tvmake.errors import InputError
 from tvmake.storage.plain_files import open_plain
 
@@ -271,7 +271,7 @@ def _images_in(directory: Path) -> list[Path]:
 
 
 def _file_list(path: Path, names: list[str]) -> FileRows:
-    lines = listed(path)
+    lines = read_list(path)
     if lines and lines[0].cells in (["file"], ["file", "label"]):
         lines = lines[1:]
     if not lines:
@@ -286,8 +286,8 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
                 f"has {len(cells)} columns",
                 f"write `file` or `file{separator(path)}label` on every line",
             )
-        if columns == 1 and (other := next((sign for sign in ";\t|" if sign in cells[0]), None)):
-            problem = f"has one column, with {other!r} in it"
+        if columns == 1 and (sign := next((sign for sign in ";\t|" if sign in cells[0]), None)):
+            problem = f"has one column, with {sign!r} in it"
             raise InputError(f"{path}:{number}", problem, f"write `file{separator(path)}label` on every line")
         file = path.parent / cells[0]
         files.append(file)

@@ -113,11 +113,11 @@ class Powers:
             float(np.dot(error, error)),
         )
 
-    def add(self, other: "Powers") -> None:
-        self.reference += other.reference
-        self.got += other.got
-        self.dot += other.dot
-        self.error += other.error
+    def add(self, powers: "Powers") -> None:
+        self.reference += powers.reference
+        self.got += powers.got
+        self.dot += powers.dot
+        self.error += powers.error
 
     def cosine(self) -> float:
         return cosine_similarity(self.dot, self.reference, self.got)

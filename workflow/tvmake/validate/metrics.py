@@ -74,10 +74,10 @@ def measure(metrics: Mapping[str, Metric], package: MetricSamples, reference: Me
 
 def missed_metrics(metrics: Mapping[str, Metric], figures: Mapping[str, MetricFigure]) -> list[MissedGoal]:
     """The bounds of metrics that are not met, in the config's order; a figure that is not a number misses every bound."""
-    return [missed for name, metric in metrics.items() for missed in _missed(name, metric, figures[name])]
+    return [missed for name, metric in metrics.items() for missed in _missed_bounds(name, metric, figures[name])]
 
 
-def _missed(name: str, metric: Metric, figure: MetricFigure) -> Iterable[MissedGoal]:
+def _missed_bounds(name: str, metric: Metric, figure: MetricFigure) -> Iterable[MissedGoal]:
     value = figure.value
 
     def miss(bound: float, reason: str) -> MissedGoal:

@@ -18,6 +18,6 @@ class Runtime:
     """The sha256 of its loaded or random weights, as in the import's record; None if a file has them."""
 
 
-def named(distribution: str) -> str:
+def library_version(distribution: str) -> str:
     """A library with its installed version."""
     return f"{distribution} {version(distribution)}"

@@ -8,7 +8,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.jax_program import load_callable
-from tvmake.validate.runtime import named
+from tvmake.validate.runtime import library_version
 
 
 def prepare(
@@ -26,4 +26,4 @@ def prepare(
 
     with jax.enable_x64(True):
         arguments = [jax.device_put(inputs[spec.name], jax.devices("cpu")[0]) for spec in signature.inputs]
-    return Prepared(named("jax"), lambda: jax.block_until_ready(call(*arguments)))
+    return Prepared(library_version("jax"), lambda: jax.block_until_ready(call(*arguments)))

@@ -8,7 +8,7 @@ from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.runtime import named
+from tvmake.validate.runtime import library_version
 
 
 def prepare(
@@ -40,4 +40,4 @@ def prepare(
         binding.bind_cpu_input(name, np.asarray(value, order="C"))
     for spec in signature.outputs:
         binding.bind_output(spec.name)
-    return Prepared(named("onnxruntime"), lambda: session.run_with_iobinding(binding))
+    return Prepared(library_version("onnxruntime"), lambda: session.run_with_iobinding(binding))

@@ -44,8 +44,8 @@ class BaselineProcess:
                 problem=f"the framework's process {how}",
                 remedy="see its output, before this line or in the job's log",
             )
-        found = json.loads(self._result.read_bytes())
-        return NoBaseline(**found) if "problem" in found else Baseline(**found)
+        result = json.loads(self._result.read_bytes())
+        return NoBaseline(**result) if "problem" in result else Baseline(**result)
 
 
 @contextmanager

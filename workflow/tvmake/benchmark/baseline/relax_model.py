@@ -8,7 +8,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.relax_module import plain
-from tvmake.validate.runtime import named
+from tvmake.validate.runtime import library_version
 
 
 def prepare(
@@ -21,4 +21,4 @@ def prepare(
     """
     os.environ["TVM_NUM_THREADS"] = str(threads)
     call, _ = plain(source, options)
-    return Prepared(named("apache-tvm"), call([inputs[spec.name] for spec in signature.inputs]))
+    return Prepared(library_version("apache-tvm"), call([inputs[spec.name] for spec in signature.inputs]))

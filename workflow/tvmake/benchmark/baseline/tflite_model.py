@@ -7,7 +7,7 @@ from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.tflite_model import by_name
-from tvmake.validate.runtime import named
+from tvmake.validate.runtime import library_version
 
 
 def prepare(
@@ -33,4 +33,4 @@ def prepare(
             interpreter.set_tensor(entry["index"], inputs[name])
     except (ValueError, RuntimeError) as error:
         raise InputError(source, f"LiteRT cannot load it: {error}") from None
-    return Prepared(named("ai-edge-litert"), interpreter.invoke)
+    return Prepared(library_version("ai-edge-litert"), interpreter.invoke)

@@ -7,7 +7,7 @@ from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.errors import MachineError
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.torch_program import load_callable, to_torch
-from tvmake.validate.runtime import named
+from tvmake.validate.runtime import library_version
 
 
 def prepare(
@@ -32,4 +32,4 @@ def prepare(
         with torch.inference_mode():
             return module(*args, **kwargs)
 
-    return Prepared(named("torch"), run)
+    return Prepared(library_version("torch"), run)

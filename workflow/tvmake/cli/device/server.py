@@ -24,11 +24,11 @@ def is_loopback(host: str) -> bool:
         UsageError: it cannot be resolved.
     """
     try:
-        found = socket.getaddrinfo(host or "0.0.0.0", None)
+        addresses = socket.getaddrinfo(host or "0.0.0.0", None)
     except (OSError, UnicodeError) as error:  # UnicodeError for names such as a..b
         reason = error.strerror if isinstance(error, OSError) else "not a host name"
         raise UsageError(f"--host {host}", f"no such address ({reason})", "listen on 127.0.0.1") from None
-    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in addresses)
 
 
 def check_loopback(host: str, allow_remote: bool) -> None:

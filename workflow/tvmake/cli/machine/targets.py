@@ -64,14 +64,14 @@ def targets(
 
 def _print_passes(name: str | None, as_json: bool) -> None:
     from tvmake.codegen.lowering import list_passes
-    from tvmake.config.target import TargetConfig, written_target
+    from tvmake.config.target import TargetConfig, target_keys
     from tvmake.errors import InputError
     from tvmake.targets.resolve import tvm_target
 
     if name is None:
         raise InputError("--passes", "a target is missing", "name one, such as `tvmake targets llvm --passes`")
     try:
-        target = TargetConfig(**written_target(name))
+        target = TargetConfig(**target_keys(name))
     except ValueError as error:
         raise InputError(name, str(error)) from None
     phases = list_passes(tvm_target(target, name))

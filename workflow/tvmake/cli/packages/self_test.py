@@ -22,57 +22,57 @@ def print_self_test(package: Path, manifest: "Manifest", device: "Device", as_js
     from tvmake.process.output import counted, printable
     from tvmake.running.self_test import run_self_test, self_test_of
 
-    described = self_test_of(manifest, str(package))
+    self_test = self_test_of(manifest, str(package))
     checked = run_self_test(package, manifest, device)
     wrong = [entry for entry in checked if entry.missed]
     if as_json:
-        typer.echo(json.dumps(_values(described, device, checked, not wrong), indent=2))
+        typer.echo(json.dumps(_values(self_test, device, checked, not wrong), indent=2))
     else:
         width = max(len(entry.output) for entry in checked)
         for entry in checked:
-            typer.echo(printable(_line(entry, described, width)))
-    outputs = f"{len(checked)} outputs of {counted(described.samples, 'sample')}"
+            typer.echo(printable(_line(entry, self_test, width)))
+    outputs = f"{len(checked)} outputs of {counted(self_test.samples, 'sample')}"
     if wrong:
         remedy = "the device, its driver or the package's code is faulty: try another device, and `tvmake debug`"
         raise GoalError(
             str(package), f"self-test failed on '{device.name}': {len(wrong)} of {outputs} are wrong", remedy
         )
     if not as_json:
-        typer.echo(printable(f"self-test passed on '{device.name}': {outputs}, against {described.reference}"))
+        typer.echo(printable(f"self-test passed on '{device.name}': {outputs}, against {self_test.reference}"))
 
 
-def _line(entry: "Checked", described: "SelfTest", width: int) -> str:
+def _line(entry: "Checked", self_test: "SelfTest", width: int) -> str:
     figures = entry.figures
     if figures is None:
         text = "cannot be compared"
     elif figures.nonfinite_mismatches:  # the other figures exclude these
         text = f"elements that are NaN or infinite on one side only: {figures.nonfinite_mismatches}"
     elif entry.is_discrete:
-        text = f"equal {figures.equal:.2%}{_goal_text(described, 'equal', '{:.2%}')}"
+        text = f"equal {figures.equal:.2%}{_goal_text(self_test, 'equal', '{:.2%}')}"
     else:
-        text = f"SQNR {figures.sqnr_db:.1f} dB{_goal_text(described, 'sqnr_db', '{:g}')}, largest error {figures.max_abs:.3g}"
-        text += f", {figures.max_abs_rms:.2g} of the RMS{_goal_text(described, 'max_abs_rms', '{:g}')}"
-    return f"sample {entry.sample}  {entry.output:<{width}}  {text}  {_verdict(entry, described)}"
+        text = f"SQNR {figures.sqnr_db:.1f} dB{_goal_text(self_test, 'sqnr_db', '{:g}')}, largest error {figures.max_abs:.3g}"
+        text += f", {figures.max_abs_rms:.2g} of the RMS{_goal_text(self_test, 'max_abs_rms', '{:g}')}"
+    return f"sample {entry.sample}  {entry.output:<{width}}  {text}  {_verdict(entry, self_test)}"
 
 
-def _verdict(entry: "Checked", described: "SelfTest") -> str:
+def _verdict(entry: "Checked", self_test: "SelfTest") -> str:
     if not entry.missed:
-        judging = {goal for goal in described.goals if (goal == "equal") == entry.is_discrete}
+        judging = {goal for goal in self_test.goals if (goal == "equal") == entry.is_discrete}
         return "ok" if judging else "no goal"
     if entry.figures is None:
         return f"WRONG: {'; '.join(missed.reason for missed in entry.missed)}"
     return f"WRONG: misses {', '.join(missed.goal for missed in entry.missed)}"
 
 
-def _goal_text(described: "SelfTest", goal: str, form: str) -> str:
-    return f" (goal {form.format(described.goals[goal])})" if goal in described.goals else ""
+def _goal_text(self_test: "SelfTest", goal: str, form: str) -> str:
+    return f" (goal {form.format(self_test.goals[goal])})" if goal in self_test.goals else ""
 
 
-def _values(described: "SelfTest", device: "Device", checked: "list[Checked]", passed: bool) -> dict[str, object]:
+def _values(self_test: "SelfTest", device: "Device", checked: "list[Checked]", passed: bool) -> dict[str, object]:
     return {
         "passed": passed,
         "device": device.name,
-        "self_test": described.model_dump(mode="json"),
+        "self_test": self_test.model_dump(mode="json"),
         "outputs": [
             {
                 "sample": entry.sample,

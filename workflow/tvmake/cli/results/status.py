@@ -128,8 +128,10 @@ def _print(rows: Mapping[str, Sequence[JobState]]) -> None:
     table = Table("variant", "state", "jobs", "stages", box=None, pad_edge=False, header_style="bold")
     for name, jobs in rows.items():
         state = _state(jobs)
-        made = sum(job.state == "made" for job in jobs)
-        table.add_row(name, Text(state, style=STYLES[state]), f"{made}/{len(jobs)}", "; ".join(_list_unfinished(jobs)))
+        finished = sum(job.state == "made" for job in jobs)
+        table.add_row(
+            name, Text(state, style=STYLES[state]), f"{finished}/{len(jobs)}", "; ".join(_list_unfinished(jobs))
+        )
     open_console().print(table)
 
 

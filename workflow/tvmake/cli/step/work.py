@@ -110,9 +110,9 @@ def _paths(value: Path | list[Path] | None) -> list[Path]:
 
 def _run_cached(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
     if stage.is_cached:
-        from tvmake.cache.settings import configured
+        from tvmake.cache.settings import configured_cache
 
-        if configured() is not None:
+        if configured_cache() is not None:
             from tvmake.cache.step import run_cached
 
             run_cached(work_of(stage, arguments), run)

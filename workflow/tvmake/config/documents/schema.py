@@ -36,7 +36,7 @@ def config_schema() -> Schema:
     """Return the schema as a mapping; keys, defaults and descriptions come from the config models."""
     schema = Config.model_json_schema(schema_generator=_Generator)
     definitions: Schema = schema["$defs"]
-    in_lists = _referred_in_lists(schema)
+    in_lists = _names_in_lists(schema)
     models = {"": schema, **definitions}
     for name, model in models.items():
         properties = model.get("properties", {})
@@ -143,7 +143,7 @@ def _collapse_nullable(schema: Any) -> Any:
     return schema
 
 
-def _referred_in_lists(schema: Any) -> set[str]:
+def _names_in_lists(schema: Any) -> set[str]:
     """Return the names of the definitions that list entries refer to."""
     names: set[str] = set()
     if isinstance(schema, dict):
@@ -151,10 +151,10 @@ def _referred_in_lists(schema: Any) -> set[str]:
         if isinstance(items, dict) and "$ref" in items:
             names.add(items["$ref"].rpartition("/")[2])
         for value in schema.values():
-            names |= _referred_in_lists(value)
+            names |= _names_in_lists(value)
     elif isinstance(schema, list):
         for value in schema:
-            names |= _referred_in_lists(value)
+            names |= _names_in_lists(value)
     return names
 
 

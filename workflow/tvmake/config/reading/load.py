@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tvmake.config.reading.kinds import kinds_below
 from tvmake.config.reading.mistakes import empty_entries, mistakes
-from tvmake.config.reading.positions import NO_FILE, SET, KeyPath, Position, dotted, given_by, where_is
+from tvmake.config.reading.positions import NO_FILE, SET, KeyPath, Position, format_path, option_of, where_is
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
 from tvmake.errors import ErrorList, InputError, TvmakeError
@@ -108,7 +108,7 @@ def check(
     """
     if unprintable := next(_unprintable(values, ()), None):
         path, character = unprintable
-        problem = f"{dotted(path)}: contains the character {character!a}"
+        problem = f"{format_path(path)}: contains the character {character!a}"
         raise InputError(where_is(path, positions, default_file), problem)
     try:
         return Config.model_validate(drop_nulls(values))
@@ -132,7 +132,7 @@ def _unprintable(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
             yield from _unprintable(entry, (*path, str(index)))
 
 
-def located(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
+def locate(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
     """Add file and line of the config key that an error begins with; other errors are returned unchanged.
 
     Args:
@@ -140,7 +140,7 @@ def located(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
         files: the config's files; later ones override earlier ones.
     """
     if isinstance(error, ErrorList):
-        return ErrorList([located(part, files) for part in error.errors])
+        return ErrorList([locate(part, files) for part in error.errors])
     positions: dict[KeyPath, Position] = {}
     for file in files:
         try:
@@ -151,7 +151,8 @@ def located(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
     prefixes = [
         path
         for path in positions
-        if dotted(path) == key or (len(path) > 1 and f"{key}.".startswith((f"{dotted(path)}.", f"{dotted(path)}[")))
+        if format_path(path) == key
+        or (len(path) > 1 and f"{key}.".startswith((f"{format_path(path)}.", f"{format_path(path)}[")))
     ]
     if not prefixes:
         return error
@@ -163,15 +164,15 @@ def naming(files: Sequence[Path], options: Mapping[str, str]) -> Callable[[Tvmak
     """Return a function that replaces an error's leading key by the option that set it, or adds file and line.
 
     Args:
-        files: see :func:`located`.
+        files: see :func:`locate`.
         options: the option that set a key, by the dotted key.
     """
 
     def add_position(error: TvmakeError) -> TvmakeError:
         key, _, rest = error.where.partition(": ")
-        option = given_by(key, options)
+        option = option_of(key, options)
         if option is None:
-            return located(error, files)
+            return locate(error, files)
         return type(error)(": ".join(filter(None, (option, rest))), error.problem, error.remedy)
 
     return add_position

@@ -105,19 +105,19 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
         return "this key is required", "`tvmake init MODEL` writes a config with it" if path == ("models",) else None
     if kind in EXPECTED:
         expected = " or ".join(dict.fromkeys(EXPECTED[detail["type"]] for detail in details))
-        return f"expected {expected} (got {shown(given)})", _suggest_value(kind, given, path, written)
+        return f"expected {expected} (got {format_value(given)})", _suggest_value(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
-        problem = f"expected {words} {context[bound]} (got {shown(given)})"
+        problem = f"expected {words} {context[bound]} (got {format_value(given)})"
         if path[-2:-1] == ("shape",) and given == -1:
             return problem, "write a name, such as batch, for a dynamic dimension"
         return problem, _share(given, context[bound], path)
     if kind in LENGTHS:
-        return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
+        return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {format_value(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
         pattern, text = context["pattern"], str(given)
         rewritten = _with_colon(text) if pattern == pattern_of(PythonName) else None
-        return f"expected {PATTERNS[pattern]} (got {shown(given)})", add_space(text) or rewritten
+        return f"expected {PATTERNS[pattern]} (got {format_value(given)})", add_space(text) or rewritten
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -126,7 +126,7 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
         return one_of(given, _choices(details))
     if kind == "union_tag_invalid":
         return one_of(context["tag"], re.findall("'([^']*)'", context["expected_tags"]))
-    return f"{message[0].lower()}{message[1:]} (got {shown(given)})", None
+    return f"{message[0].lower()}{message[1:]} (got {format_value(given)})", None
 
 
 def _other_key(path: KeyPath, given: Any) -> str:
@@ -215,7 +215,7 @@ def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
 def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
     """Return problem and remedy of a value that is not one of the choices."""
     if "float16" in choices and (remedy := ABSENT.get(str(given).lower())):
-        return f"expected one of {', '.join(choices)} (got {shown(given)})", remedy
+        return f"expected one of {', '.join(choices)} (got {format_value(given)})", remedy
     other_name = OTHER_NAMES.get(str(given).lower())
     close = (
         [other_name]
@@ -223,7 +223,7 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
         else [choice for choice in choices if choice.lower() == str(given).lower()]
         or difflib.get_close_matches(str(given), choices, n=1)
     )
-    problem = f"expected one of {', '.join(choices)} (got {shown(given)})"
+    problem = f"expected one of {', '.join(choices)} (got {format_value(given)})"
     return problem, f"did you mean '{close[0]}'?" if close else None
 
 
@@ -319,7 +319,7 @@ def _with_colon(text: str) -> str | None:
     return f"write {name}" if re.fullmatch(pattern_of(PythonName), name) else None
 
 
-def shown(given: Any, limit: int = 80) -> str:
+def format_value(given: Any, limit: int = 80) -> str:
     """Format a value for a message."""
     text = str(given) if isinstance(given, datetime.date) else repr(given)
     return text if len(text) <= limit else text[: limit - 1] + "…"

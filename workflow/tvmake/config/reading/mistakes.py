@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tvmake.config.reading.messages import EXPECTED, message, name_remedy, shown
-from tvmake.config.reading.positions import KeyPath, Position, dotted, key_path, where_is
+from tvmake.config.reading.messages import EXPECTED, format_value, message, name_remedy
+from tvmake.config.reading.positions import KeyPath, Position, format_path, key_path, where_is
 from tvmake.errors import InputError
 
 LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
@@ -30,7 +30,7 @@ def mistakes(
         if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
             above = _written_path({**detail, "loc": detail["loc"][:-2]}, values)
             name = _key_text(detail["input"], above, positions)
-            problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is not a string"
+            problem = f"{format_path(above)}: YAML reads the name {name} as {format_value(detail['input'])}, which is not a string"
             yield InputError(where_is((*above, name), positions, default_file), problem, name_remedy(name, above))
             continue
         if detail["type"] == "invalid_key":  # YAML does not read it as a string
@@ -52,7 +52,7 @@ def mistakes(
             continue  # another branch of the union fits better
         position = positions.get(path)
         problem, remedy = message(details, path, position.written if position else "")
-        yield InputError(where_is(path, positions, default_file), f"{dotted(path)}: {problem}", remedy)
+        yield InputError(where_is(path, positions, default_file), f"{format_path(path)}: {problem}", remedy)
 
 
 def empty_entries(values: Any, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:

@@ -39,11 +39,11 @@ def where_is(path: KeyPath, positions: Mapping[KeyPath, Position], default_file:
 
 
 def key_path(key: str) -> KeyPath:
-    """Split a key in the format of :func:`dotted`."""
+    """Split a key in the format of :func:`format_path`."""
     return tuple(key.replace("[", ".").replace("]", "").split("."))
 
 
-def dotted(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """Format a path as ``targets.adreno.tag`` or ``variants.exclude[0]``."""
     text = ""
     for part in path:
@@ -52,11 +52,11 @@ def dotted(path: KeyPath) -> str:
     return text or "config"
 
 
-def given_by(key: str, options: Mapping[str, str]) -> str | None:
+def option_of(key: str, options: Mapping[str, str]) -> str | None:
     """Return the option that set a key or one above it; None if no option did.
 
     Args:
-        key: in the format of :func:`dotted`.
+        key: in the format of :func:`format_path`.
         options: the options, by keys in this format.
     """
     above = [name for name in options if f"{key}.".startswith((f"{name}.", f"{name}["))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tvmake.config.reading.positions import KeyPath, Position, dotted
+from tvmake.config.reading.positions import KeyPath, Position, format_path
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.errors import InputError
 from tvmake.frontend.options import FORMATS
@@ -93,7 +93,7 @@ def _note_positions(
     above: tuple[yaml.Node, ...] = (),
 ) -> None:
     if node in above:
-        problem = f"'{dotted(path)}' contains itself"
+        problem = f"'{format_path(path)}' contains itself"
         raise InputError(
             f"{file}:{node.start_mark.line + 1}", problem, "an alias can only refer to a value that ends before it"
         )
@@ -103,7 +103,7 @@ def _note_positions(
             name = str(key.value)
             line = key.start_mark.line + 1
             if name in seen and name != "<<":
-                problem = f"the key '{dotted((*path, name))}' is set twice"
+                problem = f"the key '{format_path((*path, name))}' is set twice"
                 raise InputError(f"{file}:{line}", problem, f"line {seen[name]} has it too; keep one of them")
             seen[name] = line
             positions[(*path, name)] = Position(file, line, _scalar_text(value))

@@ -16,8 +16,8 @@ class Bar(ProgressColumn):
         """The bar; empty for a task without a known total."""
         if not task.total:
             return Text(" " * WIDTH)
-        done = min(WIDTH, int(WIDTH * task.completed / task.total))
-        return Text.assemble(("━" * done, "green"), ("─" * (WIDTH - done), "dim"))
+        filled = min(WIDTH, int(WIDTH * task.completed / task.total))
+        return Text.assemble(("━" * filled, "green"), ("─" * (WIDTH - filled), "dim"))
 
 
 def progress_bar(console: Console) -> Progress:

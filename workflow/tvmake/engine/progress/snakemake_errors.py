@@ -12,7 +12,7 @@ from tvmake.storage.refusals import system_error
 Translation = Callable[[re.Match[str]], TvmakeError]
 
 
-def _own(match: re.Match[str]) -> TvmakeError:
+def _tvmake_error(match: re.Match[str]) -> TvmakeError:
     where, _, problem = match[2].partition(": ")
     return KINDS[match[1]](where, problem, match[3])
 
@@ -32,7 +32,7 @@ def _system(match: re.Match[str]) -> TvmakeError:
 
 TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
     # Raised by tvmake in the Snakefile. Snakemake shows the origin, the error's lines and a trace.
-    (re.compile(rf"^({'|'.join(KINDS)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _own),
+    (re.compile(rf"^({'|'.join(KINDS)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _tvmake_error),
     (
         re.compile(r"Directory cannot be locked"),
         lambda _: MachineError(

@@ -104,8 +104,8 @@ class Kernel:
         if self.failed:
             parts.append(f"{self.failed} failed")
         if not self.why and self.first and self.at_s and self.trials > self.trial:
-            done = self.trial - self.first + 1
-            parts.append(f"{self.at_s / done * (self.trials - self.trial):.0f} s left")
+            measured = self.trial - self.first + 1
+            parts.append(f"{self.at_s / measured * (self.trials - self.trial):.0f} s left")
         if self.throttled:
             parts.append(f"{self.throttled} throttled")
         if self.why not in ("", "budget"):

@@ -91,7 +91,7 @@ def changes(job: Job) -> list[Change]:
     if record is None:
         return [Change("unknown", "it has no job record")]
     differences = [
-        Change("altered", name, short(record.outputs[name]), _present(name)) for name in altered_results(record)
+        Change("altered", name, short(record.outputs[name]), _digest_text(name)) for name in altered_results(record)
     ]
     return [*differences, *_of_code(job, record), *_of_options(job, record), *_of_inputs(job, record)]
 
@@ -106,7 +106,7 @@ def altered_results(record: JobRecord) -> list[str]:
     ]
 
 
-def _present(name: str) -> str:
+def _digest_text(name: str) -> str:
     """A file's digest for messages."""
     try:
         return short(known_digests().digest(name))
@@ -132,7 +132,7 @@ def _of_inputs(job: Job, record: JobRecord) -> Iterator[Change]:
             if kind == "source":
                 yield Change(kind, name, short(record.inputs[known]), None)
         elif not digests.has(name, record.inputs[known]):
-            yield Change(kind, name, short(record.inputs[known]), _present(name))
+            yield Change(kind, name, short(record.inputs[known]), _digest_text(name))
     for known in record.inputs:
         if known not in names:
             yield Change("input", known, "there", None)

@@ -27,25 +27,25 @@ def file_stamps(files: Iterable[str], trees: Iterable[str] = ()) -> tuple[str, i
 
 def _stamp(name: str) -> tuple[str, int]:
     try:
-        found = os.lstat(name)
+        status = os.lstat(name)
     except FileNotFoundError:
         parent = os.lstat(os.path.dirname(name) or ".")  # noqa: PTH120  # of tens of thousands
         return f"{name} is gone\0{_values(parent)}\n", parent.st_ctime_ns
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         behind = os.stat(name)  # noqa: PTH116  # of tens of thousands
-        return f"{name}\0{_values(found)} {_values(behind)}\n", max(found.st_ctime_ns, behind.st_ctime_ns)
-    return f"{name}\0{_values(found)}\n", found.st_ctime_ns
+        return f"{name}\0{_values(status)} {_values(behind)}\n", max(status.st_ctime_ns, behind.st_ctime_ns)
+    return f"{name}\0{_values(status)}\n", status.st_ctime_ns
 
 
-def _values(found: os.stat_result) -> str:
-    return f"{found.st_mode} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+def _values(status: os.stat_result) -> str:
+    return f"{status.st_mode} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def _walk(directory: str) -> Iterator[str]:
     if not os.path.isdir(directory):  # noqa: PTH112
         return
-    with os.scandir(directory) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    with os.scandir(directory) as scanned:
+        entries = sorted(scanned, key=lambda entry: entry.name)
     for entry in entries:
         yield entry.path
         if entry.is_dir(follow_symlinks=False):

@@ -44,5 +44,5 @@ class Sources:
 
         A missing source is omitted; the command reports it.
         """
-        found = {name: known_digests().digest(Path(name)) for name in names if Path(name).exists()}
-        return digest_bytes(canonical_json([[name, content] for name, content in found.items()]).encode())
+        digests = {name: known_digests().digest(Path(name)) for name in names if Path(name).exists()}
+        return digest_bytes(canonical_json([[name, content] for name, content in digests.items()]).encode())

@@ -72,19 +72,19 @@ def import_records(store: RecordStore, source: Path) -> IngestReport:
     return ingested
 
 
-def merge(store: RecordStore, other: RecordStore) -> IngestReport:
+def merge(store: RecordStore, origin: RecordStore) -> IngestReport:
     """Add all records of another store, which stays unchanged.
 
     Raises:
         InputError: the other directory is not a store.
         MachineError: this store cannot be written, or the other one cannot be read.
     """
-    if other.root.resolve() == store.root.resolve():
-        raise InputError(str(other.root), "is this store itself")
-    if not other.contexts():
-        raise InputError(str(other.root), "has no records", "name the directory of a store")
-    source = str(other.root.resolve())
-    return ingest(store, _numbered(_raw_lines(other)), source, digest_bytes(source.encode()))
+    if origin.root.resolve() == store.root.resolve():
+        raise InputError(str(origin.root), "is this store itself")
+    if not origin.contexts():
+        raise InputError(str(origin.root), "has no records", "name the directory of a store")
+    source = str(origin.root.resolve())
+    return ingest(store, _number_lines(_raw_lines(origin)), source, digest_bytes(source.encode()))
 
 
 def workload_lines(store: RecordStore, context: TuningContext, workload: str) -> Iterator[Line]:
@@ -115,7 +115,7 @@ def _raw_lines(store: RecordStore) -> Iterator[bytes]:
             yield piece.raw
 
 
-def _numbered(lines: Iterable[bytes]) -> Iterator[NumberedLine]:
+def _number_lines(lines: Iterable[bytes]) -> Iterator[NumberedLine]:
     for number, raw in enumerate(lines, start=1):
         try:
             yield number, raw, decode(raw, thoroughly=True)

@@ -49,11 +49,11 @@ class ExchangeReport:
     refused: list[tuple[str, str]] = field(default_factory=list)
     """Segments that were refused in whole or in part: name and reason."""
 
-    def add(self, other: "ExchangeReport") -> None:
+    def add(self, report: "ExchangeReport") -> None:
         """Add the outcome of another exchange."""
-        self.records += other.records
-        self.segments += other.segments
-        self.refused += [refusal for refusal in other.refused if refusal not in self.refused]
+        self.records += report.records
+        self.segments += report.segments
+        self.refused += [refusal for refusal in report.refused if refusal not in self.refused]
 
 
 class _Segment(BaseModel):
@@ -86,7 +86,7 @@ def pull(
         MachineError: the shared store cannot be reached, a package for it is missing, or this store cannot be written.
     """
     remote = open_directory(url)
-    listed = _listed(remote, context)
+    listed = _list_segments(remote, context)
     outcome = ExchangeReport()
     for workload in sorted(listed) if workloads is None else workloads:
         segments = listed.get(workload, {})
@@ -121,7 +121,7 @@ def push(
         InputError, MachineError: as for :func:`pull`.
     """
     remote = open_directory(url)
-    listed = _listed(remote, context)
+    listed = _list_segments(remote, context)
     outcome = ExchangeReport()
     for workload in store.workloads(context) if workloads is None else workloads:
         segments = listed.get(workload, {})
@@ -141,7 +141,7 @@ def push(
         }
         missing = [line for line in workload_lines(store, context, workload) if line.digest not in shared]
         for lines in _portions(missing):
-            content = _packed([context_line(context), *(line.raw + b"\n" for line in lines)])
+            content = _pack([context_line(context), *(line.raw + b"\n" for line in lines)])
             name = f"{_directory(context)}/{workload}/{digest_bytes(content)}.jsonl.gz"
             remote.write(name, content)
             segments[name] = len(content)
@@ -196,7 +196,7 @@ def _digest_in(name: str) -> str:
     return name[-len(".jsonl.gz") - 64 : -len(".jsonl.gz")]
 
 
-def _listed(remote: Directory, context: TuningContext) -> dict[str, dict[str, int]]:
+def _list_segments(remote: Directory, context: TuningContext) -> dict[str, dict[str, int]]:
     """Segments of each workload, with their sizes; files with other names are ignored."""
     segments: dict[str, dict[str, int]] = {}
     for name, size in sorted(remote.files(_directory(context)).items()):
@@ -230,7 +230,7 @@ def _collect_digests(lines: Iterable[NumberedLine], digests: list[str]) -> Itera
         yield number, raw, line
 
 
-def _packed(lines: Iterable[bytes]) -> bytes:
+def _pack(lines: Iterable[bytes]) -> bytes:
     stream = io.BytesIO()
     portable.write(stream, lines)
     return stream.getvalue()

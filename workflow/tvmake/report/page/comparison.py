@@ -28,10 +28,10 @@ class Speedup:
 
     def words(self) -> str:
         """``17.2 times as fast as untuned (cpu: 2.1 ms)``."""
-        other = f"untuned ({self.than.target}: {quantities.milliseconds(self.than.p50_ms)} ms)"
+        untuned = f"untuned ({self.than.target}: {quantities.milliseconds(self.than.p50_ms)} ms)"
         if not self.is_clear:
-            return f"no clear difference to {other}"
-        return f"{factor_words(self.factor)} as {other}"
+            return f"no clear difference to {untuned}"
+        return f"{factor_words(self.factor)} as {untuned}"
 
 
 @dataclass(frozen=True)

@@ -165,8 +165,8 @@ def _by_model(compared: Mapping[str, Comparison]) -> list[tuple[str, list[Compar
     ]
 
 
-def _panel(model: str, rows: Sequence[Comparison], made: Mapping[str, VariantResults]) -> Panel:
-    bars = [(row, _bar(row, made[row.row.variant])) for row in rows]
+def _panel(model: str, rows: Sequence[Comparison], results: Mapping[str, VariantResults]) -> Panel:
+    bars = [(row, _bar(row, results[row.row.variant])) for row in rows]
     extent = max(bar.extent for _, bar in bars)
     return Panel(
         model,
@@ -241,12 +241,12 @@ def _precision_plot(result: VariantResults) -> list[Plot]:
         return []
     points = [
         Point(
-            f"{one.name}, chosen" if one.name == choice.chosen else one.name,
-            one.latency_ms or 0.0,
-            one.sqnr_db or 0.0,
-            "fail" if one.missed else "",
+            f"{candidate.name}, chosen" if candidate.name == choice.chosen else candidate.name,
+            candidate.latency_ms or 0.0,
+            candidate.sqnr_db or 0.0,
+            "fail" if candidate.missed else "",
         )
-        for one in able
+        for candidate in able
     ]
     title = f"{name_of(result)}: precisions of layers"
     name = f"{title}, latency against SQNR; the variant's table of candidates has figures and reasons"
@@ -265,7 +265,7 @@ def _history_line(row: SummaryRow, runs: Sequence[Summary]) -> HistoryLine | Non
     before = measurements(row, runs)
     if not before or row.p50_ms is None:
         return None
-    values = [other.p50_ms or 0.0 for _, other in before] + [row.p50_ms]
+    values = [earlier.p50_ms or 0.0 for _, earlier in before] + [row.p50_ms]
     first = values[0]
     name = f"Median of {row.variant} in {len(values)} runs: " + ", ".join(map(quantities.milliseconds, values)) + " ms"
     return HistoryLine(

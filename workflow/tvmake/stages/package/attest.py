@@ -23,13 +23,13 @@ def attest(package: Path, source: Path, provenance: Path, components: Path) -> N
     from tvmake.artifact.source import SourceRecord
     from tvmake.provenance.components import component_list
     from tvmake.provenance.library import library_of
-    from tvmake.provenance.origin import origin, written
+    from tvmake.provenance.origin import origin, statement_json
     from tvmake.storage.files import digest_file, write_text
 
     manifest = inspect(package)
     digest = digest_file(package)
     record = stage_json.load(SourceRecord, source)
-    write_text(provenance, written(origin(manifest, digest, record, str(package))))
+    write_text(provenance, statement_json(origin(manifest, digest, record, str(package))))
     write_text(components, component_list(manifest, digest, library_of(package), record))
 
 

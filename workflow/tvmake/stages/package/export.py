@@ -35,10 +35,10 @@ def export(
         return
     with temporary_directory("tvmake-export-") as directory:
         built = load_manifest(manifest, str(manifest))
-        described = SelfTest(why_not=request.why_not)
+        self_test = SelfTest(why_not=request.why_not)
         if samples is not None:
             known = ReferenceSet(samples)
-            described = SelfTest(
+            self_test = SelfTest(
                 samples=len(known),
                 inputs=known.info.data,
                 reference=known.info.runtime,
@@ -50,7 +50,7 @@ def export(
                 write_samples(files[SELF_TEST], known)
                 built = with_files(built, {SELF_TEST: files[SELF_TEST]})
         files[MANIFEST] = Path(directory) / MANIFEST
-        stage_json.save(built.model_copy(update={"self_test": described}).sealed(), files[MANIFEST])
+        stage_json.save(built.model_copy(update={"self_test": self_test}).sealed(), files[MANIFEST])
         pack(files, package)
 
 

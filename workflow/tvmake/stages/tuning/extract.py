@@ -33,12 +33,12 @@ def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path,
     from tvmake.storage.files import atomic_directory
     from tvmake.targets.resolve import tvm_target
 
-    found, to_tune = kernels_of(module, signature, request)
+    kernels, to_tune = kernels_of(module, signature, request)
     target = tvm_target(request.target, f"targets.{request.target_name}")
     with atomic_directory(workloads) as directory:
         for workload in to_tune:
             save_module(workload.module, directory / f"{workload.key}.json")
-    listed = TaskList(target=target_identity(target), generation=GENERATION, tasks=found)
+    listed = TaskList(target=target_identity(target), generation=GENERATION, tasks=kernels)
     stage_json.save(listed, tasks)
     return listed
 

@@ -26,16 +26,16 @@ def create_own_directory(directory: str) -> None:
         return
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-        write_state(NOTE, FORM, {**_noted(), directory: _identity(path)})
+        write_state(NOTE, FORM, {**_read(), directory: _identity(path)})
 
 
 def is_own(directory: str) -> bool:
     """Whether :func:`create_own_directory` created this directory."""
     path = Path(directory)
-    return path.is_dir() and _is_inside(path) and _noted().get(directory) == _identity(path)
+    return path.is_dir() and _is_inside(path) and _read().get(directory) == _identity(path)
 
 
-def _noted() -> dict[str, list[int]]:
+def _read() -> dict[str, list[int]]:
     noted = read_state(NOTE, FORM)
     return noted if isinstance(noted, dict) else {}
 

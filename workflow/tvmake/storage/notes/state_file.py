@@ -27,7 +27,7 @@ def write_state(path: Path, form: int, content: Any, *, aside: Path | None = Non
         OSError: its directory cannot be made.
     """
     _check(path)
-    write_text(path, _sealed(form, json.dumps(content)), aside=aside)
+    write_text(path, _seal(form, json.dumps(content)), aside=aside)
 
 
 def remove_note(path: Path) -> None:
@@ -83,7 +83,7 @@ def state_in(text: str, form: int) -> Any:
     """The content in a note's text; None if it is altered or has another version."""
     content = text.partition(CONTENT)[2].removesuffix("}")
     try:
-        return json.loads(content) if text == _sealed(form, content) else None
+        return json.loads(content) if text == _seal(form, content) else None
     except (ValueError, RecursionError):
         return None
 
@@ -91,5 +91,5 @@ def state_in(text: str, form: int) -> Any:
 CONTENT = ', "content": '
 
 
-def _sealed(form: int, content: str) -> str:
+def _seal(form: int, content: str) -> str:
     return f'{{"form": {form}, "sha256": "{digest_bytes(content.encode())}"{CONTENT}{content}}}'

@@ -9,7 +9,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.runtime import Runtime, named
+from tvmake.validate.runtime import Runtime, library_version
 
 
 def open_model(source: str, _options: ImportOptions, signature: Signature) -> Runtime:
@@ -24,14 +24,14 @@ def open_model(source: str, _options: ImportOptions, signature: Signature) -> Ru
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
-            found = call(*(inputs[spec.name] for spec in signature.inputs))
+            outputs = call(*(inputs[spec.name] for spec in signature.inputs))
         except (RuntimeError, TypeError, ValueError) as error:
             line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
             problem = f"jax cannot run it: {type(error).__name__}: {line[:200]}"
             raise InputError(source, problem, "export it again, for the CPU") from None
-        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+        return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
 
-    return Runtime(named("jax"), run)
+    return Runtime(library_version("jax"), run)
 
 
 def load_callable(source: str) -> Callable[..., Any]:

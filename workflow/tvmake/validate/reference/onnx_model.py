@@ -8,7 +8,7 @@ from tvmake.errors import InputError, MachineError
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.runtime import Runtime, named
+from tvmake.validate.runtime import Runtime, library_version
 
 
 def open_model(path: str, options: ImportOptions, signature: Signature) -> Runtime:
@@ -61,7 +61,7 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
                 path, f"ONNX Runtime cannot run it: {_first_line(error)}", "check the inputs' shapes and ranges"
             ) from None
 
-    return Runtime(named("onnxruntime"), run)
+    return Runtime(library_version("onnxruntime"), run)
 
 
 def _reference_implementation(path: str, options: ImportOptions, signature: Signature, reason: str) -> Runtime:
@@ -87,7 +87,7 @@ def _reference_implementation(path: str, options: ImportOptions, signature: Sign
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
 
-    return Runtime(f"onnx.reference of {named('onnx')}", run)
+    return Runtime(f"onnx.reference of {library_version('onnx')}", run)
 
 
 def _narrow_types(model: onnx.ModelProto) -> dict[str, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.runtime import Runtime, named
+from tvmake.validate.runtime import Runtime, library_version
 
 
 def open_model(source: str, options: ImportOptions, signature: Signature) -> Runtime:
@@ -26,7 +26,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(names, call([inputs[spec.name] for spec in signature.inputs])(), strict=True))
 
-    return Runtime(named("apache-tvm"), run, weights)
+    return Runtime(library_version("apache-tvm"), run, weights)
 
 
 def plain(
@@ -54,8 +54,8 @@ def plain(
         arguments = [*(tvm.runtime.tensor(value) for value in inputs), *params]
 
         def run() -> list[np.ndarray]:
-            found = machine["main"](*arguments)
-            return [tensor.numpy() for tensor in ([found] if isinstance(found, tvm.runtime.Tensor) else found)]
+            outputs = machine["main"](*arguments)
+            return [tensor.numpy() for tensor in ([outputs] if isinstance(outputs, tvm.runtime.Tensor) else outputs)]
 
         return run
 

@@ -7,7 +7,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.runtime import Runtime, named
+from tvmake.validate.runtime import Runtime, library_version
 
 
 def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runtime:
@@ -51,7 +51,7 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         # get_tensor copies, so the next call does not overwrite these.
         return {name: interpreter.get_tensor(details["index"]) for name, details in outputs.items()}
 
-    return Runtime(named("ai-edge-litert"), run)
+    return Runtime(library_version("ai-edge-litert"), run)
 
 
 def by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:

@@ -7,7 +7,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.runtime import Runtime, named
+from tvmake.validate.runtime import Runtime, library_version
 
 
 def open_model(source: str, options: ImportOptions, signature: Signature) -> Runtime:
@@ -36,13 +36,13 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         torch.set_num_threads(1)
         try:
             with torch.no_grad():
-                found = module(*args, **kwargs)
+                outputs = module(*args, **kwargs)
         except RuntimeError as error:
             line = str(error).strip().splitlines()[0]
             raise InputError(source, f"torch cannot run it: {line}", "check the inputs' shapes and ranges") from None
         finally:
             torch.set_num_threads(threads)
-        leaves = pytree.tree_leaves(found)
+        leaves = pytree.tree_leaves(outputs)
         if len(leaves) != len(signature.outputs):
             raise InputError(source, f"returns {len(leaves)} tensors, not {len(signature.outputs)}", "import it again")
         return {spec.name: _to_numpy(leaf) for spec, leaf in zip(signature.outputs, leaves, strict=True)}
@@ -51,7 +51,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         tensor = tensor.detach().contiguous()
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
-    return Runtime(named("torch"), run, weights)
+    return Runtime(library_version("torch"), run, weights)
 
 
 def to_torch(array: np.ndarray) -> Any:

@@ -177,7 +177,7 @@ class _Search:
         """Build a candidate and judge it on all samples; None if it equals another one."""
         trial = Trial(name, assignment)
         self.bench.build(trial)
-        if trial.deployment and any(trial.deployment == other.deployment for other in self.candidates.values()):
+        if trial.deployment and any(trial.deployment == candidate.deployment for candidate in self.candidates.values()):
             return None
         self.bench.judge(trial)
         self.candidates[name] = trial
@@ -252,10 +252,10 @@ class _Search:
                 return
             before = predict(options, edges, base_ms, precisions)
             near = [
-                predict(options, edges, base_ms, [*precisions[:number], other, *precisions[number + 1 :]])
+                predict(options, edges, base_ms, [*precisions[:number], replacement, *precisions[number + 1 :]])
                 for number, able in enumerate(options)
-                for other in able
-                if other != precisions[number]
+                for replacement in able
+                if replacement != precisions[number]
             ]
             faster = sorted(
                 (candidate for candidate in near if candidate.latency_ms < before.latency_ms),
