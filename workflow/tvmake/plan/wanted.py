@@ -87,7 +87,8 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
         listed = f"variants are {', '.join(variants[:SHOWN])}{more}; stages are {', '.join(_stages_of(plan))}; {LISTED}"
         remedy = f"did you mean '{close[0]}'?" if close else listed
         raise UsageError(file or "''", "is neither a variant, a stage nor a file that a job makes", remedy)
-    axes = {"model": plan.config.models, "precision": plan.config.precisions, "target": plan.config.targets}
+    config = plan.config
+    axes = {"model": list(config.models), "precision": list(config.precisions), "target": list(config.targets)}
     for axis, name in recognised.wildcards.items() if recognised else ():
         if name not in axes.get(axis, [name]):
             close = difflib.get_close_matches(name, axes[axis], n=1)
