@@ -18,7 +18,7 @@ import yaml
 import tvmake
 from tests.process import shared
 from tests.workflow.project import ROOT, model_project
-from tvmake.api.model import _spelt
+from tvmake.api.model import _target_text
 from tvmake.artifact.package import inspect
 from tvmake.errors import InputError
 from tvmake.process.forkserver.client import DIRECTORY
@@ -376,7 +376,7 @@ def test_extents_of_numpy_are_numbers_in_a_config():
 def test_a_target_of_tvms_own_is_as_good_as_its_keys():
     from tvm.target import Target
 
-    gpu = json.loads(_spelt(Target({"kind": "opencl"}, host={"kind": "llvm"})))
+    gpu = json.loads(_target_text(Target({"kind": "opencl"}, host={"kind": "llvm"})))
     assert (gpu["kind"], gpu["host"]["kind"]) == ("opencl", "llvm")
     given = Target({"kind": "llvm", "mcpu": "skylake"}, host={"kind": "llvm", "mcpu": "skylake"})
     assert tvmake.load("digits.onnx").compile(given, shows_progress=False).manifest.target["mcpu"] == "skylake"

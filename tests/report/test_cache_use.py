@@ -4,8 +4,8 @@ import json
 
 from tvmake.artifact import stage_json
 from tvmake.cache.line import CacheLine, write_line
-from tvmake.report.cache_use import cache_use
-from tvmake.report.rows import Summary, cache_text
+from tvmake.report.cache_use import cache_text, cache_use
+from tvmake.report.rows import Summary
 from tvmake.report.terminal import print_summary
 
 KEY = "0" * 64

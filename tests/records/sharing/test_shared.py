@@ -180,7 +180,7 @@ def test_a_hostile_segment_with_the_right_name_brings_nothing_wrong(store, url):
         encode(OTHER_CONTEXT.digest, CONV, foreign),
         encode(CONTEXT.digest, CONV, foreign).replace(b'"seed":2', b'"seed":3'),
     ]
-    content = shared._packed(lines)
+    content = shared._pack(lines)
     put(url, f"{CONTEXT.generation}/{CONTEXT.digest}/{CONV}/{hashlib.sha256(content).hexdigest()}.jsonl.gz", content)
     pulled = pull(store, url, CONTEXT)
     assert digests(store.load(CONTEXT, CONV)) == digests([good])

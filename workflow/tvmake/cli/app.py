@@ -10,11 +10,11 @@ from typer.main import get_command
 from tvmake.cli import cache, check, clean, compile, completion, init, make, tune, verbosity
 from tvmake.cli.device import app as device
 from tvmake.cli.machine import doctor, runtime, targets
-from tvmake.cli.other_options import is_model
 from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import debug, diff, explain, lock, logs, report, status
 from tvmake.cli.step import command as step
+from tvmake.cli.usage import is_model
 from tvmake.errors import UsageError
 from tvmake.process.output import argument
 

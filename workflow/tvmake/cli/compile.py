@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tvmake.cli.configs import Settings
-from tvmake.cli.output_file import output_file
 from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted, Values
+from tvmake.cli.terminal import output_file
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:

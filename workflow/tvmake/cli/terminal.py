@@ -1,10 +1,13 @@
-"""Output of commands."""
+"""Output of commands: JSON, consoles, and names of files to write."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tvmake.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,3 +32,19 @@ def print_json(value: Any) -> None:
     except UnicodeEncodeError:
         is_safe = False
     print(text if is_safe else json.dumps(value, indent=2))
+
+
+def output_file(typed: str) -> Path:
+    """Parse a file name to write. Directory names are refused: ``Path`` drops a trailing slash.
+
+    Raises:
+        InputError: the text is empty, ``-``, or names a directory.
+    """
+    text = str(typed)
+    if not text:
+        raise InputError("''", "is not a file name")
+    if text == "-":
+        raise InputError(text, "cannot write to standard output", "name a file (./- is a file named -)")
+    if text.endswith(("/", "/.", "/..")) or text in (".", ".."):
+        raise InputError(text, "is a directory, but a file is required", "name a file in it")
+    return Path(text)

@@ -8,9 +8,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tvmake.cli.other_options import equivalent, remedy_for_words
 from tvmake.errors import InputError, TvmakeError, UsageError
 from tvmake.storage.permissions import how_to_permit
+
+OTHER_OPTIONS = {
+    **dict.fromkeys(("--fp16", "--int8", "--quantize"), "write --precision float16, int8 or int8_weights"),
+    **dict.fromkeys(
+        ("--shapes", "--input-shapes"),
+        "write --input-shape INPUT=1,3,224,224, or --dim NAME=MIN..MAX for a dimension that stays dynamic",
+    ),
+    **dict.fromkeys(("--model", "--onnx"), "name the model without an option: `tvmake {command} model.onnx`"),
+    "--saveEngine": "write -o PACKAGE.tar",
+    "--target-host": 'the host is part of the target: -t \'{{"kind": "opencl", "host": {{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}}}}\'',
+    "--json": "JSON output: `tvmake status --json`, `tvmake status results --json`",
+}  # fmt: skip
+"""Remedies for the commonest options of tvmc, trtexec and others; ``{command}`` is the typed command."""
 
 
 def usage_error(refusal: Any, root: Any, arguments: Sequence[str]) -> TvmakeError:
@@ -32,7 +44,7 @@ def usage_error(refusal: Any, root: Any, arguments: Sequence[str]) -> TvmakeErro
         remedy = (
             moved
             or completed
-            or equivalent(refusal.option_name, name)
+            or _equivalent(refusal.option_name, name)
             or _suggest_similar(refusal.option_name, command)
             or see
         )
@@ -54,7 +66,7 @@ def usage_error(refusal: Any, root: Any, arguments: Sequence[str]) -> TvmakeErro
         return UsageError(path, "a command is missing", f"the commands are {', '.join(command.commands)}")
     if text.startswith("Got unexpected extra argument"):
         words = text.partition("(s) (")[2].removesuffix(")")
-        return UsageError(path, f"unexpected arguments: {words}", remedy_for_words(path, words) or see)
+        return UsageError(path, f"unexpected arguments: {words}", _remedy_for_words(path, words) or see)
     return UsageError(path, plain, see)
 
 
@@ -134,3 +146,30 @@ def _name_and_help(parameter: Any) -> tuple[str, str | None]:
     name = max(parameter.opts, key=len) if is_option else parameter.name
     help_ = getattr(parameter, "help", None)
     return name, f"{name}: {help_}" if help_ else None
+
+
+def _equivalent(option: str, command: str) -> str | None:
+    """The remedy for another tool's option; None if it is unknown.
+
+    Args:
+        command: tvmake's command, as typed.
+    """
+    known = OTHER_OPTIONS.get(option)
+    return known.format(command=command) if known else None
+
+
+def is_model(word: str) -> bool:
+    """Whether a word is a model file's name, by its suffix."""
+    from tvmake.frontend.options import FORMATS
+
+    return Path(word).suffix in FORMATS
+
+
+def _remedy_for_words(path: str, words: str) -> str | None:
+    """The remedy for words that a command does not take; None if their meaning is unknown."""
+    first = words.split()[0] if words.split() else ""
+    if first.endswith((".yaml", ".yml")):
+        return f"name a config with -c: `{path} -c {first}`"
+    if path in ("tvmake compile", "tvmake tune") and not is_model(first):
+        return f"name a target with -t and a package with -o; see `{path} -h`"
+    return None

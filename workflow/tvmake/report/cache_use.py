@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.cache.line import CacheLine, read_lines
 from tvmake.config.requests.reporting import VariantRow
+from tvmake.report import quantities
 from tvmake.storage.documents import FailsFast
 
 LOGS = Path("logs")
@@ -53,6 +54,16 @@ def cache_use(variants: Iterable[VariantRow], logs: Path = LOGS) -> CacheUse | N
         saved_s=round(sum(line.saved_s for line in hits), 2),
         hit_rate=round(len(hits) / len(lookups), 4),
     )
+
+
+def cache_text(use: CacheUse) -> str:
+    """``9 of 10 results taken from it (90 %), 12 s of work saved``: the use of the cache in one line."""
+    lookups = use.hits + use.misses
+    bad = [f"{use.refused} refused"] if use.refused else []
+    bad += [f"{use.unavailable} could not be asked for"] if use.unavailable else []
+    notes = "".join(f", {note}" for note in bad)
+    saved = f", {use.saved_s:.0f} s of work saved" if use.hits else ""
+    return f"{use.hits} of {lookups} results taken from it ({quantities.share(use.hit_rate, 0)}){saved}{notes}"
 
 
 def _files(variants: Iterable[VariantRow], logs: Path) -> Iterator[Path]:

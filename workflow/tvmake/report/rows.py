@@ -302,16 +302,6 @@ def counts_text(summary: Summary) -> str:
     return ", ".join(f"{ended[verdict]} {words[verdict]}" for verdict in get_args(Verdict) if ended[verdict])
 
 
-def cache_text(use: CacheUse) -> str:
-    """``9 of 10 results taken from it (90 %), 12 s of work saved``: the use of the cache in one line."""
-    lookups = use.hits + use.misses
-    bad = [f"{use.refused} refused"] if use.refused else []
-    bad += [f"{use.unavailable} could not be asked for"] if use.unavailable else []
-    notes = "".join(f", {note}" for note in bad)
-    saved = f", {use.saved_s:.0f} s of work saved" if use.hits else ""
-    return f"{use.hits} of {lookups} results taken from it ({quantities.share(use.hit_rate, 0)}){saved}{notes}"
-
-
 def _tuning_state(tuned: int, tunable: int) -> Tuned:
     if tuned == 0:
         return "no"

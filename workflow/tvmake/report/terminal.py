@@ -10,8 +10,9 @@ from rich.text import Text
 from tvmake.errors import GoalError
 from tvmake.process.output import printable
 from tvmake.report import quantities
+from tvmake.report.cache_use import cache_text
 from tvmake.report.console import SafeConsole
-from tvmake.report.rows import Summary, SummaryRow, cache_text, counts_text, failed_line, missed_line, tuned_text
+from tvmake.report.rows import Summary, SummaryRow, counts_text, failed_line, missed_line, tuned_text
 
 BASELINE = "× baseline"
 UNSCHEDULED = "unscheduled"

@@ -66,6 +66,12 @@ LOCK = Input(files=lambda job: job.lock_files)
 """The lock with a target's records or choices. The function takes its path as ``frozen`` and the variant in it as ``variant``."""
 
 
+def network_input(file: str, parameter: str) -> Input:
+    """A file of the network that a variant builds: after the transforms, the choice of layout, or that of precisions."""
+    transformed = "transformed/signature.json" if file == "signature.json" else file
+    return Input((transformed, f"chosen/{file}", f"assigned/{file}"), parameter, lambda job: [job.network_file(file)])
+
+
 @dataclass(frozen=True)
 class Output:
     """An artifact: a file or directory that a stage writes."""

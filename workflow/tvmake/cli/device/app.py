@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles
-from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import output_file
 
 if TYPE_CHECKING:
     from tvmake.config.device import DeviceConfig

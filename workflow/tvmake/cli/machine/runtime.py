@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import output_file
 
 app = typer.Typer(no_args_is_help=True, help="Compile the C++ that devices need and TVM's wheel lacks.")
 

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles, Settings
-from tvmake.cli.output_file import output_file
-from tvmake.cli.terminal import print_json
+from tvmake.cli.terminal import output_file, print_json
 from tvmake.process.output import counted, printable
 
 app = typer.Typer(no_args_is_help=True, help="Move a run to another site: config, lock, records and packages.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles
-from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import output_file
 from tvmake.config.limits import MOST_REPETITIONS
 
 if TYPE_CHECKING:

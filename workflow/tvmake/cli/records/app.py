@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles, Settings
-from tvmake.cli.output_file import output_file
-from tvmake.cli.terminal import print_json
+from tvmake.cli.terminal import output_file, print_json
 from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:

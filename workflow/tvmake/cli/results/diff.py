@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import AsJson
-from tvmake.cli.output_file import output_file
-from tvmake.cli.terminal import print_json
+from tvmake.cli.terminal import output_file, print_json
 
 Run = Annotated[Path, typer.Argument(help="A summary.json, or a results directory with one.")]
 

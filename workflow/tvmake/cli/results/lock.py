@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles, Settings
-from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import output_file
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan

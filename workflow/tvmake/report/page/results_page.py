@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.report import quantities
+from tvmake.report.cache_use import cache_text
 from tvmake.report.detail import Facts, Table, device_facts, failure_facts, variant_facts, variant_tables
 from tvmake.report.history import measurements
 from tvmake.report.page.charts.bars import Bar, bar_svg, noise_interval
@@ -20,7 +21,7 @@ from tvmake.report.page.kernels import CURVES, search
 from tvmake.report.page.template import PAGE
 from tvmake.report.page.usage import Usage, usages
 from tvmake.report.results import VariantResults
-from tvmake.report.rows import Summary, SummaryRow, cache_text, failed_line, missed_line, tuned_text
+from tvmake.report.rows import Summary, SummaryRow, failed_line, missed_line, tuned_text
 from tvmake.report.unscheduled import is_alarming
 
 VARIANT_COLUMNS = (("model", False), ("target", False), ("precision", False), ("verdict", False))

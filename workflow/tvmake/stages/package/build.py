@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
-from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage, network_input
 from tvmake.stages.user_files import user_files
 from tvmake.transform.options import BUILD_POINTS
 
@@ -126,21 +126,9 @@ STAGE = Stage(
     summary="Lower a module for a target, generate and link its kernels.",
     function=build,
     inputs=(
-        Input(
-            ("module.json", "chosen/module.json", "assigned/module.json"),
-            "module",
-            lambda job: [job.network_file("module.json")],
-        ),
-        Input(
-            ("module.params", "chosen/module.params", "assigned/module.params"),
-            "params",
-            lambda job: [job.network_file("module.params")],
-        ),
-        Input(
-            ("transformed/signature.json", "chosen/signature.json", "assigned/signature.json"),
-            "signature",
-            lambda job: [job.network_file("signature.json")],
-        ),
+        network_input("module.json", "module"),
+        network_input("module.params", "params"),
+        network_input("signature.json", "signature"),
         Input(files=lambda job: job.pass_files(BUILD_POINTS)),
         Input(
             "best.json",

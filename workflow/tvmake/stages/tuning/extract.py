@@ -9,7 +9,7 @@ from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.codegen.options import PassOptions
 from tvmake.config.requests.tuning import ExtractRequest
-from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage, network_input
 from tvmake.stages.user_files import user_files
 from tvmake.transform.options import BUILD_POINTS
 
@@ -75,16 +75,8 @@ STAGE = Stage(
     summary="List a variant's kernels and which of them are worth tuning.",
     function=extract,
     inputs=(
-        Input(
-            ("module.json", "chosen/module.json", "assigned/module.json"),
-            "module",
-            lambda job: [job.network_file("module.json")],
-        ),
-        Input(
-            ("transformed/signature.json", "chosen/signature.json", "assigned/signature.json"),
-            "signature",
-            lambda job: [job.network_file("signature.json")],
-        ),
+        network_input("module.json", "module"),
+        network_input("signature.json", "signature"),
         Input(files=lambda job: job.pass_files(BUILD_POINTS)),
     ),
     outputs=(
