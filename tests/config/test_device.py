@@ -30,11 +30,7 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
 @pytest.mark.parametrize(
     ("values", "problem", "remedy"),
     [
-        (
-            {"via": "rpc"},
-            "devices.phone: 'via: rpc' needs a key",
-            "write the one the servers are started with (rpc_server --key), such as key: android",
-        ),
+        ({"via": "rpc"}, "devices.phone.key: this key is required", None),
         ({"via": "ssh", "host": ["a", "b", "a"]}, "devices.phone.host: names a twice", "name each device once"),
         ({"via": "adb", "serial": ["A1", "A1"]}, "devices.phone.serial: names A1 twice", "name each device once"),
         (
@@ -59,11 +55,7 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
         ),
         ({"via": "rpc", "key": "android", "trackr": 1}, "devices.phone.trackr: unknown key", "did you mean 'tracker'?"),
         ({"via": "rcp"}, "devices.phone.via: expected one of local, rpc, ssh, adb (got 'rcp')", "did you mean 'rpc'?"),
-        (
-            {"via": "ssh"},
-            "devices.phone: 'via: ssh' needs a host",
-            "a name, address or alias of ~/.ssh/config, such as host: pi5.local",
-        ),
+        ({"via": "ssh"}, "devices.phone.host: this key is required", None),
         (
             {"via": "rpc", "key": "android", "conditioning": {"governor": "performance"}},
             "devices.phone: conditioning.below_c, governor and clocks do not work over 'via: rpc', whose servers write no files",
@@ -76,14 +68,9 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             None,
         ),
         (
-            {"via": "ssh", "host": "pi5", "port": 22},
-            "devices.phone: 'via: ssh' has no key port",
-            "write it after the host, host: pi5.local:22",
-        ),
-        (
-            {"via": "rpc", "key": "android", "host": "pi5", "port": 9190},
-            "devices.phone: 'via: rpc' has no key host",
-            "write tracker: HOST:PORT",
+            {"via": "rpc", "key": "android", "host": "pi5"},
+            "devices.phone: host belongs to 'via: ssh', and this device is 'via: rpc'",
+            "write 'via: ssh', or leave it out",
         ),
         (
             {"via": "ssh", "host": "pi@pi5"},

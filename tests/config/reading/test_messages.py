@@ -28,34 +28,19 @@ def of_model(**keys: object) -> str:
 @pytest.mark.parametrize(
     ("goals", "words"),
     [
-        ({"top1": "97%"}, "it is a fraction of 1: write 0.97"),
-        ({"top1": 97}, "it is a fraction of 1: write 0.97"),
-        ({"top1_drop": "0.5 %"}, "it is a fraction of 1: write 0.005"),
-        ({"latency_ms": "5ms"}, "write it in the unit of the key: latency_ms: 5"),
-        ({"latency_ms": "500us"}, "latency_ms: 0.5"),
-        ({"latency_ms": {"p90": "2 s"}}, "p90: 2000"),
         ({"latency_ms": True}, "latency_ms: expected a number (got 'true')"),
         ({"latency_ms": {"p50": True}}, "latency_ms.p50: expected a number (got 'true')"),
         ({"latency_ms": {90: 3}}, "write a percentile such as p50, p90 or p99.9"),
-        ({"load_ms": "0.5s"}, "load_ms: 500"),
-        ({"package_mb": "3GB"}, "package_mb: 3000"),
-        ({"package_mb": "3 parsecs"}, "write only the number, in the unit of the key: package_mb: 3"),
         ({"latency_ms": {"p101": 5}}, "expected a percentile such as p50, p90 or p99.9 (got 'p101')"),
         (["top1"], "known keys here: rtol, atol"),
-        ({"metrics": {"f1": {"use": "my.metrics.f1", "at_least": 0.5}}}, "write my.metrics:f1"),
-        ({"metrics": {"f1": {"use": "./my/metrics.py:f1()", "at_least": 0.5}}}, "write my.metrics:f1"),
         ({"metrics": {"f1": {"use": "my.metrics:f1", "min": 0.5}}}, "did you mean 'at_least'?"),
     ],
     ids=str,
 )
-def test_a_goal_in_another_unit_is_rewritten_in_the_remedy(goals: object, words: str):
+def test_a_wrong_goal_is_named_with_its_key(goals: object, words: str):
     message = of_model(goals=goals)
     assert message.startswith("config: models.net.goals")
     assert words in message
-
-
-def test_a_cosine_is_not_read_as_a_percentage():
-    assert of_model(goals={"cosine": 2}).endswith("expected at most 1.0 (got 2)")
 
 
 @pytest.mark.parametrize(
@@ -65,20 +50,12 @@ def test_a_cosine_is_not_read_as_a_percentage():
         ({"targets": "llvm"}, "write targets: [llvm], or targets: {cpu: {kind: llvm}}"),
         ({"models": ["net.onnx"]}, "write models: {NAME: {source: FILE}}"),
         ({"build": {"dump": "ll, asm"}}, "write dump: [ll, asm]"),
-        ({"benchmark": {"repeat": "100x"}}, "write only the number, in the unit of the key: repeat: 100"),
-        ({"benchmark": {"min_duration_s": "60s"}}, "min_duration_s: 60"),
-        ({"benchmark": {"min_duration_s": "1m"}}, "min_duration_s: 60"),
         ({"build": {"dump": ["LLVM"]}}, "did you mean 'll'?"),
-        ({"tuning": {"trials": "1e9"}}, "write it out: trials: 1000000000"),
         ({"tuning": {"trials": True}}, "tuning.trials: expected a whole number (got 'true')"),
         ({"title": datetime.date(2026, 1, 1)}, "title: expected a text (got 2026-01-01)"),
         ({"models": {"a" * 81: {"source": "net.onnx"}}}, "expected at most 80 letters (got 'aaa"),
         ({"devices": {"p": {"gres": "phone=1"}}}, "expected a resource as Slurm names it, such as phone or phone:1"),
         ({"precisions": {"p": {"base": "int4_weights", "group": 48}}}, "expected one of 32, 64, 128 (got 48)"),
-        (
-            {"precisions": {"p": {"base": "int8", "calibration": {"method": "percentile", "percentile": "99.9%"}}}},
-            "it is in percent: write 99.9",
-        ),
         ({"export": {"self_test": {"samples": 0}}}, "export.self_test.samples: expected at least 1 (got 0)"),
         ({"transform": {"layout": "nchw"}}, "expected one of keep, NCHW, NHWC, auto (got 'nchw')"),
         ({"targets": {"g": {"kind": "opencl", "host": "cortex"}}}, "targets.g.host: no such target 'cortex'"),
@@ -120,7 +97,6 @@ def test_a_cosine_is_not_read_as_a_percentage():
         ({"cache": {"directory": "x"}}, "did you mean 'where'?"),
         ({"tuning": {"tuner": "xgb"}}, "did you mean 'cost_model'?"),
         ({"tuning": {"passes": 3}}, "did you mean 'rounds'?"),
-        ({"devices": {"phone": "adb"}}, "write phone: {via: adb}"),
         ({"devices": {"phone": "phone.local"}}, "known keys here: via, "),
         ({"tuning": {"measure": {"builders": "auto"}}}, "leave builders out for its default"),
         ({"build": {"exec_mode": "aot"}}, "did you mean 'compiled'?"),
@@ -265,7 +241,6 @@ def written(text: str, tmp_path: Path) -> str:
     ("text", "words"),
     [
         ("models:\n  net: net.onnx", "tvmake.yaml:2: models.net: expected a mapping of keys (got 'net.onnx')\n  write net: {source: net.onnx}"),
-        ("models: {net: {source: n.onnx}}\ntuning: 96", "write tuning: {trials: 96}"),
         ("models: {net: {source: n.onnx}}\ntargets:\n  kind: llvm\n  mcpu: native", "write targets: {NAME: {kind: llvm}}"),
         ("models: {net: {source: n.onnx}}\ntargets: {cpu: {kind: llvm, march: native}}", "did you mean 'mcpu'?"),
         ("models: {net: {source: n.onnx, inputs: {x: {shape: [true, 3]}}}}", "shape[0]: expected a whole number or a text (got True)"),

@@ -1,7 +1,7 @@
 """``devices:`` — how to reach the machines that packages run on."""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -161,11 +161,6 @@ def via_of(kind: type["_Device"]) -> str:
 class _Device(Strict):
     """Keys of every device."""
 
-    missing: ClassVar[dict[str, str]] = {}
-    """Problem and remedy for each required key."""
-    elsewhere: ClassVar[dict[str, str]] = {}
-    """Remedy for each key that users expect here but that does not exist."""
-
     via: str
     threads: Positive | None = None
     """Worker threads for CPU kernels (TVM_NUM_THREADS); all cores by default. An ``rpc`` server may allow fewer."""
@@ -183,18 +178,12 @@ class _Device(Strict):
         if not isinstance(values, dict):
             return values
         via = via_of(cls)
-        for key, remedy in cls.elsewhere.items():
-            if key in values:
-                raise ValueError(f"'via: {via}' has no key {key}; {remedy}")
         foreign = {name: ways for name, ways in WAYS_OF_KEYS.items() if name in values and via not in ways}
         for name, ways in foreign.items():
             raise ValueError(
                 f"{name} belongs to {_alternatives(ways)}, and this device is 'via: {via}'; "
                 f"write {_alternatives(ways)}, or leave it out"
             )
-        for key, problem in cls.missing.items():
-            if values.get(key) is None:
-                raise ValueError(problem)
         return values
 
 
@@ -223,11 +212,6 @@ class _RemoteDevice(_Device):
 
 class RpcDeviceConfig(_RemoteDevice):
     """TVM RPC servers at a tracker."""
-
-    missing: ClassVar[dict[str, str]] = {
-        "key": "'via: rpc' needs a key; write the one the servers are started with (rpc_server --key), such as key: android"
-    }
-    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("host", "port"), "write tracker: HOST:PORT")
 
     via: Literal["rpc"]
     """Packages run on TVM RPC servers."""
@@ -266,11 +250,6 @@ class _ShellDevice(_RemoteDevice):
 
 class SshDeviceConfig(_ShellDevice):
     """Devices over ssh; tvmake copies its programs there."""
-
-    missing: ClassVar[dict[str, str]] = {
-        "host": "'via: ssh' needs a host; a name, address or alias of ~/.ssh/config, such as host: pi5.local"
-    }
-    elsewhere: ClassVar[dict[str, str]] = {"port": "write it after the host, host: pi5.local:22"}
 
     via: Literal["ssh"]
     """Packages run on devices over ssh."""

@@ -57,10 +57,10 @@ def variables_of(device: Any) -> dict[str, SecretStr | None]:
     return dict(getattr(device, "env", {}))
 
 
-def exported_variables(device: str, environment: Mapping[str, str] = os.environ) -> dict[str, SecretStr]:
+def exported_variables(device: str) -> dict[str, SecretStr]:
     """Return the values of a device's variables that the workflow exports."""
     try:
-        values = json.loads(environment.get(VARIABLE, "{}")).get(device, {})
+        values = json.loads(os.environ.get(VARIABLE, "{}")).get(device, {})
         return {str(name): SecretStr(str(value)) for name, value in values.items()}
     except (ValueError, AttributeError, RecursionError):
         return {}

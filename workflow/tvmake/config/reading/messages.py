@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
-from tvmake.config.device import DEVICES, Gres
+from tvmake.config.device import Gres
 from tvmake.config.device_variables import VariableName
 from tvmake.config.reading.kinds import branches, fields_at, is_model, kinds_at
 from tvmake.config.reading.other_words import ABSENT, OTHER_KEYS, OTHER_NAMES
@@ -67,14 +67,6 @@ NAMED = {
 }
 """Syntax of the keys whose values are mappings of names."""
 
-UNITS = {
-    "us": ("time", 1e-6), "µs": ("time", 1e-6), "ms": ("time", 1e-3), "s": ("time", 1.0), "sec": ("time", 1.0),
-    "m": ("time", 60.0), "min": ("time", 60.0), "h": ("time", 3600.0),
-    "kb": ("size", 1e3), "mb": ("size", 1e6), "gb": ("size", 1e9),
-    "kib": ("size", 2.0**10), "mib": ("size", 2.0**20), "gib": ("size", 2.0**30),
-}  # fmt: skip
-"""Quantity and factor of each unit, by its lower-case name; keys end with such names."""
-
 BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("more than", "gt"),
@@ -111,13 +103,11 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
         problem = f"expected {words} {context[bound]} (got {format_value(given)})"
         if path[-2:-1] == ("shape",) and given == -1:
             return problem, "write a name, such as batch, for a dynamic dimension"
-        return problem, _share(given, context[bound], path)
+        return problem, None
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {format_value(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
-        pattern, text = context["pattern"], str(given)
-        rewritten = _with_colon(text) if pattern == pattern_of(PythonName) else None
-        return f"expected {PATTERNS[pattern]} (got {format_value(given)})", add_space(text) or rewritten
+        return f"expected {PATTERNS[context['pattern']]} (got {format_value(given)})", add_space(str(given))
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -187,11 +177,6 @@ def _flow(value: Any) -> str:
     return "{…}" if isinstance(value, Mapping) else str(value)
 
 
-def _plain(number: float) -> str:
-    """Write a number without an exponent, which YAML may read as text."""
-    return f"{number:.15g}"
-
-
 def _choices(details: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the values that literal errors list."""
     expected = " ".join(detail["ctx"]["expected"] for detail in details if detail["type"] == "literal_error")
@@ -242,7 +227,7 @@ def _suggest_value(kind: str, given: Any, path: KeyPath, written: str) -> str | 
     if kind == "list_type":
         entries = [entry for entry in re.split(r"[\s,;]+|(?<=\d)x(?=\d)", given.strip("[]() ")) if entry]
         return f"write {path[-1]}: {_flow(entries)}"
-    return _number(given, path) if kind.startswith(("int", "float")) else None
+    return None
 
 
 def _as_mapping(given: Any, path: KeyPath) -> str | None:
@@ -250,54 +235,13 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
     known = fields_at(path)
     if path[:-1] == ("models",) and path[-1] in known:
         return _move_to_model(path[-1], given)
-    if (main := _main_key(given, path)) and main in known:
-        return f"write {path[-1]}: {{{main}: {given}}}"
+    models = [kind for kind in kinds_at(path) if is_model(kind)]
+    required = [{name for name, field in kind.model_fields.items() if field.is_required()} for kind in models]
+    if isinstance(given, str) and required and len(names := set.intersection(*required)) == 1:
+        return f"write {path[-1]}: {{{names.pop()}: {given}}}"
     if "shape" in known and isinstance(given, list):
         return f"write {path[-1]}: {{shape: {_flow(given)}}}"
     return f"known keys here: {', '.join(known)}" if known else None
-
-
-def _main_key(given: Any, path: KeyPath) -> str:
-    """Return the key that a single value is meant for: the only required key, or the key whose choices include it."""
-    required: list[set[str]] = [
-        {name for name, field in kind.model_fields.items() if field.is_required()}
-        for kind in kinds_at(path)
-        if is_model(kind)
-    ]
-    if isinstance(given, str) and required and len(names := set.intersection(*required)) == 1:
-        return names.pop()
-    if path[:-1] == ("devices",) and isinstance(given, str) and given in DEVICES:
-        return "via"
-    return "trials" if path[-1] == "tuning" and isinstance(given, int) and not isinstance(given, bool) else ""
-
-
-def _number(given: str, path: KeyPath) -> str | None:
-    """Rewrite a number in the format of a config."""
-    match = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given)
-    if match is None:
-        return None
-    number, unit = float(match[1]), match[2]
-    if not unit:
-        return f"write it out: {path[-1]}: {_plain(number)}"
-    if unit == "%":
-        share = number / 100
-        return (
-            f"it is a fraction of 1: write {share:g}"
-            if not _refusals(path, share)
-            else f"it is in percent: write {number:g}"
-        )
-    quantity, factor = UNITS.get(unit.lower(), ("", 0.0))
-    for name in path[:-3:-1]:  # a percentile's key has no unit, but the key above has
-        key_quantity, key_factor = UNITS.get(name.rpartition("_")[2], ("", 1.0))
-        if quantity and quantity == key_quantity:
-            return f"write it in the unit of the key: {path[-1]}: {_plain(number * factor / key_factor)}"
-    return f"write only the number, in the unit of the key: {path[-1]}: {match[1]}"
-
-
-def _share(given: Any, bound: Any, path: KeyPath) -> str | None:
-    """Rewrite a percentage as a fraction; a cosine is not a fraction."""
-    is_percentage = bound == 1 and isinstance(given, int | float) and 1 < given <= 100 and path[-1:] != ("cosine",)
-    return f"it is a fraction of 1: write {given / 100:g}" if is_percentage else None
 
 
 def name_remedy(name: str, above: KeyPath) -> str:
@@ -308,15 +252,6 @@ def name_remedy(name: str, above: KeyPath) -> str:
             if not re.search(pattern, name):
                 return f"write {PATTERNS[pattern]}"
     return f"put it in quotation marks: '{name}'"
-
-
-def _with_colon(text: str) -> str | None:
-    """Suggest ``package.module:function`` for a dotted Python name, or for a file and a function."""
-    file, _, function = text.strip().rpartition(":")
-    module = re.sub(r"\.py$", "", file).removeprefix("./").replace("/", ".")
-    module, function = (module, function) if module else tuple(function.rpartition(".")[::2])
-    name = f"{module}:{function.removesuffix('()')}"
-    return f"write {name}" if re.fullmatch(pattern_of(PythonName), name) else None
 
 
 def format_value(given: Any, limit: int = 80) -> str:
