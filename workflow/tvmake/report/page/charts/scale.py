@@ -26,8 +26,8 @@ class Scale:
         share = (value - low) / (high - low) if high > low else 0.5
         return round(self.start + min(max(share, 0.0), 1.0) * (self.end - self.start), 3)
 
-    def ticks(self, count: int = 3) -> list[float]:
-        """Round values on the axis, ``count`` or somewhat more."""
+    def ticks(self) -> list[float]:
+        """Round values on the axis, three or somewhat more."""
         if self.is_log:
             ticks = [
                 digit * 10.0**power
@@ -35,8 +35,8 @@ class Scale:
                 for digit in (1, 2, 5)
                 if self.low <= digit * 10.0**power <= self.high
             ]
-            return ticks[:: max(1, len(ticks) // (count + 1))]
-        step = _round_step((self.high - self.low) / max(count, 1))
+            return ticks[:: max(1, len(ticks) // 4)]
+        step = _round_step((self.high - self.low) / 3)
         first = math.ceil(self.low / step - 1e-9)
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
