@@ -53,11 +53,10 @@ def canonical_json(value: Any) -> str:
 
 
 @contextmanager
-def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | None = None) -> Iterator[Path]:
+def atomic_path(destination: Path, *, aside: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside ``destination``, and rename it to the destination if the block ends without an error.
 
     Args:
-        suffix: the temporary file's suffix, for writers that depend on it; default: the destination's.
         aside: another directory of the same disk for the temporary file. The directory is listed to remove the files of killed
             writers, which is slow beside thousands of files.
 
@@ -66,7 +65,7 @@ def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | N
     """
     destination = Path(destination)
     with directory_beside(destination, aside) as directory:
-        temporary = directory / f"{NEW}{suffix or destination.suffix}"
+        temporary = directory / f"{NEW}{destination.suffix}"
         with writing(destination):
             temporary.touch()
             yield temporary

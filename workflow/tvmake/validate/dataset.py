@@ -90,30 +90,25 @@ def load_dataset(
     config: DatasetConfig,
     signature: Signature,
     *,
-    root: Path = Path(),
     dims: Mapping[str, int] | None = None,
-    classes: int | None = None,
 ) -> Dataset:
     """Open a dataset and check that it matches the model.
 
     Args:
-        root: the base of relative paths in ``config``.
         dims: sizes of dynamic dimensions by name; default: 1, or their minimum.
-        classes: the number of the model's classes; default: the last dimension of its first [batch, classes] output, if it
-            has one.
 
     Raises:
         InputError: a file is missing or unreadable, or shapes, dtypes, counts or labels do not match the model. Images are
             read, and errors in them found, only during iteration.
     """
     dims = {**signature.smallest_extents, **(dims or {})}
-    path = root / config.path
+    path = Path(config.path)
     image = _image_input(config, signature)
     shape = concrete_shape(image, dims)
-    names = _label_names(config, root)
+    names = _label_names(config)
     rows = open_rows(path, config, names)
     class_names = names or rows.class_names
-    classes = classes or _classes(signature, dims)
+    classes = _classes(signature, dims)
     _check_labels(rows, class_names, classes)
     batched = _is_batched(rows.sample_shape, shape)
     preprocessor = ImagePreprocessor(
@@ -171,10 +166,10 @@ def _image_input(config: DatasetConfig, signature: Signature) -> TensorSpec:
     return specs[chosen]
 
 
-def _label_names(config: DatasetConfig, root: Path) -> list[str]:
+def _label_names(config: DatasetConfig) -> list[str]:
     if not isinstance(config.label_names, str):
         return list(config.label_names or [])
-    path = root / config.label_names
+    path = Path(config.label_names)
     try:
         content = read_plain(path, MOST_LIST_BYTES, "list of names")
         names = content.decode("utf-8-sig").splitlines()
