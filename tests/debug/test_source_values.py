@@ -10,7 +10,7 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.debug.source_values import source_values
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.reference.run import run_reference
+from tvmake.validate.reference.run import open_reference, reference_outputs
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 IMAGE = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
@@ -36,7 +36,7 @@ def test_each_operator_has_its_values_in_the_order_of_the_network(file: str, out
     assert found == sorted(found)
     (relu, before) = (values[found[1]], {value.name: value.array for value in values})
     np.testing.assert_array_equal(relu.array, np.maximum(before[relu.inputs[0]], 0))
-    (expected,) = run_reference(source, options, digits, [{"image": IMAGE}])
+    (expected,) = reference_outputs(open_reference(source, options, digits), digits, [{"image": IMAGE}])
     np.testing.assert_allclose(values[-1].array, expected[output], rtol=1e-4, atol=1e-4)
 
 

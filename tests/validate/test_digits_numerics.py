@@ -13,7 +13,7 @@ from tvmake.frontend.onnx import importer as onnx_frontend
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.dataset import load_dataset
 from tvmake.validate.numerics import Comparison, NumericsReport
-from tvmake.validate.reference.run import run_reference
+from tvmake.validate.reference.run import open_reference, reference_outputs
 
 from tvm import relax  # isort: skip
 
@@ -36,7 +36,8 @@ def answered(imported):
     """(sample, reference outputs) of every held-out image."""
     config = DatasetConfig.model_validate({"path": str(RESOURCES / "digits-test.npz"), "preprocess": {"scale": 0.0625}})
     samples = list(load_dataset(config, imported.signature))
-    reference = run_reference(OPTIONS.source, OPTIONS, imported.signature, (sample.inputs for sample in samples))
+    model = open_reference(OPTIONS.source, OPTIONS, imported.signature)
+    reference = reference_outputs(model, imported.signature, (sample.inputs for sample in samples))
     return list(zip(samples, reference, strict=True))
 
 

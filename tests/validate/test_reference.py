@@ -13,7 +13,7 @@ from tests.requirements import need_module
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
-from tvmake.validate.reference.run import open_reference, run_reference
+from tvmake.validate.reference.run import open_reference, reference_outputs
 
 RESOURCES = Path(__file__).parents[2] / "resources"
 
@@ -32,7 +32,9 @@ def digit_images(count=5) -> list[dict[str, np.ndarray]]:
 
 
 def outputs_of(source, signature, samples):
-    return list(run_reference(str(source), ImportOptions(source=str(source)), signature, samples))
+    return list(
+        reference_outputs(open_reference(str(source), ImportOptions(source=str(source)), signature), signature, samples)
+    )
 
 
 def unary(tmp_path, node_type, shape, opset=17, domain="", dtype=TensorProto.FLOAT, out=None, **attributes) -> Path:
@@ -75,7 +77,8 @@ def test_samples_are_run_on_request():
             asked.append(number)
             yield sample
 
-    outputs = run_reference(str(RESOURCES / "digits.onnx"), ImportOptions(source="digits.onnx"), digits(), samples())
+    model = open_reference(str(RESOURCES / "digits.onnx"), ImportOptions(source="digits.onnx"), digits())
+    outputs = reference_outputs(model, digits(), samples())
     next(outputs)
     assert asked == [0]
 
@@ -205,9 +208,9 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(source, li
         "from tvmake.artifact.signature import Signature\n"
         "from tvmake.frontend.options import ImportOptions\n"
         "from tvmake.errors import MachineError\n"
-        "from tvmake.validate.reference.run import run_reference\n"
+        "from tvmake.validate.reference.run import open_reference\n"
         "try:\n"
-        f"    list(run_reference({source!r}, ImportOptions(source={source!r}), Signature(inputs=(), outputs=()), []))\n"
+        f"    open_reference({source!r}, ImportOptions(source={source!r}), Signature(inputs=(), outputs=()))\n"
         "except MachineError as error:\n"
         "    print(error)\n"
     )

@@ -13,7 +13,7 @@ from tvmake.errors import InputError, MachineError
 from tvmake.frontend.inspect import configured, inspect_source
 from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.stages.model.import_model import import_model
-from tvmake.validate.reference.run import run_reference
+from tvmake.validate.reference.run import open_reference, reference_outputs
 
 need_module("jax", "pip install 'tvmake[stablehlo]'")
 
@@ -66,7 +66,7 @@ def test_text_without_locations_has_numbered_inputs(tmp_path: Path):
 
 def test_a_program_runs_in_jax_as_its_reference(tmp_path: Path):
     path = write(tmp_path / "m.mlir", network, X)
-    [found] = run_reference(str(path), options(path), inspect(path), [{"x": X}])
+    [found] = reference_outputs(open_reference(str(path), options(path), inspect(path)), inspect(path), [{"x": X}])
     for name, expected in network(X).items():
         np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
 
@@ -77,7 +77,9 @@ def test_64_bits_stay_64_bits(tmp_path: Path):
         path = write(tmp_path / "m.mlir", lambda x: x / 3 + jnp.linspace(0, 1, 3), value)
     expected = value / 3 + np.linspace(0, 1, 3)
     model = read(path, options(path))
-    [reference] = run_reference(str(path), options(path), model.signature, [{"x": value}])
+    [reference] = reference_outputs(
+        open_reference(str(path), options(path), model.signature), model.signature, [{"x": value}]
+    )
     for found in (run_compiled(model, [value])[0], reference["output"]):
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, expected, rtol=1e-14)

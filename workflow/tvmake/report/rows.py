@@ -223,7 +223,9 @@ def table_csv(summary: Summary) -> str:
         values["missed"] = "; ".join(missed_line(goal) for goal in row.missed)
         values["metrics"] = "; ".join(f"{name} {quantities.figure(figure)}" for name, figure in row.metrics.items())
         values["warnings"] = "; ".join(row.warnings)
-        writer.writerow({key: _cell(value) for key, value in values.items()})
+        writer.writerow(
+            {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
+        )
     return text.getvalue()
 
 
@@ -231,10 +233,6 @@ def missed_line(goal: MissedGoal) -> str:
     """A missed goal in one line."""
     bound = "" if goal.bound is None else f", the goal is {goal.bound:g}"
     return f"{goal.goal}{f' of {goal.output}' if goal.output else ''}: {goal.reason}{bound}"
-
-
-def _cell(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:

@@ -41,8 +41,6 @@ class Comparison:
     row: SummaryRow
     untuned: Speedup | None = None
     previous: SummaryRow | None = None
-    previous_at: str = ""
-    """UTC, ISO 8601."""
     change: str = ""
     """Against the previous run, in words."""
 
@@ -88,9 +86,9 @@ def comparisons(
         twin = twins.get(name)
         speedup = _speedup(rows[name_of(twin)], twin, results_by_name[name]) if twin else None
         before = measurements(row, runs)
-        at, previous = before[-1] if before else ("", None)
+        previous = before[-1][1] if before else None
         change = _change(row, previous, summary) if previous else ""
-        by_variant[name] = Comparison(row, speedup, previous, at, change)
+        by_variant[name] = Comparison(row, speedup, previous, change)
     return by_variant
 
 

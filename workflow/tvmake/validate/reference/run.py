@@ -76,22 +76,15 @@ def with_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Sampl
         yield ReferenceSample(sample.inputs, result, sample.labels, sample.truth)
 
 
-def run_reference(
-    source: str, options: ImportOptions, signature: Signature, samples: Iterable[Tensors]
-) -> Iterator[Tensors]:
+def reference_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Tensors]) -> Iterator[Tensors]:
     """Outputs of the source model, one for each sample, both keyed by names in the source.
 
     Args:
         samples: inputs of concrete shapes.
 
     Raises:
-        InputError, MachineError: as :func:`open_reference`, or the model cannot be run on these inputs.
+        InputError: the model cannot be run on these inputs.
     """
-    yield from reference_outputs(open_reference(source, options, signature), signature, samples)
-
-
-def reference_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Tensors]) -> Iterator[Tensors]:
-    """As :func:`run_reference`, of a model that is open already."""
     for sample in samples:
         outputs = runtime.run(sample)
         yield {spec.name: np.asarray(outputs[spec.name]) for spec in signature.outputs}
