@@ -24,7 +24,7 @@ def onnx_file(model: Any, name: str) -> Path:
     except ValueError as error:
         remedy = "write it with onnx.save(…, save_as_external_data=True), and load the file"
         raise InputError("the ONNX model", f"cannot be written: {error}", remedy) from None
-    path = _place(name or model.graph.name, hashlib.sha256(data).hexdigest(), ".onnx")
+    path = _model_file(name or model.graph.name, hashlib.sha256(data).hexdigest(), ".onnx")
     if not path.is_file():
         with atomic_path(path) as temporary:
             temporary.write_bytes(data)
@@ -55,7 +55,7 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
         program = exported_program(called, module, examples)
     refuse_unreadable_state(called, program)
     signature(called, program)  # or a file would be written that PyTorch cannot read
-    path = _place(called, _program_digest(program), ".pt2")
+    path = _model_file(called, _program_digest(program), ".pt2")
     if not path.is_file():
         with atomic_path(path) as temporary:
             # PyTorch goes by the name's end.
@@ -80,6 +80,6 @@ def _program_digest(program: Any) -> str:
     return digest.hexdigest()
 
 
-def _place(name: str, digest: str, suffix: str) -> Path:
+def _model_file(name: str, digest: str, suffix: str) -> Path:
     MODELS.mkdir(parents=True, exist_ok=True)
     return (MODELS / f"{name_of(name)}-{digest[:12]}{suffix}").resolve()

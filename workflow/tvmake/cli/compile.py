@@ -78,7 +78,7 @@ def compile_model(
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
     from tvmake.cli.dimensions import lines_of_package
-    from tvmake.cli.single import build_artifact, single_run, words
+    from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
     from tvmake.storage.destinations import check_destination
@@ -90,8 +90,8 @@ def compile_model(
         "build": {
             "opt_level": opt_level,
             "pass_config": _pass_settings(pass_config or ()),
-            "disabled_passes": words(disabled_passes),
-            "dump": [*words(dump), *(["times"] if pass_times else [])],
+            "disabled_passes": split_names(disabled_passes),
+            "dump": [*split_names(dump), *(["times"] if pass_times else [])],
         },
     }
     keys = {key: value for key, value in linking.items() if value}
@@ -131,7 +131,7 @@ def compile_model(
                     dirs_exist_ok=True,
                 )
             typer.echo(printable(f"wrote {sources.name}/"))
-            if "kernels" in words(dump) and not (sources / "kernels").is_dir():
+            if "kernels" in split_names(dump) and not (sources / "kernels").is_dir():
                 print_note("this target's kernels have no separate source: use `ll` or `asm`")
         if pass_times:
             _print_pass_times(run.directory / run.build_log)

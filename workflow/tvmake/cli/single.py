@@ -166,7 +166,7 @@ def _check_target(run: SingleRun, target: TargetConfig) -> None:
         raise type(error)(where, error.problem, error.remedy) from None
 
 
-def words(texts: Iterable[str] | None) -> list[str]:
+def split_names(texts: Iterable[str] | None) -> list[str]:
     """Split comma-separated texts into names."""
     return [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
 

@@ -62,14 +62,14 @@ def tune(
     from tvmake.artifact import stage_json
     from tvmake.artifact.tasks import DYNAMIC
     from tvmake.cli.configs import overlay
-    from tvmake.cli.single import build_artifact, single_run, words
+    from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
     from tvmake.errors import UsageError
     from tvmake.plan.plan import Plan
     from tvmake.records.best import BestSet
     from tvmake.records.store import open_store
 
-    chosen = {"tuning": {"kernels": words(kernels)}} if kernels else {}
+    chosen = {"tuning": {"kernels": split_names(kernels)}} if kernels else {}
     layer = merge(chosen, overlay(settings))
     run = single_run(model, target, precision, trials, shapes, device, layer, dims=dims, values=values, trusted=trusted)
     if list_only:

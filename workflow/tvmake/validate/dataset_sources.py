@@ -161,7 +161,7 @@ class ArrayRows:
                 raise InputError(str(self.path), problem, "write it with numpy.savez") from None
             yield archive
 
-    def _place_of(self, key: str) -> str:
+    def _config_key(self, key: str) -> str:
         """The key of the config that names an array."""
         keys = {self._config.images: "images", self._config.labels: "labels"}
         return f"`dataset.{keys.get(key) or ('truth' if key in self._config.truth else 'arrays')}`"
@@ -170,7 +170,7 @@ class ArrayRows:
         if key not in self._arrays:
             with self._open() as archive:
                 if key not in archive.files:
-                    remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one under {self._place_of(key)}"
+                    remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one under {self._config_key(key)}"
                     if key == self._config.labels:
                         remedy += ", or write null without labels"
                     if key == self._config.images and self._config.arrays:

@@ -48,7 +48,7 @@ def targets(
     kinds, processors, tags = target_kinds(), known_processors(), target_tags()
     if wanted:
         kinds = [kind for kind in kinds if wanted.lower() in kind["kind"]]
-        processors = [entry for entry in processors if wanted.lower() in _words(entry)]
+        processors = [entry for entry in processors if wanted.lower() in _searchable_text(entry)]
         tags = [tag for tag in tags if wanted.lower() in f"{tag['tag']} {tag['kind']} {_attributes(tag)}".lower()]
         if not kinds and not processors and not tags:
             raise InputError(
@@ -84,7 +84,7 @@ def _print_passes(name: str | None, as_json: bool) -> None:
         typer.echo(f"{phase}: {', '.join(names)}")
 
 
-def _words(entry: dict[str, Any]) -> str:
+def _searchable_text(entry: dict[str, Any]) -> str:
     return " ".join([entry["name"], *entry["members"], entry["kind"], entry["what"]]).lower()
 
 

@@ -64,21 +64,21 @@ def status(
     counts = Counter(state.state for state in states)
     if as_json:
         whole = {
-            "variants": {name: _variant(states) for name, states in rows.items()},
+            "variants": {name: _variant_values(states) for name, states in rows.items()},
             "jobs": {state: counts[state] for state in STATES},
         }
         print_json(whole)
         return
     _print(rows)
-    for line in _unscheduled(plan):
+    for line in _unscheduled_warnings(plan):
         typer.echo(line, err=True)
     if verbose:
         for line in _reasons(states):
             typer.echo(line)
-    _print_sum(variants, counts)
+    _print_totals(variants, counts)
 
 
-def _unscheduled(plan: Plan) -> Iterator[str]:
+def _unscheduled_warnings(plan: Plan) -> Iterator[str]:
     """Warn of each package that spends most of its time in kernels without a schedule."""
     from tvmake.artifact.manifest import Unscheduled
     from tvmake.process.output import printable
@@ -105,7 +105,7 @@ def _stages(jobs: Sequence[JobState]) -> Mapping[str, Counter[str]]:
     return by_stage
 
 
-def _variant(jobs: Sequence[JobState]) -> dict[str, Any]:
+def _variant_values(jobs: Sequence[JobState]) -> dict[str, Any]:
     return {
         "state": _state(jobs),
         "stages": {stage: dict(counts) for stage, counts in _stages(jobs).items()},
@@ -154,7 +154,7 @@ def _reasons(states: Sequence[JobState]) -> Iterator[str]:
                 yield f"{label}: {state.state}: {change}"
 
 
-def _print_sum(variants: Mapping[str, Sequence[JobState]], jobs: Counter[State]) -> None:
+def _print_totals(variants: Mapping[str, Sequence[JobState]], jobs: Counter[State]) -> None:
     from tvmake.process.output import counted
 
     def counts(states: Counter[State]) -> str:
