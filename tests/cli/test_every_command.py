@@ -179,7 +179,7 @@ def test_a_directory_that_is_deleted_is_named_as_that(tmp_path: Path):
 
 
 WRITERS = (
-    "run none.tar -o", "init none.onnx -o", "lock -o", "diff none none --html", "compile none.onnx -o", "device selftest -o",
+    "run none.tar -o", "init none.onnx -o", "lock -o", "compile none.onnx -o", "device selftest -o",
     "runtime build aarch64-linux-musl -o",
 )  # fmt: skip
 """The commands with an option for an output file."""
@@ -224,7 +224,7 @@ def test_the_commands_that_write_a_file_are_known():
     writing = {
         name
         for name, found in COMMANDS.items()
-        if any({"-o", "--output", "--html"} & {*parameter.opts} for parameter in found.params)
+        if any({"-o", "--output"} & {*parameter.opts} for parameter in found.params)
     }
     assert {next(name for name in writing if each.startswith(f"{name} ")) for each in WRITERS} == writing
 

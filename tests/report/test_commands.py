@@ -133,18 +133,6 @@ def test_diff_names_the_variants_whose_latency_its_gate_does_not_judge(run, anot
     assert "digits/float32/phone: its latency is not comparable; --fail-on-regression ignores it" in result.stderr
 
 
-def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path):
-    run.add(samples_ms=[1.0] * 10)
-    another_run.add(samples_ms=[2.0] * 10)
-    run.report()
-    another_run.report()
-    done = tvmake("diff", run.results, another_run.results, "--html", tmp_path / "diff.html")
-    assert done.exit_code == 0
-    page = (tmp_path / "diff.html").read_text()
-    assert "1 slower" in page
-    assert "+100.0 %" in page
-
-
 @pytest.mark.parametrize(
     "module",
     ["tvmake.stages.results.report", "tvmake.cli.results.summary", "tvmake.cli.results.diff", "tvmake.report.terminal"],

@@ -8,9 +8,7 @@ from tests.report.conftest import STEADY, Run
 from tests.report.page.browser import Browser
 from tests.requirements import need
 from tvmake.config.validation import Goals
-from tvmake.report.diff import compare
-from tvmake.report.page.diff_page import render_diff
-from tvmake.report.rows import Summary, SummaryRow
+from tvmake.report.rows import SummaryRow
 from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
 
@@ -58,28 +56,9 @@ def page(tmp_path_factory) -> Path:
     return report_all(Run(tmp_path_factory.mktemp("page")))
 
 
-@pytest.fixture(scope="module")
-def diff_page(tmp_path_factory) -> Path:
-    run, another_run = Run(tmp_path_factory.mktemp("old")), Run(tmp_path_factory.mktemp("new"))
-    for where, factor in ((run, 1.0), (another_run, 1.5)):
-        where.add(samples_ms=[factor * value for value in STEADY])
-        where.add(precision="float16", samples_ms=[value / factor for value in STEADY])
-    run.add(model="gone")
-    another_run.add(model="fresh")
-    old, new = run.report(), another_run.report()
-    file = another_run.results / "diff.html"
-    file.write_text(render_diff(compare(old, new), old, new))
-    return file
-
-
-@pytest.fixture(params=["page", "diff_page"])
-def any_page(request) -> Path:
-    return request.getfixturevalue(request.param)
-
-
 @pytest.mark.parametrize("width", [400, 1000, 1600])
-def test_a_page_fits_the_window(browser, any_page, width):
-    with browser.page(any_page, width) as tab:
+def test_a_page_fits_the_window(browser, page, width):
+    with browser.page(page, width) as tab:
         tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         too_wide = tab.evaluate(
             "[...document.querySelectorAll('body *')].filter((each) => !each.closest('.scroll') && !each.ownerSVGElement"
@@ -113,15 +92,15 @@ def test_names_of_any_length_leave_figures_whole(browser, tmp_path):
         assert tab.evaluate("new Set([...lines.getClientRects()].map((box) => box.top)).size") == 1
 
 
-def test_a_page_fetches_nothing_and_the_browser_has_nothing_to_complain_of(browser, any_page):
-    with browser.page(any_page) as tab:
+def test_a_page_fetches_nothing_and_the_browser_has_nothing_to_complain_of(browser, page):
+    with browser.page(page) as tab:
         assert tab.complaints() == []
         assert tab.requests() == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_page_is_accessible(browser, any_page, dark):
-    with browser.page(any_page, dark=dark) as tab:
+def test_a_page_is_accessible(browser, page, dark):
+    with browser.page(page, dark=dark) as tab:
         tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         assert tab.violations() == []
 
@@ -230,24 +209,17 @@ def test_a_printed_page_holds_the_details(browser, page):
         assert not tab.evaluate("document.querySelector('.controls').checkVisibility()")
 
 
-def test_names_from_outside_stay_text(browser, run, tmp_path):
+def test_names_from_outside_stay_text(browser, run):
     run.add(output=EVIL, soc=EVIL, kernels=[(EVIL, 1.0)], curve=[(1, 0.5)], tuned=1, kernel_name=EVIL, error=1.0)
     files = [run.file(name) for name in ("summary.json", "summary.csv", "index.html")]
     row = unmade("failed", stage=EVIL, cause=EVIL, remedy=EVIL, log=EVIL)
     request = run.request.model_copy(update={"title": EVIL})
     rows = [row.model_copy(update={"model": EVIL, "target": EVIL})]
     write_selection(request, rows[:0], run.file("selection.json"), run.file("best"))
-    summary = write_report(request, run.file("selection.json"), rows, *files)
-    hostile = Summary.model_validate(
-        {**summary.model_dump(), "tvm_version": EVIL, "created_at": EVIL, "warnings": [EVIL]}
-    )
-    diff = tmp_path / "diff.html"
-    diff.write_text(render_diff(compare(summary, hostile), summary, hostile))
-    for file in (run.file("index.html"), diff):
-        with browser.page(file) as tab:
-            assert tab.evaluate("document.scripts.length") == 1
-            assert tab.evaluate("document.querySelectorAll('img').length") == 0
-            assert EVIL in tab.evaluate("document.body.textContent")
-            assert tab.complaints() == []
+    write_report(request, run.file("selection.json"), rows, *files)
     with browser.page(run.file("index.html")) as tab:
+        assert tab.evaluate("document.scripts.length") == 1
+        assert tab.evaluate("document.querySelectorAll('img').length") == 0
+        assert EVIL in tab.evaluate("document.body.textContent")
+        assert tab.complaints() == []
         assert tab.evaluate("document.title") == EVIL

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import AsJson
-from tvmake.cli.terminal import output_file, print_json
+from tvmake.cli.terminal import print_json
 
 Run = Annotated[Path, typer.Argument(help="A summary.json, or a results directory with one.")]
 
@@ -31,10 +31,6 @@ def diff(
             help="Exit with 4 if a variant is slower by more than PERCENT and by more than noise, or misses goals that it met.",
         ),
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", parser=output_file, help="Also write the comparison as an HTML page."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs: latency, numerics, verdicts, sizes."""
@@ -44,23 +40,13 @@ def diff(
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
-    from tvmake.report.page.html import is_page
     from tvmake.report.summary_check import describe_changes
-    from tvmake.storage.destinations import check_destination
-    from tvmake.storage.files import write_text
 
-    if html is not None:
-        check_destination(html, "page", is_page)
-    before, after = load_summary(old), load_summary(new)
-    comparison = compare(before, after)
+    comparison = compare(load_summary(old), load_summary(new))
     if as_json:
         print_json(asdict(comparison))
     else:
         print_diff(comparison)
-    if html is not None:
-        from tvmake.report.page.diff_page import render_diff
-
-        write_text(html, render_diff(comparison, before, after))
     for run in (old, new):
         if note := describe_changes(run):
             print_note(f"{run}: {note}")

@@ -7,7 +7,6 @@ outside. A content security policy forbids the browser any fetch, and any style 
 import base64
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -16,8 +15,6 @@ from markupsafe import Markup
 from tvmake.report.page.script import SCRIPT
 from tvmake.report.page.style import STYLE
 from tvmake.report.page.template import FRAME, MACROS
-
-_START = FRAME[: FRAME.index("\n")].encode()
 
 
 @dataclass(frozen=True)
@@ -51,12 +48,6 @@ def render(template: str, **context: Any) -> str:
         script=Markup(SCRIPT),
         script_digest=_digest(SCRIPT),
     )
-
-
-def is_page(file: Path) -> bool:
-    """Whether a file is an HTML page."""
-    with file.open("rb") as opened:
-        return opened.read(len(_START)).lower() == _START
 
 
 def _digest(text: str) -> str:

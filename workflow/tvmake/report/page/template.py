@@ -31,7 +31,7 @@ MACROS = """
 <label>Filter <input type="search" autocomplete="off"></label>
 <label>Group by <select><option value="-1">nothing</option>{% for number, name in groups %}<option value="{{ number }}">{{ name }}</option>{% endfor %}</select></label>
 <output class="note"></output></div>{% endmacro %}
-{%- macro facts(found) %}<dl>{% for name, value in found %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl>{% endmacro %}
+{%- macro facts(pairs) %}<dl>{% for name, value in pairs %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl>{% endmacro %}
 """
 
 PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, controls, facts with context %}
@@ -89,7 +89,7 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 </section>{% endif %}
 {% if history %}<section aria-labelledby="history">
 <h2 id="history">Earlier runs</h2>
-<p class="note">The median of each stored measurement. <code>tvmake diff {{ results }}/history/FILE {{ results }} --html diff.html</code> compares two runs in full.</p>
+<p class="note">The median of each stored measurement. <code>tvmake diff {{ results }}/history/FILE {{ results }}</code> compares two runs in full.</p>
 <div class="curves">{% for line in history %}<figure><figcaption><span>{{ line.variant }}</span><span>{{ line.last }} ms</span></figcaption>{{ line.svg }}<figcaption class="note"><span>since {{ line.since }}</span><span>{{ line.change }}</span></figcaption></figure>{% endfor %}</div>
 </section>{% endif %}
 <section aria-labelledby="details">
@@ -102,8 +102,8 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 {% if entry.usages %}<h3>How to run it</h3>
 {% for usage in entry.usages %}<div class="usage"><h4>{{ usage.title }}</h4><button type="button" class="copy" data-of="{{ entry.anchor }}-usage-{{ loop.index }}" aria-label="Copy: {{ usage.title }}, {{ row.variant }}" hidden>Copy</button></div>
 <pre id="{{ entry.anchor }}-usage-{{ loop.index }}">{{ usage.text }}</pre>{% endfor %}{% endif %}
-{% for title, found in entry.facts %}<h3>{{ title }}</h3>
-{{ facts(found) }}{% endfor %}
+{% for title, pairs in entry.facts %}<h3>{{ title }}</h3>
+{{ facts(pairs) }}{% endfor %}
 {% for table in entry.tables %}<h3>{{ table.title }}</h3>
 {% call region(table.title ~ " of " ~ row.variant) %}<table>{% if table.note %}<caption>{{ table.note }}</caption>{% endif %}
 <thead><tr>{% for name in table.columns %}<th scope="col"{% if not loop.first %} class="n"{% endif %}>{{ name }}</th>{% endfor %}</tr></thead>
@@ -113,39 +113,8 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 </section>
 {% if devices %}<section aria-labelledby="devices">
 <h2 id="devices">Devices</h2>
-{% for title, found in devices %}<h3>{{ title }}</h3>
-{{ facts(found) }}{% endfor %}
+{% for title, pairs in devices %}<h3>{{ title }}</h3>
+{{ facts(pairs) }}{% endfor %}
 </section>{% endif %}
-</main>{% endblock %}
-"""
-
-DIFF = """{% extends "frame" %}{% from "macros" import region, sortable, cells, controls with context %}
-{% block body %}<header>
-<h1>{{ title }}</h1>
-<p>{{ verdict }}</p>
-<p class="note">Old: {{ old }} · new: {{ new }}</p>
-{% for note in diff.notes %}<p class="weak">{{ note }}</p>{% endfor %}
-</header>
-<main>
-{% if bars %}<section aria-labelledby="latency">
-<h2 id="latency">Latency, old and new</h2>
-<figure>{% for bar in bars %}<div class="bar-row"><span>{{ bar.label }}</span>{{ bar.svg }}<span class="value">{{ bar.value }}</span><span class="words note">{{ bar.words }}</span></div>
-{% endfor %}</figure>
-<p class="note">Bar: the new latency as a share of the old one, which is the dashed line. Whisker: its confidence interval.</p>
-</section>{% endif %}
-<section aria-labelledby="variants">
-<h2 id="variants">Variants</h2>
-{% if rows %}{{ controls("variants-table", groups) }}
-{% call region("Variants in both runs") %}{% call sortable("variants-table", columns) %}
-{% for row in rows %}{{ cells(row) }}{% endfor %}{% endcall %}{% endcall %}{% else %}<p>No variant is in both runs.</p>{% endif %}
-</section>
-{% if changes %}<section aria-labelledby="changes">
-<h2 id="changes">Other changes</h2>
-<ul>{% for variant, is_worse, lines in changes %}<li>{{ variant }}: <span{% if is_worse %} class="fail"{% endif %}>{{ lines | join("; ") }}</span></li>{% endfor %}</ul>
-</section>{% endif %}
-{% for name, found in (("Only in the new run", diff.added), ("Only in the old run", diff.removed)) if found %}<section aria-label="{{ name }}">
-<h2>{{ name }}</h2>
-<ul>{% for variant in found %}<li>{{ variant }}</li>{% endfor %}</ul>
-</section>{% endfor %}
 </main>{% endblock %}
 """
