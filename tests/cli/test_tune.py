@@ -70,7 +70,7 @@ def test_kernels_of_open_extents_are_not_called_tuned(project: Project):
 MISTAKES = {
     "no device": (["digits.onnx", "-t", "adreno-730-texture", "-n", "8"], "name the device: --device"),
     "no such device": (["digits.onnx", "-n", "8", "-D", "phone"], "no device 'phone'"),
-    "no host": (["digits.onnx", "-n", "8", "-D", "ssh"], "host: this key is required"),
+    "no host": (["digits.onnx", "-n", "8", "-D", "ssh"], "needs a host"),
     "no port": (["digits.onnx", "-n", "8", "-D", "rpc:farm/key"], "expected host:port"),
     "no trials": (["digits.onnx", "-n", "0"], "--trials"),
     "no model": (["none.onnx", "-n", "8"], "none.onnx: no such file"),

@@ -213,5 +213,7 @@ def _at_address(text: str, values: "dict[str, Any]") -> "DeviceConfig":
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = first["msg"].removeprefix("Value error, ").partition(";")[0]
+        if first["type"] == "missing":
+            problem = f"needs a {first['loc'][-1]}"
         raise InputError(f"device '{text}'", problem, f"write it as {ADDRESSES}") from None
     return device
