@@ -18,6 +18,7 @@ from snakemake.persistence import RECORD_FORMAT_VERSION, MetadataRecord
 
 from tvmake.process.output import counted
 from tvmake.storage.directories import SNAKEMAKE_STATE
+from tvmake.storage.notes.state_file import remove_note
 from tvmake.storage.plain_files import open_plain
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
@@ -28,11 +29,17 @@ ESSENTIAL = ("rule", "input", "shellcmd", "params", "code", "record_format_versi
 
 
 def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
-    """Remove the records that Snakemake cannot read or use, with a note."""
+    """Remove the records that Snakemake cannot read or use, with a note.
+
+    Raises:
+        MachineError: a directory or link is in the place of a record.
+    """
+    for name in (name for kind in (FINISHED, INCOMPLETE) for name in _other_directories(state / kind)):
+        remove_note(Path(name))
     damaged = [path for path in _files(state / FINISHED) if not _is_whole(path)]
     damaged += [path for path in _files(state / INCOMPLETE) if _record(path) is None]
     for path in map(Path, damaged):
-        path.unlink(missing_ok=True)
+        remove_note(path)
     if damaged:
         count = counted(len(damaged), "record")
         print(f"note: removed {count} of Snakemake's that cannot be read", file=sys.stderr)
@@ -59,6 +66,16 @@ def _decode(text: str) -> str | None:
 def _files(root: Path | str) -> Iterator[str]:
     for directory, _, names in os.walk(root):
         yield from (os.path.join(directory, name) for name in names)  # noqa: PTH118  # of tens of thousands
+
+
+def _other_directories(root: Path) -> list[str]:
+    """Directories among the records that Snakemake did not create, where it may want to write a record."""
+    return [
+        path
+        for directory, below, _ in os.walk(root)
+        for name in below
+        if (path := os.path.join(directory, name)) and (not name.startswith("@") or os.path.islink(path))  # noqa: PTH114, PTH118
+    ]
 
 
 def _is_whole(path: str) -> bool:
