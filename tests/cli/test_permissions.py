@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import HANG_S
 from tests.requirements import need
 from tests.workflow import preloaded
 from tests.workflow.project import ROOT, SCRIPTS, Project
