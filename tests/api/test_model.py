@@ -345,7 +345,12 @@ def test_importing_tvmake_loads_no_library():
         ("zoo:resnet81", {}, "zoo:resnet81: the zoo has no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
         ("digits.npz", {}, "digits.npz: cannot tell the format of it", "copy or download the file again"),
         ("digits.onnx", {"inputs": {"image": 3}}, "inputs.image.shape: expected a list", ""),
-        ("digits.onnx", {"inputs": {"image": (-1, 1, 8, 8)}}, "inputs.image.shape[0]: expected at least 0 (got -1)", ""),
+        (
+            "digits.onnx",
+            {"inputs": {"image": (-1, 1, 8, 8)}},
+            "inputs.image.shape[0]: expected at least 0 (got -1)",
+            "",
+        ),
         ("digits.onnx", {"name": "a/b"}, "models.a/b: expected a name", ""),
         ("digits.onnx", {"name": 3}, "name: expected a text (got 3)", ""),
         ("digits.onnx", {"config": 3}, "config: expected a text (got 3)", ""),

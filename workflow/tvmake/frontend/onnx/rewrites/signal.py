@@ -27,7 +27,7 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Write a DFT of fixed length as a matmul with the transform axis last."""
     graph, values = build.graph, attributes(node)
     x = node.input[0]
-    shape = graph.static_shape(x)
+    shape = graph.shape(x)
     if shape is None or shape[-1] not in (1, 2):
         return None
     rank = len(shape)
@@ -40,9 +40,12 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
                 return None
             axis = int(constant.reshape(-1)[0])
     axis %= rank
+    size = shape[axis]
+    if not isinstance(size, int):
+        return None
     inverse, onesided = bool(values.get("inverse", 0)), bool(values.get("onesided", 0))
     is_real = inverse and onesided
-    length = 2 * (shape[axis] - 1) if is_real else shape[axis]
+    length = 2 * (size - 1) if is_real else size
     if optional_input(node, 1):
         constant = graph.constant(node.input[1])
         if constant is None:
@@ -51,7 +54,7 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if not 0 < length <= MAX_LENGTH or axis == rank - 1 or (is_real and shape[-1] == 1):
         return None
     bins = length // 2 + 1 if onesided and not inverse else length
-    rows = min(length // 2 + 1 if is_real else length, shape[axis])
+    rows = min(length // 2 + 1 if is_real else length, size)
     dtype = graph.numpy_dtype(x)
     if is_real:
         cosine, sine = half_spectrum_matrix(length, 1 / length, dtype)
@@ -59,7 +62,7 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         cosine, sine = dft_matrices(length, bins, inverse, dtype)
     # Slicing the matrix's rows crops or zero-pads the signal to the length.
     first, second = build.const(cosine[:rows], cosine.dtype), build.const(sine[:rows], sine.dtype)
-    data = x if rows == shape[axis] else build.slice(x, axis, 0, rows)
+    data = x if rows == size else build.slice(x, axis, 0, rows)
     order = [at for at in range(rank - 1) if at != axis] + [axis]
 
     def part(index: int) -> str:
@@ -74,10 +77,13 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Write an STFT of a fixed length as a Gather of frames, the window, and a matmul with the DFT matrix."""
+    """Write an STFT of a fixed length as a Gather of frames, the window, and a matmul with the DFT matrix.
+
+    Over a dynamic length, it is a convolution with the product of the window and the matrix.
+    """
     graph = build.graph
     signal, step_name = node.input[:2]
-    shape, step = graph.static_shape(signal), graph.constant(step_name)
+    shape, step = graph.shape(signal), graph.constant(step_name)
     window, length_name = optional_input(node, 2), optional_input(node, 3)
     if shape is None or step is None or (len(shape) == 3 and shape[-1] not in (1, 2)):
         return None
@@ -92,10 +98,15 @@ def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if length > MAX_LENGTH or (window_shape and window_shape[0] != length):
         return None
     hop = int(step.reshape(-1)[0])
-    frames = (shape[1] - length) // hop + 1
-    index = build.const(np.arange(frames)[:, None] * hop + np.arange(length)[None, :], np.int64)
     bins = length // 2 + 1 if attributes(node).get("onesided", 1) else length
     cosine, sine = dft_matrices(length, bins, False, graph.numpy_dtype(signal))
+    if not isinstance(shape[1], int):
+        factors = graph.weights(window) if window else np.ones(length)
+        if factors is None or (len(shape) == 3 and shape[-1] == 2):
+            return None
+        return [_convolve_frames(build, signal, hop, np.concatenate([cosine, sine], 1) * factors[:, None])]
+    frames = (shape[1] - length) // hop + 1
+    index = build.const(np.arange(frames)[:, None] * hop + np.arange(length)[None, :], np.int64)
 
     def part(plane: int) -> str:
         flat = signal
@@ -108,6 +119,21 @@ def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     first, second = build.const(cosine, cosine.dtype), build.const(sine, sine.dtype)
     planes = _transform(build, part(0), imaginary, first, second)
     return [build.concat([build.unsqueeze(plane, [3]) for plane in planes], 3)]
+
+
+def _convolve_frames(build: Builder, signal: str, hop: int, matrix: np.ndarray) -> str:
+    """The spectrum [batch, frames, bins, 2] of a real signal [batch, length], or [batch, length, 1].
+
+    Args:
+        hop: distance between frames, in samples.
+        matrix: [samples of a frame, 2·bins], the real part first.
+    """
+    data = build.transpose(signal, [0, 2, 1]) if build.graph.rank(signal) == 3 else build.unsqueeze(signal, [1])
+    kernel = build.const(matrix.T[:, None, :], build.graph.numpy_dtype(signal))
+    spectrum = build.transpose(build.op("Conv", data, kernel, strides=[hop]), [0, 2, 1])
+    bins = matrix.shape[1] // 2
+    planes = [build.slice(spectrum, 2, start, start + bins) for start in (0, bins)]
+    return build.concat([build.unsqueeze(plane, [3]) for plane in planes], 3)
 
 
 def _scan(node: onnx.NodeProto, build: Builder, operator: str, neutral: int) -> list[str] | None:
