@@ -22,7 +22,7 @@ node = helper.make_node
 ROWS = 40
 CONSTANTS = {
     "0": np.array(0), "1": np.array(1), "[0]": np.array([0]), "[1]": np.array([1]), "[2]": np.array([2]), "[3]": np.array([3]),
-    "end": np.array([2**62]), "large": np.array([10**9]), "before": np.array([-9]), "[-2]": np.array([-2]), "[0,2]": np.array([0, 2]), "table": random(ROWS, 8), "numbers": np.arange(ROWS)[None],
+    "end": np.array([2**62]), "large": np.array([10**9]), "before": np.array([-9]), "[-2]": np.array([-2]), "[-1]": np.array([-1]), "edges": np.array([0, 1, 0, 0, 0, 0]), "[0,2]": np.array([0, 2]), "table": random(ROWS, 8), "numbers": np.arange(ROWS)[None],
     "causal": np.tril(np.ones((ROWS, ROWS), bool)), "least": np.array(-1e4, np.float32), "[5,8]": np.array([5, 8]), "[8]": np.array([8]),
 }  # fmt: skip
 LENGTHS = [
@@ -58,6 +58,11 @@ CASES = {
     "last_but_two": [node("Sub", ["n", "[3]"], ["l"]), node("Slice", ["x", "l", "end", "[1]"], ["y"])],
     "to_a_large_end": [node("Slice", ["x", "[0]", "large", "[1]"], ["z"]), node("Relu", ["z"], ["y"])],
     "backwards": [node("Slice", ["x", "[3]", "before", "[1]", "[-2]"], ["y"])],
+    "backwards_and_joined": [  # waveforms are continued by their reversed beginnings
+        node("Slice", ["x", "[3]", "before", "[1]", "[-1]"], ["start"]), node("Concat", ["start", "x"], ["long"], axis=1),
+        node("Pad", ["long", "edges"], ["padded"], mode="edge"), node("Slice", ["padded", "[0]", "[-1]", "[1]"], ["late"]),
+        node("Sub", ["long", "late"], ["y"]),
+    ],
     "last_copied": [
         node("Sub", ["n", "[1]"], ["l"]), node("Slice", ["x", "l", "end", "[1]"], ["z"]), node("Expand", ["z", "[5,8]"], ["y"]),
     ],

@@ -147,7 +147,10 @@ def _slice(
             continue
         first, last = (_index_from_back(extents, index, shape[axis]) for index in (start, end))
         count = extents.greatest((first - last - stride - 1) // -stride, 0)
-        positions = relax.op.arange(*map(as_expression, (first, first + count * stride, stride)), dtype="int64")
+        # From 0 on: the length of an arange with a negative step is an expression that TVM does not simplify.
+        steps_back = extents.builder.emit(relax.op.arange(as_expression(count), dtype="int64"))
+        distances = relax.op.multiply(steps_back, relax.const(stride, "int64"))
+        positions = relax.op.add(distances, extents.tensor(as_array(first)))
         data = extents.builder.emit(relax.op.take(data, extents.builder.emit(positions), axis))
     if not forwards:
         return data
