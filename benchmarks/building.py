@@ -44,6 +44,8 @@ class Build:
     target: Mapping[str, Any] = field(default_factory=lambda: NATIVE)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Fixed shapes of inputs that the source leaves dynamic."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of inputs, as a config has them."""
     dims: Mapping[str, Any] = field(default_factory=dict)
     """Bounds of dimensions that stay dynamic, as a config has them."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -187,6 +189,7 @@ def import_network(wanted: Build, directory: Path) -> tuple[list[Path], float]:
     from tvmake.transform.options import TransformRequest
 
     inputs = {name: InputSpec(shape=list(shape)) for name, shape in wanted.shapes.items()}
+    inputs |= {name: InputSpec(**options) for name, options in wanted.inputs.items()}
     options = ImportOptions(source=wanted.source, inputs=inputs, arguments=dict(wanted.arguments), trusted=True)
     imported = [directory / name for name in ("model.json", "model.params", "signature.json")]
     transformed = [directory / name for name in ("module.json", "module.params", "bound.json")]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -69,16 +70,20 @@ def test_the_table_has_the_latest_rows_and_the_reason_of_a_network_that_fails():
     assert any(line.startswith("| unet | all | 1 | InputError: no |") for line in lines)
 
 
-def test_a_published_file_is_named_with_the_shapes_of_its_input():
-    from published_files import case
-
-    assert case("files/a=b.onnx=1x3,20x3") == (Path("files/a=b.onnx"), [[1, 3], [20, 3]])
-
-
 def test_a_published_file_that_is_refused_is_a_line_with_the_reason(tmp_path: Path):
     from building import Checkout
-    from published_files import lines
+    from published import lines
 
     (tmp_path / "empty.onnx").touch()
-    *_, line = lines(Checkout(), tmp_path / "cache", [(tmp_path / "empty.onnx", [[1]])])
-    assert line.startswith("| empty | ") and "empty.onnx" in line
+    *_, line = lines(Checkout(), tmp_path / "cache", tmp_path, [{"package": "none", "file": "empty.onnx"}])
+    assert line.startswith("| none: empty | ") and "empty.onnx" in line
+
+
+def test_published_files_are_listed_with_sizes_of_dimensions():
+    from published import LIST
+
+    entries = yaml.safe_load(LIST.read_text())
+    assert len({entry["file"] for entry in entries}) == len(entries) >= 40
+    assert all(
+        isinstance(extent, int) for entry in entries for size in entry.get("sizes", []) for extent in size.values()
+    )
