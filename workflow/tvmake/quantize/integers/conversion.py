@@ -39,6 +39,14 @@ HALVES = ("float16", "bfloat16")
 SAME_SCALE = 1e-3
 """Largest relative difference between a bias' scale and the scale of the sums that it is added to."""
 
+INT32_MAX = 2**31 - 1
+
+LARGEST_OPERAND = 255
+"""Of 8 bits, without a zero point that is subtracted before the multiplication."""
+
+USUAL_SUM = 2**30
+"""Assumed bound on sums of unknown weights."""
+
 
 def has_quantized(module: "tvm.IRModule") -> bool:
     """Whether ``main`` computes with 8-bit integers."""
@@ -174,8 +182,8 @@ class _IntegerConverter(PyExprMutator):
                 or not np.allclose(scale, sums_scale, rtol=SAME_SCALE, atol=0)
             ):
                 continue
-            total = self._plus(sums.integers, integers)
-            return dequantize(self.builder_.emit(total), sums.scale, sums.zero, sums.axis)
+            if (total := self._plus(sums.integers, integers)) is not None:
+                return dequantize(self.builder_.emit(total), sums.scale, sums.zero, sums.axis)
         return None
 
     def _bias(self, value: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -191,12 +199,23 @@ class _IntegerConverter(PyExprMutator):
             return None if shape is None else (integers.reshape(shape), scale.reshape(shape) if scale.ndim else scale)
         return None
 
-    def _plus(self, sums: Any, bias: np.ndarray) -> Any:
-        call = self._definition(sums)
+    def _plus(self, sums: Any, bias: np.ndarray) -> Any | None:
+        """Add a bias to sums; None if int32 might overflow, as with the biases that quantisers write for nearly dead channels."""
+        call, total = self._definition(sums), bias.astype(np.int64)
         if is_call(call, "add", "subtract") and (known := constant(call.args[1])) is not None:
-            total = known + bias if is_call(call, "add") else bias - known
-            return relax.op.add(call.args[0], relax.const(total.astype(np.int32), "int32"))
-        return relax.op.add(sums, relax.const(bias.astype(np.int32), "int32"))
+            sums, total = call.args[0], total + (known if is_call(call, "add") else -known.astype(np.int64))
+        if np.abs(total).max(initial=0) > INT32_MAX - self._largest_sum(sums):
+            return None
+        return relax.op.add(sums, relax.const(total.astype(np.int32), "int32"))
+
+    def _largest_sum(self, sums: Any) -> int:
+        """An upper bound of the absolute value of a convolution's or matmul's sums; :data:`USUAL_SUM` if its weights are not known."""
+        call = self._definition(sums)
+        if not is_call(call, "matmul", *CONVOLUTIONS) or (weights := constant(self._definition(call.args[1]))) is None:
+            return USUAL_SUM
+        output = weights.ndim - 1 if is_call(call, "matmul") else str(call.attrs.kernel_layout).index("O")
+        others = tuple(axis for axis in range(weights.ndim) if axis != output)
+        return LARGEST_OPERAND * int(np.abs(weights.astype(np.int64)).sum(axis=others).max(initial=0))
 
     def _move(self, call: Any) -> Any | None:
         source = self._small(call.args[0])
