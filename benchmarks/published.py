@@ -75,6 +75,8 @@ def race_file(file: str, package: str, sizes: Sequence[Mapping[str, int]], value
     if file.endswith(".tflite"):
         order = sorted(order, key=lambda index: signature.outputs[index].name)
     for size in sizes:
+        if unknown := size.keys() - signature.dynamic_dimensions.keys():
+            sys.exit(f"{file} has no dynamic dimension {', '.join(sorted(unknown))}")
         (tensors,) = random_samples(signature, 1, dims=size)
         inputs = list(tensors.values())
         expected = run_peer({**tensors, **values})

@@ -30,6 +30,16 @@ class TensorSpec(FailsFast, BaseModel):
     dtype: str
     range: tuple[float, float] | None = None
 
+    @property
+    def has_size_of_data(self) -> bool:
+        """Whether an output's size depends on the inputs' elements, as that of selected boxes: its dimensions have no other name."""
+        return bool(self.shape) and self.shape == unnamed_shape(self.relax_name, len(self.shape))
+
+
+def unnamed_shape(name: str, rank: int) -> tuple[str, ...]:
+    """The dimensions of a tensor whose size is known only at run time."""
+    return tuple(f"{name}_d{axis}" for axis in range(rank))
+
 
 class Signature(FailsFast, BaseModel):
     """Ordered inputs and outputs of ``main``; parameters are not part of it."""

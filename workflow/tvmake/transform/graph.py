@@ -169,7 +169,11 @@ def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
     outputs = stated_types(function)
     return Signature(
         inputs=tuple(_with_shape(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
-        outputs=tuple(_with_shape(spec, ty) for spec, ty in zip(signature.outputs, outputs, strict=True)),
+        outputs=tuple(
+            # TVM's type of such a result has its largest size.
+            spec if spec.has_size_of_data else _with_shape(spec, ty)
+            for spec, ty in zip(signature.outputs, outputs, strict=True)
+        ),
         bounds=bounds_of(module),
     )
 

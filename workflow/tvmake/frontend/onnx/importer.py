@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import tvm
 
-from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.artifact.signature import Signature, TensorSpec, unnamed_shape
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
@@ -39,7 +39,7 @@ from tvmake.ir.bounds import bounds_of
 from tvmake.ir.size_checks import stated_types
 from tvmake.ir.size_expressions import size_text
 
-from tvm import relax  # isort: skip
+from tvm import relax, tirx  # isort: skip
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter  # isort: skip
 
 __all__ = ["inspect", "read"]
@@ -93,8 +93,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
 
 def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None = None) -> TensorSpec:
     if kind.shape is None:
-        # Known only at run time, as for a selection of elements.
-        shape: tuple[int | str, ...] = tuple(f"{relax}_d{axis}" for axis in range(kind.ndim))
+        shape: tuple[int | str, ...] = unnamed_shape(relax, kind.ndim)
     else:
         shape = tuple(_dim(dim) for dim in kind.shape.values)
     return TensorSpec(name=name, relax_name=relax, shape=shape, dtype=str(kind.dtype), range=bounds)
@@ -118,6 +117,8 @@ class _Importer(ONNXGraphImporter):
     node = "the graph"
     where = ""
     extents: ShapeValues
+    selections = 0
+    """Number of converted NonMaxSuppression nodes."""
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Do nothing: `refuse` has checked the operators, including those converted here."""
@@ -133,6 +134,8 @@ class _Importer(ONNXGraphImporter):
         result = self.extents.to_tensor(super()._convert_operator(op_name, inputs, attrs, opset))
         if op_name == "Cast":
             result = self.extents.note_cast(inputs[0], result)
+        if op_name == "NonMaxSuppression":
+            result = self._name_rows(result)
         if isinstance(result, relax.Call):
             result = self.bb.normalize(result)
             if result.op == DYNAMIC_SLICE:
@@ -146,6 +149,16 @@ class _Importer(ONNXGraphImporter):
                     self.where, f"the rank of the output of {self.node} depends on the sizes of its inputs", FIXED_RANKS
                 )
         return result
+
+    def _name_rows(self, boxes: Any) -> Any:
+        """Selected boxes with a dimension for their number; the type that TVM's operator declares has the largest number.
+
+        The first cast removes that number, with which passes would replace the dimension.
+        """
+        count = tirx.Var(f"selected_{self.selections}" if self.selections else "selected", "int64")
+        self.selections += 1
+        of_any_size = self.bb.match_cast(self.bb.emit(boxes), relax.TensorType(dtype="int64", ndim=2))
+        return self.bb.match_cast(of_any_size, relax.TensorType((count, 3), "int64"))
 
 
 def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[str, Any]]:

@@ -1,0 +1,61 @@
+"""The number of boxes that NonMaxSuppression selects depends on the data: rows, and their number, agree with ONNX Runtime."""
+
+import numpy as np
+import pytest
+import tvm
+from onnx import helper
+
+from tests.frontend.onnx.models import FLOAT, model, read, runtime, save
+from tests.transform.nets import transformed
+from tests.unoptimised import UNOPTIMISED
+from tvmake.codegen.link import generate
+from tvmake.codegen.lowering import lower
+from tvmake.codegen.options import BuildOptions, PassOptions
+from tvmake.transform.graph import bound_signature
+
+from tvm import relax  # isort: skip
+
+CONSTANTS = {
+    "limit": np.array([100]), "iou": np.array([0.5], np.float32), "score": np.array([0.1], np.float32), "zero": np.array([0]),
+    "one": np.array([1]), "two": np.array([2]), "class_major": np.array([0, 2, 1]),
+}  # fmt: skip
+
+NODES = [
+    helper.make_node("NonMaxSuppression", ["boxes", "scores", "limit", "iou", "score"], ["selected"]),
+    helper.make_node("Shape", ["selected"], ["shape"]),
+    helper.make_node("Slice", ["shape", "zero", "one"], ["count"]),
+    helper.make_node("Gather", ["selected", "two"], ["column"], axis=1),
+    helper.make_node("Squeeze", ["column", "one"], ["numbers"]),
+    helper.make_node("Squeeze", ["boxes", "zero"], ["rows"]),
+    helper.make_node("Gather", ["rows", "numbers"], ["picked"]),
+    helper.make_node("ReduceSum", ["picked", "zero"], ["sum"], keepdims=0),
+]
+
+
+@pytest.fixture(scope="module")
+def proto():
+    inputs = {"boxes": (FLOAT, [1, 6, 4]), "scores": (FLOAT, [1, 2, 6])}
+    return model(NODES, inputs, ["selected", "count", "picked", "sum"], CONSTANTS)
+
+
+@pytest.fixture(scope="module")
+def machine(proto, tmp_path_factory):
+    imported = read(save(tmp_path_factory.mktemp("boxes") / "m.onnx", proto))
+    module = transformed(imported)[0]
+    signature = bound_signature(imported.signature, module)
+    assert [len(spec.shape) for spec in signature.outputs] == [2, 1, 2, 1]
+    assert not any(isinstance(spec.shape[0], int) for spec in (signature.outputs[0], signature.outputs[2]))
+    lowered = lower(module, UNOPTIMISED, [], PassOptions(), 2, rules=False)
+    return relax.VirtualMachine(generate(lowered.final, UNOPTIMISED, BuildOptions(), "targets.t"), tvm.cpu())
+
+
+@pytest.mark.parametrize("least", [0, 0.5, 0.9, 2])
+def test_selected_rows_and_their_number_agree_with_onnx_runtime(proto, machine, least):
+    """From all boxes down to none."""
+    random = np.random.default_rng(1)
+    corners = np.sort(random.random((1, 6, 2, 2), np.float32), axis=2).reshape(1, 6, 4)
+    scores = random.random((1, 2, 6), np.float32)
+    inputs = [corners, np.where(scores > least, scores, 0)]
+    for output, expected in zip(machine["main"](*map(tvm.runtime.tensor, inputs)), runtime(proto, inputs), strict=True):
+        assert output.shape == expected.shape
+        np.testing.assert_allclose(output.numpy(), expected, rtol=1e-6)
