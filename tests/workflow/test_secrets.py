@@ -100,8 +100,6 @@ def test_the_config_of_a_killed_run_goes_before_the_next_one_and_that_of_a_run_a
         run.wait()
     wait_until(lambda: not is_running(faults.process("results/summary.csv")))
     faults.end()
-    former = single.directory / ".snakemake/config-0123456789abcdef.yaml"
-    former.write_text(OTHER)
     assert single.run("tvmake", "make").returncode == 0
     assert files_with(single.directory, OTHER) == []
 

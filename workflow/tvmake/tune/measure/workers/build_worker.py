@@ -3,6 +3,7 @@
 import json
 import math
 import resource
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,8 @@ class BuildWorker:
         self.target = tvm.target.Target(json.loads(options.target))
         light_intrinsics(self.target)
         cuda_code.prepare_builders(self.target)
+        if shutil.which(options.driver) is None:
+            raise FileNotFoundError(f"there is no program {options.driver}")
         self.driver = options.driver
 
     def answer(self, request: Build) -> Built:
