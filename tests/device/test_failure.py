@@ -1,5 +1,6 @@
 """What a user reads when a run fails: the telling line, and what to do."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.codegen.conftest import Transformed, static_net  # noqa: F401  # fixtures
 from tests.device.local.test_local import package, packed  # noqa: F401  # fixtures
 from tvmake.artifact.package import MANIFEST, read_manifest, unpack
-from tvmake.device.failure import explain_failure
+from tvmake.device.failure import crash_remedy, explain_failure
 
 LAUNCH = (
     "RuntimeError: OpenCL: cannot launch kernel '{kernel}_kernel_1' with 64×1×1 work items in groups of 64×1×1 (64) on "
@@ -51,6 +52,19 @@ def test_an_untuned_kernel_that_a_driver_refuses_gets_fewer_threads_or_is_tuned(
     rewritten(unpacked, target={"kind": "opencl", "max_num_threads": 32})
     remedy = "tune it on this device (targets.t.tuning.trials), which discards candidates that the driver refuses"
     assert explain_failure(LAUNCH.format(kernel=name), unpacked).remedy == remedy
+
+
+def test_a_processor_without_the_targets_instructions_is_named_with_what_it_lacks(unpacked: Path):
+    rewritten(unpacked, target={"kind": "llvm", "mcpu": "diamondrapids"})
+    remedy = crash_remedy("SIGILL", unpacked, "flags\t\t: fma avx avx2 f16c bmi2")
+    assert re.match(
+        r"the processor lacks amx-\S+, .* … of diamondrapids: build for the device's own \(targets\.t\.mcpu;", remedy
+    )
+    assert crash_remedy("SIGILL", unpacked).startswith(
+        "the processor lacks instructions of the package's target: build"
+    )
+    assert crash_remedy("SIGSEGV", unpacked).startswith("the generated code crashed")
+    assert crash_remedy("SIGKILL", unpacked) == "out of memory?"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from tvmake.process.supervised import last_line
 LONGEST = 500
 """Maximum length of a line."""
 
+MOST_FEATURES = 5
+"""Instruction sets that a message names."""
+
 OPENCL = re.compile(r"OpenCL: (.+)")
 KERNEL = re.compile(r"kernel '(\w+)'")
 TAKES = re.compile(r"takes groups of up to (\d+)(?: for this kernel)?")
@@ -53,6 +56,34 @@ def overran(where: str, device: str, limit_s: float, key: str = "timeout_s") -> 
     return DeviceError(
         where, f"the run did not end within {limit_s:g} s", f"raise devices.{device}.{key}, or lower {less}"
     )
+
+
+def crash_remedy(signal: str, directory: Path | None, info: str = "") -> str:
+    """The remedy for a run that a signal ended.
+
+    Args:
+        signal: its name, such as SIGILL.
+        directory: the unpacked package; None if it is not on this machine.
+        info: contents of the device's /proc/cpuinfo; empty if they are not known.
+    """
+    if signal == "SIGKILL":
+        return "out of memory?"
+    manifest = _manifest(directory)
+    if signal != "SIGILL" or manifest is None:
+        return "the generated code crashed: build with build.dump to look at it"
+    host = manifest.target if manifest.target.get("kind") == "llvm" else manifest.target.get("host", {})
+    cpu = str(host.get("mcpu", ""))
+    lacks = "lacks instructions of the package's target"
+    if info and cpu and (missing := _missing_features(cpu, info)):
+        named = ", ".join(missing[:MOST_FEATURES]) + (" …" if len(missing) > MOST_FEATURES else "")
+        lacks = f"lacks {named} of {cpu}"
+    return f"the processor {lacks}: build for the device's own (targets.{manifest.target_name}.mcpu; `-t native` is this machine's)"
+
+
+def _missing_features(cpu: str, info: str) -> list[str]:
+    from tvmake.targets.cpu.native import hidden_features
+
+    return hidden_features(cpu, info)
 
 
 def explain_failure(text: str, directory: Path | None = None) -> Failure:

@@ -20,7 +20,7 @@ from tvmake.device import store
 from tvmake.device.architecture import check_library
 from tvmake.device.conditioning.controls import condition, with_conditions
 from tvmake.device.conditioning.files import LocalFiles
-from tvmake.device.failure import explain_failure, overran
+from tvmake.device.failure import crash_remedy, explain_failure, overran
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.local.accelerator import accelerator
@@ -33,6 +33,8 @@ from tvmake.process.supervised import exit_description, last_line, run_supervise
 from tvmake.storage.files import digest_file
 from tvmake.storage.refusals import system_error, temporary_file_refused
 from tvmake.storage.temporary import temporary_directory
+
+PROCESSOR = Path("/proc/cpuinfo")
 
 ENTRY = "tvmake.device.local.worker:main"
 
@@ -118,12 +120,9 @@ class LocalDevice:
                 raise refused
             print(finished.stderr, end="", file=sys.stderr)
         if finished.returncode < 0:
-            hint = (
-                "out of memory?"
-                if finished.returncode == -signal.SIGKILL
-                else "the generated code crashed: build with build.dump to look at it"
-            )
-            raise DeviceError(self.where, f"running the package {exit_description(finished.returncode)}", hint)
+            name, info = signal.Signals(-finished.returncode).name, PROCESSOR.read_text() if PROCESSOR.is_file() else ""
+            remedy = crash_remedy(name, Path(deployment.location), info)
+            raise DeviceError(self.where, f"running the package {exit_description(finished.returncode)}", remedy)
         if finished.returncode:
             failure = explain_failure(finished.stderr, Path(deployment.location))
             raise DeviceError(self.where, failure.problem, failure.remedy)

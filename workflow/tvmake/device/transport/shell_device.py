@@ -16,7 +16,7 @@ from tvmake.artifact.stage_json import load
 from tvmake.config.device import ShellDeviceConfig
 from tvmake.device import store
 from tvmake.device.architecture import check_library
-from tvmake.device.failure import explain_failure, overran
+from tvmake.device.failure import crash_remedy, explain_failure, overran
 from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.transport.programs import RUN, install, start_error
 from tvmake.device.transport.remote_store import Uploaded, upload
@@ -195,12 +195,8 @@ class ShellDevice:
             raise error
         if finished.code > 128:
             name = SIGNALS.get(finished.code - 128, f"signal {finished.code - 128}")
-            hint = (
-                "out of memory?"
-                if name == "SIGKILL"
-                else "the generated code crashed: build with build.dump to look at it"
-            )
-            raise DeviceError(self.where, f"running the package ended with {name}", hint)
+            remedy = crash_remedy(name, store.store_root() / deployment.package_sha256)
+            raise DeviceError(self.where, f"running the package ended with {name}", remedy)
         if kind := NO_DEVICE.fullmatch(where):
             where, problem = "", f"it has no {kind[1]} device{problem.removeprefix('there is none')}"
         # Name a library in the error, but not the package.
