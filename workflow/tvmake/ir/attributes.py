@@ -8,3 +8,6 @@ SIZE_CHECKS = "tvmake.size_checks"
 
 SIZE_CHECK_MARK = "|size check|"
 """Delimiter of such a message in the error of TVM's virtual machine; also defined in native/package/virtual_machine.cc."""
+
+CPU_ONLY = "tvmake.cpu_only"
+"""Of a kernel that comes scheduled for CPUs: what it computes, for the message of targets that cannot run it."""

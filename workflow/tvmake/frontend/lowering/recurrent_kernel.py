@@ -14,6 +14,7 @@ import tvm
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvmake.ir.attributes import CPU_ONLY
 from tvmake.ir.dimensions import Extent
 
 from tvm import tirx  # isort: skip
@@ -132,12 +133,14 @@ def recurrence_kernel(layer: Recurrence, length: Extent, batch: Extent) -> "tvm.
     with IRBuilder() as builder:
         with T.prim_func(is_private=True, s_tir=True):
             T.func_name("recurrence")
-            T.func_attr({"tirx.is_scheduled": True, "op_pattern": OPAQUE, "tirx.noalias": True})
+            T.func_attr({"tirx.is_scheduled": True, "op_pattern": OPAQUE, "tirx.noalias": True, CPU_ONLY: REASON})
             loop = _Loop(layer, length, batch)
             with T.sblock("root"):
                 loop.write()
         return builder.get()
 
+
+REASON = "recurrent layers over a dynamic length, or over many steps,"
 
 OPAQUE = 8
 """``OpPatternKind.kOpaque``: nothing is fused into the kernel."""

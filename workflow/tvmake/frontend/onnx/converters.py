@@ -15,6 +15,7 @@ from onnx import helper
 
 from tvmake.frontend.lowering import stable_math
 from tvmake.frontend.lowering.bitcast import bitcast
+from tvmake.frontend.lowering.nonzero import emit_nonzero
 from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.onnx import dynamic_padding, shaped_operators
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
@@ -82,6 +83,19 @@ def _resize(extents: ShapeValues, inputs: Any, attributes: Mapping[str, Any]) ->
     return convert_resize(extents.builder, inputs, sizes.value.numpy() if sizes is not None else None, attributes)
 
 
+def _nonzero(builder: Any, inputs: Any, _attributes: Mapping[str, Any]) -> Any:
+    return emit_nonzero(builder, inputs[0])
+
+
+def _compress(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    data, condition = inputs
+    axis = attributes.get("axis")
+    if axis is None:
+        data, axis = builder.emit(relax.op.reshape(data, (-1,))), 0
+    rows = builder.emit(relax.op.squeeze(emit_nonzero(builder, condition), 0))
+    return relax.op.take(data, rows, axis)
+
+
 def _with_builder(convert: Callable[[Any, Any, Mapping[str, Any]], Any]) -> Converter:
     """A converter from a function that takes the builder only."""
     return lambda extents, inputs, attributes: convert(extents.builder, inputs, attributes)
@@ -94,8 +108,10 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
         "BitCast": _with_builder(_bit_cast),
         "Clip": _with_builder(_clip),
         "Conv": _with_builder(dynamic_padding.convolution),
+        "Compress": _with_builder(_compress),
         "Elu": _with_builder(_elu),
         "MaxPool": _with_builder(dynamic_padding.max_pool),
+        "NonZero": _with_builder(_nonzero),
         "Resize": _resize,
         "Selu": _with_builder(_selu),
         "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),

@@ -93,8 +93,6 @@ def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[o
 
 
 _SHAPES_OF_DATA = {
-    "NonZero": (0, "return the mask itself, or a fixed number of indices with TopK"),
-    "Compress": (1, "keep all elements, and return the mask beside them"),
     "Unique": (0, "return the values, and count them after the network has run"),
 }
 """By operator, the index of the input that determines the output's shape, and the remedy. TVM computes these operators in Python

@@ -117,8 +117,6 @@ class _Importer(ONNXGraphImporter):
     node = "the graph"
     where = ""
     extents: ShapeValues
-    selections = 0
-    """Number of converted NonMaxSuppression nodes."""
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Do nothing: `refuse` has checked the operators, including those converted here."""
@@ -155,8 +153,7 @@ class _Importer(ONNXGraphImporter):
 
         The first cast removes that number, with which passes would replace the dimension.
         """
-        count = tirx.Var(f"selected_{self.selections}" if self.selections else "selected", "int64")
-        self.selections += 1
+        count = tirx.Var(self.bb.get_unique_name("selected"), "int64")
         of_any_size = self.bb.match_cast(self.bb.emit(boxes), relax.TensorType(dtype="int64", ndim=2))
         return self.bb.match_cast(of_any_size, relax.TensorType((count, 3), "int64"))
 

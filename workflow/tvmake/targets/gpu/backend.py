@@ -6,6 +6,7 @@ from typing import Any
 import tvm
 
 from tvmake.errors import InputError
+from tvmake.ir.attributes import CPU_ONLY
 from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
@@ -15,7 +16,6 @@ from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.gpu.windows import Windows
-from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 from tvmake.targets.passes import ModulePass, Pass
 
 SELECT_BOXES = "relax.vision.all_class_non_max_suppression"
@@ -38,14 +38,13 @@ class GpuBackend(Backend):
             remedy = "choose boxes after the network has run, or take a target of kind llvm"
             raise InputError("targets", problem, remedy)
 
-        if any(
-            isinstance(function, tvm.tirx.PrimFunc) and is_scheduled(function) for function in module.functions.values()
-        ):
-            raise InputError(
-                "targets",
-                "recurrent layers over a dynamic length, or over many steps, run on CPUs only",
-                "fix the length (`--dim NAME=SIZE`, or `dims` of the model), or take a target of kind llvm",
-            )
+        for function in module.functions.values():
+            if (reason := (function.attrs or {}).get(CPU_ONLY)) is not None:
+                raise InputError(
+                    "targets",
+                    f"{reason} run on CPUs only",
+                    "fix dynamic dimensions (`--dim NAME=SIZE`, or `dims` of the model), or take a target of kind llvm",
+                )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
         """Move reshapes and transpositions to where they can be fused, and dispatch operators."""
