@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from snakemake.persistence import MetadataRecord
 from snakemake.persistence.file import FilePersistence
 
 from tvmake.engine.up_to_date.metadata import ESSENTIAL, recorded_outputs, remove_damaged_records
+from tvmake.errors import MachineError
 
 RECORD = {
     "rule": "build", "input": ["a", "b"], "log": ["l"], "shellcmd": "true", "params": ["'1'"], "code": "true",
@@ -95,3 +98,16 @@ def test_snakemake_can_read_the_remaining_records(tmp_path: Path, damage: object
     (file,) = state(tmp_path, bytes(content))
     remove_damaged_records(tmp_path)
     assert not file.exists() or snakemake_reads(bytes(content))
+
+
+@pytest.mark.parametrize("subdirectory", ["metadata", "incomplete"])
+@pytest.mark.parametrize("other", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_record_that_is_not_a_file_is_refused_without_waiting(tmp_path: Path, subdirectory: str, other: Callable):
+    (file,) = state(tmp_path, b"{}", subdirectory=subdirectory)
+    file.unlink()
+    other(file)
+    with pytest.raises(
+        MachineError, match=r"nothing that tvmake or Snakemake has put there\n  move it elsewhere, or `rm "
+    ):
+        remove_damaged_records(tmp_path)
+    assert os.path.lexists(file)

@@ -158,7 +158,7 @@ def test_values_selected_by_another_mask_are_refused(tmp_path):
     ]
     inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, [2, 4]), "z": (FLOAT, [2, 4])}
     path = save(tmp_path / "m.onnx", model(nodes, inputs, ["y"], CONSTANTS))
-    with pytest.raises(InputError, match="ScatterND .* requires the updates tensor to have the shape"):
+    with pytest.raises(InputError, match=r"ScatterND .* requires the updates tensor to have the shape"):
         read(path)
 
 

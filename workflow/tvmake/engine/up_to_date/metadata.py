@@ -16,9 +16,11 @@ from typing import Any
 
 from snakemake.persistence import RECORD_FORMAT_VERSION, MetadataRecord
 
+from tvmake.errors import MachineError
 from tvmake.process.output import counted
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.notes.state_file import remove_note
+from tvmake.storage.permissions import DENIED, how_to_permit, owner_name
 from tvmake.storage.plain_files import open_plain
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
@@ -32,7 +34,7 @@ def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
     """Remove the records that Snakemake cannot read or use, with a note.
 
     Raises:
-        MachineError: a directory or link is in the place of a record.
+        MachineError: a record may not be read, or a directory or link is in its place.
     """
     for name in (name for kind in (FINISHED, INCOMPLETE) for name in _other_directories(state / kind)):
         remove_note(Path(name))
@@ -78,6 +80,31 @@ def _other_directories(root: Path) -> list[str]:
     ]
 
 
+def _content(path: str) -> Any:
+    """A record's content; None if it is not JSON or not a file.
+
+    Raises:
+        MachineError: it cannot be read: everything would look outdated.
+    """
+    try:
+        with open_plain(path) as file:
+            return json.loads(file.read())
+    except OSError as error:
+        if error.errno not in DENIED:
+            return None
+        problem = "cannot be read, so tvmake cannot tell what is up to date"
+        raise MachineError(path, problem, _how_to_share(Path(path))) from None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _how_to_share(record: Path) -> str:
+    """The remedy for an unreadable record: Snakemake makes records readable for the run's user and group only."""
+    if record.exists() and (owner := record.stat().st_uid) != os.geteuid():
+        return f"it belongs to {owner_name(owner)}, who can share it with `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}`; `tvmake status results` prints the table"
+    return how_to_permit(record, os.R_OK)
+
+
 def _is_whole(path: str) -> bool:
     record = _record(path)
     return (
@@ -95,8 +122,8 @@ def _is_digest(value: Any) -> bool:
 
 def _record(path: str) -> MetadataRecord | None:
     """A record as Snakemake reads it; None if it would refuse."""
+    content = _content(path)
     try:
-        with open_plain(path) as file:
-            return MetadataRecord.model_validate(json.loads(file.read()))
-    except (OSError, ValueError, RecursionError):
+        return MetadataRecord.model_validate(content) if isinstance(content, dict) else None
+    except ValueError:
         return None
