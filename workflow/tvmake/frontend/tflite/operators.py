@@ -32,17 +32,6 @@ class Converter(RecurrentConverter):
         result = super()._convert_arg_min_max(op, relax_op)
         return relax.op.astype(result, self.get_tensor_type_str(output.tensor.Type()))
 
-    def convert_reshape(self, op: Any) -> Any:
-        """Take the output's declared shape if the network computes the shape."""
-        data, *target = self.get_input_tensors(op)
-        if not target or not self.has_expr(target[0].tensor_idx):
-            return super().convert_reshape(op)
-        (output,) = self.get_output_tensors(op)
-        # The signature has -1 for a dynamic dimension, which the number of elements determines.
-        has_signature = output.tensor.ShapeSignatureLength() > 0
-        shape = output.tensor.ShapeSignatureAsNumpy() if has_signature else output.tensor.ShapeAsNumpy()
-        return relax.op.reshape(self.get_expr(data.tensor_idx), list(map(int, shape)))
-
     def convert_softmax(self, op: Any) -> Any:
         """Apply the factor beta."""
         from tflite.SoftmaxOptions import SoftmaxOptions
@@ -217,13 +206,16 @@ class Converter(RecurrentConverter):
         return relax.op.where(is_inside, update, data)
 
     def convert_gather(self, op: Any) -> Any:
-        """Support batch axes that the indices share with the data."""
+        """Support batch axes that the indices share with the data. TVM's importer visits each element of the result in Python."""
         from tflite.GatherOptions import GatherOptions
 
         data, indices = self.get_input_tensors(op)
         options = _options(op, GatherOptions)
         batch_axes, axis = options.BatchDims(), options.Axis()
-        if not batch_axes or axis % len(self.get_tensor_shape(data)) != batch_axes:
+        axis %= len(self.get_tensor_shape(data))
+        if not batch_axes:
+            return relax.op.take(self.get_tensor_expr(data), self.get_tensor_expr(indices), axis)
+        if axis != batch_axes:
             return super().convert_gather(op)
         index = relax.op.expand_dims(relax.op.astype(self.get_tensor_expr(indices), "int64"), -1)
         return relax.op.gather_nd(self.get_tensor_expr(data), index, batch_axes)

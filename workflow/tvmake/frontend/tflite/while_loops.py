@@ -22,6 +22,9 @@ COMPUTED: Mapping[str, Callable[..., Any]] = {
     "MUL": np.multiply,
     "MAXIMUM": np.maximum,
     "MINIMUM": np.minimum,
+    "FLOOR_DIV": np.floor_divide,
+    "FLOOR_MOD": np.mod,
+    "RANGE": lambda start, limit, delta: np.arange(int(start), int(limit), int(delta), dtype=start.dtype),
     "LESS": np.less,
     "LESS_EQUAL": np.less_equal,
     "GREATER": np.greater,
@@ -32,6 +35,9 @@ COMPUTED: Mapping[str, Callable[..., Any]] = {
     "LOGICAL_OR": np.logical_or,
     "LOGICAL_NOT": np.logical_not,
     "RESHAPE": lambda data, shape: np.reshape(data, shape.tolist()),
+    "CAST": np.asarray,
+    "GATHER": lambda data, indices: np.take(data, indices, axis=0),
+    "REDUCE_PROD": lambda data, axes: np.prod(data, axis=tuple(np.ravel(axes).tolist())),
     "PACK": lambda *values: np.stack(values),
     "CONCATENATION": lambda *values: np.concatenate(values),
 }
@@ -102,9 +108,14 @@ class LoopConverter(RealConverter):
         """The known value of a tensor of integers or booleans, or without elements; None if unknown."""
         if (value := self.known.get(tensor.tensor_idx)) is not None:
             return value
-        is_stored = tensor.tensor_idx >= 0 and tensor.buffer.DataLength() and not self.has_expr(tensor.tensor_idx)
-        if not is_stored or self.get_tensor_type_str(tensor.tensor.Type()) not in ("int32", "int64", "bool"):
+        if tensor.tensor_idx < 0 or self.has_expr(tensor.tensor_idx):
             return None
+        kind = self.get_tensor_type_str(tensor.tensor.Type())
+        if kind not in ("int32", "int64", "bool"):
+            return None
+        if not tensor.buffer.DataLength():
+            shape = tensor.tensor.ShapeAsNumpy() if tensor.tensor.ShapeLength() else np.ones(1, int)
+            return None if shape.all() else np.zeros(shape, kind)
         return np.asarray(super().get_tensor_value(tensor))
 
     def _extents(self, tensor: Any) -> np.ndarray | None:
@@ -125,7 +136,16 @@ class LoopConverter(RealConverter):
                 self.known[index] = extents.astype(self.get_tensor_type_str(self.subgraph.Tensors(index).Type()))
                 return None
             if name in COMPUTED and all(value is not None for value in values):
-                self.known[index] = np.asarray(COMPUTED[name](*values))
+                kind = self.get_tensor_type_str(self.subgraph.Tensors(index).Type())
+                self.known[index] = np.asarray(COMPUTED[name](*values)).astype(kind)
+                return None
+            if name == "SPLIT_V" and all(value is not None for value in values):
+                data, sizes, axis = values
+                parts = np.split(data, np.cumsum(sizes)[:-1], int(axis))
+                self.known.update(zip(op.OutputsAsNumpy().tolist(), parts, strict=True))
+                return None
+            if name == "STRIDED_SLICE" and all(value is not None for value in values):
+                self.known[index] = np.asarray(values[0][_slices(op, *values[1:])])
                 return None
             if name == "SLICE" and values[2] is not None and 0 in values[2]:
                 kind = self.get_tensor_type_str(tensors[0].tensor.Type())
@@ -137,3 +157,22 @@ class LoopConverter(RealConverter):
                 parts = [tensor for tensor, value in zip(tensors, values, strict=True) if value is None or value.size]
                 return relax.op.concat([self.get_tensor_expr(tensor) for tensor in parts], axis=options.Axis())
         return super()._convert_on_floats(name, convert, op)
+
+
+def _slices(op: Any, starts: Any, ends: Any, strides: Any) -> tuple[Any, ...]:
+    """The slices of a STRIDED_SLICE, one for each axis; its operands are known."""
+    options = tflite.StridedSliceOptions()
+    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+    slices: list[Any] = []
+    for axis, (start, end, stride) in enumerate(zip(starts.tolist(), ends.tolist(), strides.tolist(), strict=True)):
+        has = {name: bool(mask >> axis & 1) for name, mask in (
+            ("begin", options.BeginMask()), ("end", options.EndMask()), ("ellipsis", options.EllipsisMask()),
+            ("new", options.NewAxisMask()), ("shrink", options.ShrinkAxisMask()),
+        )}  # fmt: skip
+        if has["ellipsis"] or has["new"]:
+            slices.append(... if has["ellipsis"] else None)
+        elif has["shrink"]:
+            slices.append(start)
+        else:
+            slices.append(slice(None if has["begin"] else start, None if has["end"] else end, stride))
+    return tuple(slices)
