@@ -139,13 +139,14 @@ class LoopConverter(RealConverter):
                 kind = self.get_tensor_type_str(self.subgraph.Tensors(index).Type())
                 self.known[index] = np.asarray(COMPUTED[name](*values)).astype(kind)
                 return None
-            if name == "SPLIT_V" and all(value is not None for value in values):
-                data, sizes, axis = values
+            known = [value for value in values if value is not None]
+            if name == "SPLIT_V" and len(known) == len(values):
+                data, sizes, axis = known
                 parts = np.split(data, np.cumsum(sizes)[:-1], int(axis))
                 self.known.update(zip(op.OutputsAsNumpy().tolist(), parts, strict=True))
                 return None
-            if name == "STRIDED_SLICE" and all(value is not None for value in values):
-                self.known[index] = np.asarray(values[0][_slices(op, *values[1:])])
+            if name == "STRIDED_SLICE" and len(known) == len(values):
+                self.known[index] = np.asarray(known[0][_slices(op, *known[1:])])
                 return None
             if name == "SLICE" and values[2] is not None and 0 in values[2]:
                 kind = self.get_tensor_type_str(tensors[0].tensor.Type())
