@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import tvm
 from onnx import helper, numpy_helper
 
 from tests.children import WITHOUT_TORCH
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, INT64, linear, model, random, read, refusal, runtime, save
-from tests.unoptimised import unoptimised_machine
 from tvmake.frontend.onnx.inputs import inspect
 
 node = helper.make_node
@@ -273,26 +271,6 @@ def test_names_that_collide_in_relax_stay_apart(tmp_path):
     )
     a, b = random(100, seed=1), random(100, seed=2)
     np.testing.assert_allclose(run_compiled(imported, [a, b])[0], a - b + random(100), rtol=1e-5, atol=1e-6)
-
-
-def test_a_run_time_branch_is_kept_and_unsafe_operators_in_it_are_refused(tmp_path):
-    def branch(operator, **values):
-        return helper.make_graph(
-            [node(operator, ["x"], [f"{operator}_out"], **values)], operator, [],
-            [helper.make_tensor_value_info(f"{operator}_out", onnx.TensorProto.BOOL, [2])],
-        )  # fmt: skip
-
-    inputs = {"x": (FLOAT, [2]), "c": (onnx.TensorProto.BOOL, [])}
-    safe = node("If", ["c"], ["y"], then_branch=branch("IsNaN"), else_branch=branch("IsInf"))
-    imported = read(save(tmp_path / "safe.onnx", model([safe], inputs, ["y"])))
-    x = np.array([np.nan, np.inf], np.float32)
-    machine = unoptimised_machine(imported.module)
-    for condition, expected in ((True, [True, False]), (False, [False, True])):
-        result = machine["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(np.array(condition)))
-        assert result.numpy().tolist() == expected
-    flagged = branch("IsInf", detect_negative=0)
-    unsafe = node("If", ["c"], ["y"], then_branch=branch("IsNaN"), else_branch=flagged)
-    assert "inside a branch" in refusal(save(tmp_path / "unsafe.onnx", model([unsafe], inputs, ["y"]))).problem
 
 
 def test_the_digits_network_agrees_with_onnx_runtime():

@@ -73,25 +73,3 @@ def test_types_that_are_stored_as_bytes_cannot_have_a_value(tmp_path):
     nodes = [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)]
     narrow = save(tmp_path / "m.onnx", model(nodes, {"x": (TensorProto.INT4, [2])}, ["y"], opset=21))
     assert "whose element type cannot have one" in str(refusal(narrow, inputs={"x": {"value": 1}}))
-
-
-def test_an_operator_that_cannot_be_imported_in_a_branch_names_the_input_to_fix(tmp_path):
-    """A Pad by computed widths, as in Silero's voice activity detector: branches are not prepared like the main graph."""
-    widths = [helper.make_node("Slice", ["reversed", "last", "start", "zero", "last"], ["widths"])]
-    output = helper.make_tensor_value_info("p", FLOAT, ["n", 6])
-    padded = helper.make_graph([*widths, helper.make_node("Pad", ["x", "widths"], ["p"])], "p", [], [output])
-    zeros = helper.make_graph(
-        [helper.make_node("Concat", ["x", "x"], ["q"], axis=1)],
-        "q",
-        [],
-        [helper.make_tensor_value_info("q", FLOAT, None)],
-    )
-    nodes = [
-        helper.make_node("Equal", ["rate", "one"], ["is_one"]),
-        helper.make_node("If", ["is_one"], ["y"], then_branch=padded, else_branch=zeros),
-    ]
-    constants = {"one": np.array(1), "reversed": np.array([2, 0, 0, 0]), "last": np.array([-1])}
-    constants |= {"start": np.array([-9]), "zero": np.array([0])}
-    path = save(tmp_path / "m.onnx", model(nodes, {"x": (FLOAT, ["n", 4]), "rate": (INT64, [])}, ["y"], constants))
-    assert "`--input-value rate=VALUE`" in str(refusal(path))
-    assert read(path, inputs={"rate": {"value": 1}}).signature.outputs[0].shape == ("n", 6)

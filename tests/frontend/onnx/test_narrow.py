@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, read, reference, save
 from tvmake.frontend.onnx.narrow_types import from_storage_dtype, to_storage_dtype
+from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.onnx_model import open_model
 
 node = helper.make_node
@@ -106,7 +107,7 @@ def test_the_reference_has_the_inputs_and_outputs_of_packages(tmp_path):
     (spec,) = imported.signature.inputs
     assert (spec.dtype, spec.range) == ("int8", (-8, 7))
     x = np.array([-8, -1, 0, 7], np.int8)
-    expected = open_model(str(path), None, imported.signature).run({"x": x})["y"]
+    expected = open_model(str(path), ImportOptions(source=str(path)), imported.signature).run({"x": x})["y"]
     assert expected.dtype == np.uint8
     np.testing.assert_array_equal(run_compiled(imported, [x])[0], expected)
 

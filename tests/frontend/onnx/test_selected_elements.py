@@ -1,4 +1,4 @@
-"""Elements that the data select: results have as many as there are, and agree with ONNX Runtime."""
+"""Elements that the data select: results have a row for each of them, and agree with ONNX Runtime."""
 
 import numpy as np
 import onnx

@@ -148,6 +148,13 @@ class _Importer(ONNXGraphImporter):
                 )
         return result
 
+    def _convert_subgraph(self, bb: Any, graph: onnx.GraphProto) -> Any:
+        was_in_branch, self.extents.is_in_branch = self.extents.is_in_branch, True
+        try:
+            return super()._convert_subgraph(bb, graph)
+        finally:
+            self.extents.is_in_branch = was_in_branch
+
     def _name_rows(self, boxes: Any) -> Any:
         """Selected boxes with a dimension for their number; the type that TVM's operator declares has the largest number.
 
@@ -188,6 +195,9 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
             f"{importer.node} cannot be imported: {_shorten(str(error)) or type(error).__name__}",
             _remedy(model),
         ) from error
+    if any(node.op_type == "If" for node in model.graph.node):
+        # TVM's importer leaves networks with branches outside of dataflow blocks, which most passes need.
+        module = relax.transform.ConvertToDataflow()(module)
     module = settle_sizes(module, importer.bb.equal_sizes, where)
     count = int(module["main"].attrs["num_input"])
     names = [var.name for var in module["main"].params[count:]]

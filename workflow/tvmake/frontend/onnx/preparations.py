@@ -8,7 +8,7 @@ import onnx
 from onnx import helper
 
 from tvmake.frontend.onnx.domains import check_domains
-from tvmake.frontend.onnx.graph import Builder, Graph
+from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes, subgraphs
 from tvmake.frontend.onnx.opset import convert_opset, inline_functions
 from tvmake.frontend.onnx.rewrites import function_bodies, narrow
 from tvmake.frontend.onnx.rewrites.auto_pad import write_out_padding
@@ -102,3 +102,39 @@ def repeat_rounds(graph: Graph) -> Counter[str]:
             break
         graph.refresh()
     return changes
+
+
+def prepare_branches(graph: Graph) -> Counter[str]:
+    """Apply the rounds to the branches of every If, each as a graph of its own; returns the changes by name.
+
+    The values of the graph around a branch are its inputs; its constants are constants there, too.
+    """
+    changes: Counter[str] = Counter()
+    for node in graph.graph.node:
+        for branch in subgraphs(node) if node.op_type == "If" else ():
+            outer = _outer_values(branch)
+            inputs = [_declare(graph, name) for name in outer if not graph.is_constant(name)]
+            constants = [graph.constants.get(name) or graph.large[name] for name in outer if graph.is_constant(name)]
+            body = helper.make_graph(branch.node, branch.name, inputs, branch.output, [*branch.initializer, *constants])
+            model = helper.make_model(body, opset_imports=graph.model.opset_import)
+            inner = Graph(model, graph.where)
+            changes += repeat_rounds(inner) + prepare_branches(inner)
+            drop_unused(inner)
+            prepared = inner.finish().graph
+            del branch.node[:], branch.initializer[:]
+            branch.node.extend(prepared.node)
+            branch.initializer.extend(tensor for tensor in prepared.initializer if tensor.name not in outer)
+    return changes
+
+
+def _outer_values(branch: onnx.GraphProto) -> list[str]:
+    """The values of the graph around a branch that it reads or returns, in order."""
+    nodes = list(all_nodes(branch))
+    own = {name for node in nodes for name in node.output} | {tensor.name for tensor in branch.initializer}
+    own |= {tensor.name for node in nodes for body in subgraphs(node) for tensor in body.initializer}
+    read = [name for node in nodes for name in node.input] + [value.name for value in branch.output]
+    return list(dict.fromkeys(name for name in read if name and name not in own))
+
+
+def _declare(graph: Graph, name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, graph.dtype(name), graph.shape(name))

@@ -33,6 +33,8 @@ class ShapeValues:
         self._known_as_floats: dict[Any, Values] = {}
         self._variables: set[Any] = set()
         self._analyzer = tvm.sym.Analyzer()
+        self.is_in_branch = False
+        """Whether the current operator is in a branch, which may not be taken."""
 
     def of(self, value: Any) -> Values | None:
         """The elements of a value; None if unknown."""
