@@ -1,14 +1,15 @@
 """Replace ONNX Runtime's operators (domain ``com.microsoft``) by ONNX's own."""
 
 import math
+from collections.abc import Mapping
 
 import onnx
 from onnx import helper
 
-from tvmake.frontend.onnx.graph import Builder, Graph, opset_of
+from tvmake.frontend.onnx.graph import Builder, Graph, Rule, opset_of
 from tvmake.frontend.onnx.rewrites import declared_shapes
 from tvmake.frontend.onnx.rewrites.fold import fold
-from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
+from tvmake.frontend.onnx.rewrites.table import CONTRIB_FALLBACKS, CONTRIB_REWRITES
 
 DOMAIN = "com.microsoft"
 
@@ -34,7 +35,9 @@ def rewrite_contrib(graph: Graph) -> None:
     Types and shapes after such an operator are known only once it is replaced, so a chain of them takes several rounds. Some shapes are
     known only after constants are folded.
     """
-    while any(node.domain == DOMAIN for node in graph.graph.node) and (_replace_known(graph) or _settle_shapes(graph)):
+    while any(node.domain == DOMAIN for node in graph.graph.node) and (
+        _replace_known(graph, CONTRIB_REWRITES) or _settle_shapes(graph) or _replace_known(graph, CONTRIB_FALLBACKS)
+    ):
         graph.refresh()
 
 
@@ -52,12 +55,12 @@ def _settle_shapes(graph: Graph) -> int:
     return changed
 
 
-def _replace_known(graph: Graph) -> int:
+def _replace_known(graph: Graph, rules: Mapping[str, Rule]) -> int:
     """Replace the operators whose first input has a known type; returns the number of nodes."""
     nodes: list[onnx.NodeProto] = []
     changed = 0
     for index, node in enumerate(graph.graph.node):
-        rule = CONTRIB_REWRITES.get(node.op_type) if node.domain == DOMAIN else None
+        rule = rules.get(node.op_type) if node.domain == DOMAIN else None
         build = Builder(graph, f"{node.op_type}_{index}")
         outputs = rule(node, build) if rule and graph.dtype(node.input[0]) else None
         if outputs is None:

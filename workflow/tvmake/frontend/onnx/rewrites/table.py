@@ -42,3 +42,6 @@ CONTRIB_REWRITES: Mapping[str, Rule] = merge_tables(
     rotary.RULES,
 )
 """Rules by the operator's name in ONNX Runtime's domain, ``com.microsoft``."""
+
+CONTRIB_FALLBACKS: Mapping[str, Rule] = contrib_quantized.FALLBACKS
+"""Rules for operators that the others leave when shapes and constants are settled."""

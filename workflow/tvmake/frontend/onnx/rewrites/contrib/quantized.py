@@ -140,11 +140,11 @@ class _DynamicLayer(Layer):
 
 
 def _dynamic_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Unroll a layer of fixed length in integers; a dynamic length needs a kernel, which computes with dequantised weights."""
-    return lstm(node, build, _DynamicLayer) or _float_lstm(node, build)
+    return lstm(node, build, _DynamicLayer)
 
 
 def _float_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """A layer with dequantised weights, for a dynamic length: the kernel of such layers computes in float."""
     operands = _inputs(node, 12)
     weights = [
         _dequantized_weights(build, *(operands[index] for index in indices)) for indices in ((1, 8, 9), (2, 10, 11))
@@ -275,3 +275,6 @@ RULES: dict[str, Rule] = {
     "QuantizeLinear": _rename,
     "DequantizeLinear": _rename,
 }
+
+FALLBACKS: dict[str, Rule] = {"DynamicQuantizeLSTM": _float_lstm}
+"""Rules for the forms that remain when all shapes are known."""
