@@ -176,7 +176,7 @@ variants:
 
 
 def test_input_names_with_brackets_stay_readable(write):
-    (mistake,) = mistakes(write("models: {net: {source: net.onnx, inputs: {'x[0]:1': {shape: [0]}}}}"))
+    (mistake,) = mistakes(write("models: {net: {source: net.onnx, inputs: {'x[0]:1': {shape: [-1]}}}}"))
     assert mistake.problem.startswith("models.net.inputs.x[0]:1.shape[0]: ")
 
 
