@@ -109,14 +109,3 @@ def test_kernels_are_made_as_their_budget_says_and_all_of_them_while_there_is_no
     assert not has(plan(), f"results/tuning/cpu/round1/{'2' * 64}.json")
     assert not has(plan(tuning={"rounds": 1}), "results/tuning/cpu/round2/budget.json")
     assert not has(plan(), "results/tuning/phone/round1/budget.json")
-
-
-def test_rounds_of_earlier_versions_are_recognised_and_stale():
-    for path, artifact in (
-        ("results/tuning/cpu/pass1/budget.json", "budget.json"),
-        ("results/tuning/cpu/pass1/workloads", "round/workloads"),
-        (f"results/tuning/cpu/pass1/{'0' * 64}.json", "{workload}.json"),
-        ("logs/tuning/cpu/pass1/budget.log", "budget.json"),
-    ):
-        found = recognise(path, "results")
-        assert found and found.artifact == artifact and not has(plan(), path)
