@@ -35,6 +35,20 @@ def children(parent: int) -> list[int]:
     return processes
 
 
+def callers(program: str) -> list[int]:
+    """Processes that wait for a program, which may be a script of a shell."""
+    parents = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and program in command(int(entry.name)).split()[:2]:
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] not in "ZX":
+                parents.append(int(fields[1]))
+    return parents
+
+
 def command(process: int) -> str:
     try:
         return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import require
-from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, program, state, workers
+from tests.tune.measure.processes import callers, eventually, fork_servers, is_alive, kill, program, state
 from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("warm")]
@@ -75,11 +75,9 @@ class Job:
 
 @contextmanager
 def job_that_builds(compiler: Path) -> Iterator[Job]:
-    others = {*workers("build"), *fork_servers()}
+    others = {*callers(str(compiler)), *fork_servers()}
     with running(JOB, str(compiler)) as process:
-        builders = eventually(
-            lambda: new if len(new := [worker for worker in workers("build") if worker not in others]) == 2 else []
-        )
+        builders = eventually(lambda: new if len(new := sorted({*callers(str(compiler))} - others)) == 2 else [])
         servers = {role: server for role in ("build", "run") for server in fork_servers(role) if server not in others}
         job = Job(process.pid, builders, servers)
         yield job
