@@ -31,7 +31,7 @@ class TensorSpec(FailsFast, BaseModel):
     range: tuple[float, float] | None = None
 
     @property
-    def has_size_of_data(self) -> bool:
+    def is_sized_by_data(self) -> bool:
         """Whether an output's size depends on the inputs' elements, as that of selected boxes: its dimensions have no other name."""
         return bool(self.shape) and self.shape == unnamed_shape(self.relax_name, len(self.shape))
 

@@ -171,7 +171,7 @@ def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
         inputs=tuple(_with_shape(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
         outputs=tuple(
             # TVM's type of such a result has its largest size.
-            spec if spec.has_size_of_data else _with_shape(spec, ty)
+            spec if spec.is_sized_by_data else _with_shape(spec, ty)
             for spec, ty in zip(signature.outputs, outputs, strict=True)
         ),
         bounds=bounds_of(module),

@@ -42,7 +42,7 @@ def emit_recurrence(
         The outputs [T, D, B, H], the final state, and the final cell of an LSTM, each [D, B, H].
     """
     length, batch = (_extent(extent) for extent in data.ty.shape.values[:2])
-    directions, gates, padded = len(layer.directions), layer.gates, layer.padded
+    directions, gates, padded = len(layer.directions), layer.gates, layer.padded_units
 
     emit = builder.emit
 

@@ -47,12 +47,10 @@ class Activation:
 
 
 ACTIVATIONS: dict[str, Callable[[Value, float, float], Value]] = {
-    "affine": lambda x, alpha, beta: x * alpha + beta,
     "elu": lambda x, alpha, beta: tirx.Select(x < 0.0, alpha * (tirx.exp(x) - 1.0), x),
     "hardsigmoid": lambda x, alpha, beta: _clip(x * alpha + beta, 0.0, 1.0),
     "leakyrelu": lambda x, alpha, beta: tirx.Select(x < 0.0, x * alpha, x),
     "relu": lambda x, alpha, beta: tirx.max(x, _single(0)),
-    "scaledtanh": lambda x, alpha, beta: alpha * tirx.tanh(x * beta),
     "sigmoid": lambda x, alpha, beta: tirx.sigmoid(x),
     "softplus": lambda x, alpha, beta: tirx.max(x, _single(0)) + tirx.log(tirx.exp(-tirx.abs(x)) + 1.0),
     "softsign": lambda x, alpha, beta: x / (tirx.abs(x) + 1.0),
@@ -74,7 +72,7 @@ class Recurrence:
     directions: tuple[Literal["forward", "reverse"], ...] = ("forward",)
     clip: float | None = None
     """Bound on the absolute values that activations take."""
-    resets_products: bool = True
+    resets_matmul: bool = True
     """GRU: whether the reset gate multiplies the matmul with the state, not the state (ONNX: linear_before_reset)."""
     couples_forget: bool = False
     """LSTM: whether the forget gate is one less the input gate (ONNX: input_forget)."""
@@ -93,7 +91,7 @@ class Recurrence:
         return -(-self.hidden // LANES)
 
     @property
-    def padded(self) -> int:
+    def padded_units(self) -> int:
         """Units of all blocks."""
         return self.blocks * LANES
 
@@ -164,7 +162,7 @@ class _Loop:
 
     def __init__(self, layer: Recurrence, length: Extent, batch: Extent):
         self.layer, self.length, self.batch = layer, length, batch
-        units, padded, directions = layer.hidden, layer.padded, len(layer.directions)
+        units, padded, directions = layer.hidden, layer.padded_units, len(layer.directions)
         state = (directions, batch, units)
         self.projected = self._argument("projected", (length, batch, directions, layer.gates, padded))
         self.weights = self._argument("weights", (directions, layer.blocks, units, layer.gates, LANES))
@@ -210,14 +208,14 @@ class _Tile:
         self.cells: Any = self._buffer("cells") if self.layer.cell == "lstm" else None
 
     def _buffer(self, name: str, *shape: int) -> Any:
-        return IRBuilder.name(name, T.alloc_buffer((*shape, len(self.rows), self.layer.padded)))
+        return IRBuilder.name(name, T.alloc_buffer((*shape, len(self.rows), self.layer.padded_units)))
 
     def write(self) -> None:
         """Copy the initial state, run all steps, and copy the final state."""
         layer, length = self.layer, self.loop.length
         copies = [self.states] if self.cells is None else [self.states, self.cells]
         for row, sequence in enumerate(self.sequences):
-            with T.serial(0, layer.padded) as unit:
+            with T.serial(0, layer.padded_units) as unit:
                 for copy, initial in zip(copies, self.loop.initial, strict=True):
                     value = tirx.if_then_else(unit < layer.hidden, initial[self.direction, sequence, unit], 0.0)
                     T.buffer_store(copy, value, [0, row, unit] if copy is self.states else [row, unit])
@@ -283,7 +281,7 @@ class _Tile:
                         T.buffer_store(sums, total, [row, index, lanes])
             yield _block(block), lambda row, index: sums[row, index, lanes]
 
-    def _projected(self, time: Any, row: int, gate: int, units: Any) -> Value:
+    def _input_part(self, time: Any, row: int, gate: int, units: Any) -> Value:
         return self.loop.projected[time, self.sequences[row], self.direction, gate, units]
 
     def _clip(self, x: Value) -> Value:
@@ -293,7 +291,7 @@ class _Tile:
         (activate,) = self.layer.activations
         with self._blocks([0], lambda row, unit: self.states[old, row, unit]) as (units, sums):
             for row in self.rows:
-                state = activate(self._clip(self._projected(time, row, 0, units) + sums(row, 0)))
+                state = activate(self._clip(self._input_part(time, row, 0, units) + sums(row, 0)))
                 before = self.states[old, row, units]
                 T.buffer_store(self.states, self._keep(time, row, state, before), [new, row, units])
 
@@ -303,7 +301,7 @@ class _Tile:
             for row in self.rows:
 
                 def gate(number: int, peephole: int | None = None, row: int = row) -> Value:
-                    total = self._projected(time, row, number, units) + sums(row, number)
+                    total = self._input_part(time, row, number, units) + sums(row, number)
                     if self.loop.peepholes is not None and peephole is not None:
                         total = total + self.loop.peepholes[self.direction, peephole, units] * self.cells[row, units]
                     return self._clip(total)
@@ -322,16 +320,16 @@ class _Tile:
         activate, activate_candidate = self.layer.activations
 
         def gate(number: int, row: int, units: Any, sums: Any) -> Value:
-            return activate(self._clip(self._projected(time, row, number, units) + sums(row, number)))
+            return activate(self._clip(self._input_part(time, row, number, units) + sums(row, number)))
 
         def write_state(row: int, units: Any, remembered: Value, update: Value) -> None:
-            candidate = activate_candidate(self._clip(self._projected(time, row, 2, units) + remembered))
+            candidate = activate_candidate(self._clip(self._input_part(time, row, 2, units) + remembered))
             before = self.states[old, row, units]
             state = (1.0 - update) * candidate + update * before
             T.buffer_store(self.states, self._keep(time, row, state, before), [new, row, units])
 
         state = lambda row, unit: self.states[old, row, unit]  # noqa: E731
-        if self.layer.resets_products:
+        if self.layer.resets_matmul:
             with self._blocks(range(3), state) as (units, sums):
                 for row in self.rows:
                     update = T.bind(gate(0, row, units, sums))

@@ -100,7 +100,7 @@ def convert_recurrent(
             activations=activations,
             directions=directions,  # type: ignore[arg-type]
             clip=attributes.get("clip"),
-            resets_products=bool(attributes.get("linear_before_reset", 0)),
+            resets_matmul=bool(attributes.get("linear_before_reset", 0)),
             couples_forget=bool(attributes.get("input_forget", 0)),
             has_peepholes=peepholes is not None,
             lengths_dtype=None if inputs[4] is None else str(inputs[4].ty.dtype.dtype),

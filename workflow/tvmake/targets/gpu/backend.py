@@ -43,7 +43,7 @@ class GpuBackend(Backend):
                 raise InputError(
                     "targets",
                     f"{reason} run on CPUs only",
-                    "fix dynamic dimensions (`--dim NAME=SIZE`, or `dims` of the model), or take a target of kind llvm",
+                    "take a target of kind llvm; a recurrent layer needs only a fixed length (`--dim NAME=SIZE`, or `dims` of the model)",
                 )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
