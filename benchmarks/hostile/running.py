@@ -45,7 +45,7 @@ def play(kind: Kind, samples: Path, root: Path, seed: str) -> Outcome:
         (root / name).mkdir(parents=True)
     case = kind.case(samples, directory, random.Random(seed))
     before = _listing(root)
-    base_mb = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+    base_mb = _anonymous_mb()
     began = time.monotonic()
     child = fork(lambda: _commands(case, root), leads="session")
     code, usage = _wait(child)
@@ -54,6 +54,12 @@ def play(kind: Kind, samples: Path, root: Path, seed: str) -> Outcome:
     peak = usage.ru_maxrss // 1024
     result, detail = _judged(case, root, code, output, peak - base_mb, before)
     return Outcome(result, case.what, detail, round(wall, 2), peak)
+
+
+def _anonymous_mb() -> int:
+    """Anonymous memory of this process in MiB. A fork starts with it, but without the mapped files' pages."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) // 1024
 
 
 def _commands(case: Case, directory: Path) -> int:
