@@ -11,10 +11,14 @@ from tvmake.ir.dimensions import TYPICAL_EXTENT
 
 
 def representative_sizes(module: "tvm.IRModule") -> dict[str, int]:
-    """A size for each dynamic dimension of ``main``'s arguments, by name; kernels keep these names."""
-    main = module["main"]
-    lower, upper = ((main.attrs or {}).get(key) or {} for key in (LOWER, UPPER))
-    names = [str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(main)]
+    """A size for each dynamic dimension of the functions' arguments, by name; kernels keep these names."""
+    functions = [function for _, function in module.functions_items() if isinstance(function, tvm.relax.Function)]
+    return {name: size for function in functions for name, size in _representative_sizes(function).items()}
+
+
+def _representative_sizes(function: "tvm.relax.Function") -> dict[str, int]:
+    lower, upper = ((function.attrs or {}).get(key) or {} for key in (LOWER, UPPER))
+    names = [str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(function)]
     return {
         name: (int(lower.get(name, 1)) + int(upper[name])) // 2
         if name in upper

@@ -5,8 +5,9 @@ records between them, and give access to the fused kernels.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -22,7 +23,7 @@ from tvmake.ir.attributes import SIZE_CHECK_MARK
 from tvmake.ir.bounds import bounds_of
 from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import size_reports
-from tvmake.targets.backend import LoweringContext
+from tvmake.targets.backend import NO_WIDTHS, LoweringContext
 from tvmake.targets.backends import backend_of
 from tvmake.targets.dynamic.shape_order import order_shape_stores, ordered_shape_variables
 from tvmake.targets.passes import Pass, pass_name, run_passes
@@ -76,6 +77,33 @@ class Lowered:
     """``fused`` before the packing of weights was separated from kernels."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """The tensor functions whose schedule by rule the code generator refused, with the reason."""
+    functions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The sizes of dynamic dimensions for which a function was lowered, by its name; empty without such functions."""
+
+
+@dataclass(frozen=True)
+class LoweringOptions:
+    """How to lower functions for a target."""
+
+    target: "tvm.target.Target"
+    passes: Sequence[UserPass] = ()
+    build: PassOptions = field(default_factory=PassOptions)
+    inputs: int = 0
+    """Number of model inputs among ``main``'s arguments; needed with records."""
+    records: Records | None = None
+    """Schedules the tuned kernels."""
+    cuda_graph: bool = False
+    rules: bool = True
+    """Schedule kernels without a record by tvmake's rules."""
+    refused: Collection[str] = ()
+    """Kernels to leave unscheduled: plain loops on CPUs, TVM's rules on GPUs."""
+    instruments: Sequence[Any] = ()
+
+    @property
+    def packs(self) -> bool:
+        """Whether kernels choose the layout of their weights."""
+        backend = backend_of(self.target)
+        return (self.records is not None or (self.rules and backend.has_rules)) and backend.packs_weights
 
 
 def lower(
@@ -90,42 +118,66 @@ def lower(
     refused: Collection[str] = (),
     instruments: Sequence[Any] = (),
 ) -> Lowered:
-    """Lower a module for a target.
-
-    Args:
-        inputs: number of model inputs among ``main``'s arguments; needed with records.
-        records: schedules the tuned kernels.
-        rules: schedule kernels without a record by tvmake's rules.
-        refused: kernels to leave unscheduled: plain loops on CPUs, TVM's rules on GPUs.
+    """Lower a module for a target; the arguments are those of :class:`LoweringOptions`.
 
     Raises:
         InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
     """
-    backend, bounds = backend_of(target), bounds_of(module)
-    packs = (records is not None or (rules and backend.has_rules)) and backend.packs_weights
-    graph = fused_graph(module, target, passes, options, inputs, layout_free=packs, instruments=instruments)
-    unscheduled, packings = graph.module, graph.packings
-    applied = records(unscheduled) if records else Applied(unscheduled)
-    fused, ruled = backend.schedule_kernels(applied.module, target, refused, by_rules=rules)
-    unpacked = fused
-    graphs = [tvm.relax.transform.RewriteCUDAGraph()] if cuda_graph and backend.captures_graphs else []
-    switches = {"relax.backend.use_cuda_graph": bool(graphs)}
-    with target, pass_context(options, switches, instruments), ordered_shape_variables():
-        if packs:
-            prepacked = prepack(fused, inputs)
-            fused, packings = prepacked.module, (*packings, *prepacked.packings)
-        before = backend.codegen_passes(LoweringContext(target, inputs, packs), fused)
-        final = run_passes([*before, *machine_passes(bounds, graphs), *backend.final_passes()], _copy(fused))
-    ruled = frozenset(ruled - applied.tuned.keys())
-    return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings, unpacked)
+    how = LoweringOptions(target, passes, options, inputs, records, cuda_graph, rules, refused, instruments)
+    graph = fused_graph(module, target, passes, options, inputs, layout_free=how.packs, instruments=instruments)
+    scheduled = schedule_kernels(graph, how)
+    return replace(scheduled, final=to_machine_code(plan_memory(scheduled.fused, bounds_of(module), how), how))
 
 
-def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) -> list[Pass]:
-    """Lower scheduled kernels to TVM's virtual machine, for any kind of target.
+def schedule_kernels(graph: Prepacked, how: LoweringOptions, widths: Mapping[str, int] = NO_WIDTHS) -> Lowered:
+    """Schedule the kernels of a fused graph, and separate the packing of weights; ``final`` is the fused module.
 
     Args:
-        graphs: passes that capture kernels in CUDA graphs.
+        widths: the numbers of adjacent results of tiles, by kernel, if weights have a layout already.
     """
+    backend = backend_of(how.target)
+    unscheduled, packings = graph.module, graph.packings
+    applied = how.records(unscheduled) if how.records else Applied(unscheduled)
+    fused, ruled = backend.schedule_kernels(
+        applied.module, how.target, how.refused, by_rules=how.rules, widths=widths
+    )
+    unpacked = fused
+    if how.packs:
+        with _passes_of(how):
+            prepacked = prepack(fused, how.inputs)
+        fused, packings = prepacked.module, (*packings, *prepacked.packings)
+    ruled = frozenset(ruled - applied.tuned.keys())
+    return Lowered(fused, fused, unscheduled, applied.tuned, applied.misses, ruled, packings, unpacked)
+
+
+def plan_memory(fused: "tvm.IRModule", bounds: Mapping[str, Bounds], how: LoweringOptions) -> "tvm.IRModule":
+    """Finish the kernels of a scheduled module, and plan the memory of ``main``."""
+    with _passes_of(how):
+        before = backend_of(how.target).codegen_passes(LoweringContext(how.target, how.inputs, how.packs), fused)
+        return run_passes([*before, *memory_passes(bounds)], _copy(fused))
+
+
+def to_machine_code(planned: "tvm.IRModule", how: LoweringOptions) -> "tvm.IRModule":
+    """Lower functions with planned memory to TVM's virtual machine."""
+    backend = backend_of(how.target)
+    with _passes_of(how):
+        return run_passes([*machine_passes(_graph_passes(how)), *backend.final_passes()], planned)
+
+
+def _graph_passes(how: LoweringOptions) -> list[Pass]:
+    captures = how.cuda_graph and backend_of(how.target).captures_graphs
+    return [tvm.relax.transform.RewriteCUDAGraph()] if captures else []
+
+
+@contextmanager
+def _passes_of(how: LoweringOptions) -> Iterator[None]:
+    switches = {"relax.backend.use_cuda_graph": bool(_graph_passes(how))}
+    with how.target, pass_context(how.build, switches, how.instruments), ordered_shape_variables():
+        yield
+
+
+def memory_passes(bounds: Mapping[str, Bounds]) -> list[Pass]:
+    """Allocate the results of ``main``'s kernels, for any kind of target."""
     transform = tvm.relax.transform
     return [
         transform.ToNonDataflow(),
@@ -133,6 +185,17 @@ def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) ->
         AllocateEmpty(),
         transform.CallTIRRewrite(),
         PlanMemory(bounds),
+    ]
+
+
+def machine_passes(graphs: Sequence[Pass] = ()) -> list[Pass]:
+    """Lower functions with planned memory to TVM's virtual machine, for any kind of target.
+
+    Args:
+        graphs: passes that capture kernels in CUDA graphs.
+    """
+    transform = tvm.relax.transform
+    return [
         *graphs,
         transform.LowerAllocTensor(),
         transform.KillAfterLastUse(),
@@ -148,16 +211,20 @@ def machine_passes(bounds: Mapping[str, Bounds], graphs: Sequence[Pass] = ()) ->
 @tvm.transform.module_pass(opt_level=0, name="ReportSizeChecks")
 def report_size_checks(module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
     """Put the reports of size checks into a module after ``VMShapeLower``."""
-    main = module["main"]
-    reports = size_reports(main)
+    changed = {
+        variable: _with_reports(function, reports)
+        for variable, function in module.functions_items()
+        if isinstance(function, tvm.relax.Function) and (reports := size_reports(function))
+    }
+    return with_functions(module, changed) if changed else module
 
+
+def _with_reports(function: "tvm.relax.Function", reports: Sequence[str]) -> "tvm.relax.Function":
     def report(text: Any) -> Any:
         match = SIZE_CHECK.match(str(text.value))
         return tvm.ir.StringImm(f"{SIZE_CHECK_MARK}{reports[int(match[1])]}{SIZE_CHECK_MARK}") if match else text
 
-    if not reports:
-        return module
-    return with_functions(module, {"main": tvm_ffi.structural_map(main, (tvm.ir.StringImm, report))})
+    return tvm_ffi.structural_map(function, (tvm.ir.StringImm, report))
 
 
 def list_passes(target: "tvm.target.Target") -> dict[str, list[str]]:
@@ -168,7 +235,7 @@ def list_passes(target: "tvm.target.Target") -> dict[str, list[str]]:
             "graph": backend.graph_passes(context),
             "kernels": backend.legalize_passes(context),
             "schedules": backend.codegen_passes(context, tvm.IRModule()),
-            "virtual machine": [*machine_passes({}), *backend.final_passes()],
+            "virtual machine": [*memory_passes({}), *machine_passes(), *backend.final_passes()],
         }
     names = {phase: [pass_name(module_pass) for module_pass in passes] for phase, passes in phases.items()}
     return {**names, "each kernel": backend.kernel_pipeline().pass_names()}

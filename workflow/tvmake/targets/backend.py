@@ -1,7 +1,8 @@
 """The interface of target kinds: what a kind does to a network, in order. Kinds differ nowhere else."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar
 
 import tvm
@@ -13,6 +14,8 @@ from tvmake.targets.kernels.names import shorten_kernel_names
 from tvmake.targets.passes import ModulePass, Pass
 from tvmake.targets.weights.layouts import extract_weight_layouts
 from tvmake.targets.weights.prepack import Packing
+
+NO_WIDTHS: Mapping[str, int] = MappingProxyType({})
 
 SHORTEN_NAMES = ModulePass("ShortenKernelNames", shorten_kernel_names)
 
@@ -61,6 +64,8 @@ class Backend:
     """Whether Qualcomm's CLML computes some operators."""
     emits_cuda: ClassVar[bool] = False
     """Whether packages hold kernels as CUDA source, unless it is compiled at build time."""
+    needs_fixed_sizes: ClassVar[bool] = False
+    """Whether networks with dynamic dimensions are refused."""
     captures_graphs: ClassVar[bool] = False
     """Whether kernels can be captured in a CUDA graph."""
     search_rules: ClassVar[str | None] = None
@@ -87,13 +92,20 @@ class Backend:
         return [*fuse_operators(), SHORTEN_NAMES]
 
     def schedule_kernels(
-        self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
+        self,
+        module: "tvm.IRModule",
+        target: "tvm.target.Target",
+        refused: Collection[str],
+        *,
+        by_rules: bool,
+        widths: Mapping[str, int] = NO_WIDTHS,
     ) -> tuple["tvm.IRModule", frozenset[str]]:
         """Schedule the kernels without a record.
 
         Args:
             module: Relax calling fused kernels.
             by_rules: whether to use tvmake's rules.
+            widths: the numbers of adjacent results of tiles, by kernel, if weights have the layout of other kernels already.
 
         Returns:
             The module, and the names of the kernels that count as scheduled.

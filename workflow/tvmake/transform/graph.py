@@ -142,8 +142,13 @@ def _quantized_convolutions(module: "tvm.IRModule", request: TransformRequest) -
     return as_convolutions(turn_weights(module), request.precision.never)
 
 
-def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds]) -> "tvm.IRModule":
+def bind_dims(
+    module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where: str = "dims"
+) -> "tvm.IRModule":
     """Make dynamic dimensions static, and set the bounds of others (``tvmake.ir.bounds``).
+
+    Args:
+        where: the beginning of errors.
 
     Raises:
         InputError: ``main`` has no dimension of that name, or does not allow the size.
@@ -154,9 +159,9 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds]) -> "t
     for name in dims:
         if name not in symbolic:
             remedy = f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
-            raise InputError("dims", f"the model has no dynamic dimension '{name}'", remedy)
+            raise InputError(where, f"the model has no dynamic dimension '{name}'", remedy)
     declared = bounds_of(module)
-    bounds = declared | {name: narrow_bounds(f"dims.{name}", size, declared.get(name)) for name, size in dims.items()}
+    bounds = declared | {name: narrow_bounds(f"{where}.{name}", size, declared.get(name)) for name, size in dims.items()}
     fixed = fixed_sizes(dims)
     module = tvm.relax.transform.BindSymbolicVars(fixed, "main")(module) if fixed else module
     return with_bounds(module, {name: ends for name, ends in bounds.items() if name not in fixed})

@@ -23,6 +23,7 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
 
     name = "adreno-texture"
     has_textures = True
+    needs_fixed_sizes = True
 
     def refuse(self, module: "tvm.IRModule") -> None:
         """Refuse dynamic shapes: images have fixed sizes."""

@@ -1,10 +1,10 @@
 """CPUs, with LLVM's code generator."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import tvm
 
-from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
+from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.half_precision import compute_half_in_float32
 from tvmake.targets.cpu.integers.dots import dots
@@ -78,10 +78,16 @@ class CpuBackend(Backend):
         ]
 
     def schedule_kernels(
-        self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
+        self,
+        module: "tvm.IRModule",
+        target: "tvm.target.Target",
+        refused: Collection[str],
+        *,
+        by_rules: bool,
+        widths: Mapping[str, int] = NO_WIDTHS,
     ) -> tuple["tvm.IRModule", frozenset[str]]:
         """Schedule kernels by rules; the others stay plain loops."""
-        return apply_rules(module, target, refused) if by_rules else (module, frozenset())
+        return apply_rules(module, target, refused, widths) if by_rules else (module, frozenset())
 
     def schedule_by_rule(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"

@@ -1,13 +1,13 @@
 """GPUs in general: kernels with loops bound to threads."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tvm
 
 from tvmake.errors import InputError
 from tvmake.ir.attributes import CPU_ONLY
-from tvmake.targets.backend import SHORTEN_NAMES, Backend, LoweringContext
+from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
 from tvmake.targets.gpu.extrema import Extrema
@@ -55,7 +55,13 @@ class GpuBackend(Backend):
         return [*fuse_operators([split_large_kernels]), SHORTEN_NAMES]
 
     def schedule_kernels(
-        self, module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str], *, by_rules: bool
+        self,
+        module: "tvm.IRModule",
+        target: "tvm.target.Target",
+        refused: Collection[str],
+        *,
+        by_rules: bool,
+        widths: Mapping[str, int] = NO_WIDTHS,
     ) -> tuple["tvm.IRModule", frozenset[str]]:
         """Schedule kernels by rules. TVM's rules schedule all others, so all count as scheduled."""
         scheduled = apply_rules(module, target, self.schedule_rules(), refused) if by_rules else module

@@ -33,21 +33,30 @@ class DotTiles(TiledReduction):
         weights: Sequence[Any],
         instructions: Sequence[Dot],
         choice: int = 0,
+        width: int | None = None,
     ):
         """
         Args:
             weights: buffers that may be reordered when the package is built.
             choice: rank of the tile among the good ones.
+            width: number of adjacent results of a tile, if the weights have a layout already.
         """
         self.group = instructions[0].group
-        super().__init__(schedule, block, machine, weights, choice)
+        super().__init__(schedule, block, machine, weights, choice, width)
         self.data, self.weight = self.loads
         self.neighbours = innermost(self.data.indices, self.reduced)
         self.dot = next((dot for dot in instructions if dot.lanes == self.tile.lanes), None)
 
     @classmethod
     def of(
-        cls, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], dots: Sequence[Dot], choice: int = 0
+        cls,
+        schedule: Any,
+        block: Any,
+        machine: Machine,
+        weights: Sequence[Any],
+        dots: Sequence[Dot],
+        choice: int = 0,
+        width: int | None = None,
     ) -> "DotTiles | None":
         """The block as such a contraction; None for other blocks, or without a suitable instruction."""
         reduction = contraction(schedule.get(block))
@@ -66,7 +75,7 @@ class DotTiles(TiledReduction):
             return None
         if not all(isinstance(index, tvm.ir.Var) for index in weight.indices) or not uses(weight.indices, axis):
             return None
-        tiled = cls(schedule, block, machine, weights, instructions, choice)
+        tiled = cls(schedule, block, machine, weights, instructions, choice, width)
         is_shared = not any(load.source.same_as(data.source) for load in tiled.along_lanes)
         return tiled if tiled.dot is not None and is_shared else None
 

@@ -1,7 +1,7 @@
 """Choose a kernel's schedule: inline blocks, then apply the first suitable rule to each remaining block."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import tvm_ffi
 
 from tvmake.ir.dimensions import estimate_extent
 from tvmake.ir.expressions import is_call
+from tvmake.targets.backend import NO_WIDTHS
 from tvmake.targets.cpu.schedules import loops
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
 from tvmake.targets.cpu.schedules.dotted import DotTiles, tensorize_dots
@@ -42,13 +43,21 @@ class _RuleContext:
     """Buffers that may be reordered when the package is built."""
     choice: int = 0
     """The rank of a reduction's tile among the good ones, the best first."""
+    width: int | None = None
+    """The number of adjacent results of a tile whose weights have a layout already."""
     done: set[str] = field(default_factory=set)
     """Names of the scheduled blocks."""
 
 
-def schedule_kernel(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
-    """Schedule a kernel for a CPU; None if no rule suits it."""
-    schedule = schedule_by_rule(function, target)
+def schedule_kernel(
+    function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", width: int | None = None
+) -> "tvm.tirx.PrimFunc | None":
+    """Schedule a kernel for a CPU; None if no rule suits it.
+
+    Args:
+        width: the number of adjacent results of a tile, if the kernel's weights have a layout already.
+    """
+    schedule = _schedule(function, target, 0, width)
     return schedule.mod["main"] if schedule is not None else None
 
 
@@ -69,12 +78,14 @@ def further_schedules(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
             yield schedule
 
 
-def _schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice: int) -> "tvm.s_tir.Schedule | None":
+def _schedule(
+    function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice: int, width: int | None = None
+) -> "tvm.s_tir.Schedule | None":
     if not isinstance(function.body, tvm.s_tir.SBlockRealize):
         return None
     weights = [function.params[int(index)] for index in (function.attrs or {}).get(ATTRIBUTE, [])]
     try:
-        return _apply_rules(function, _RuleContext(machine(target), weights, choice))
+        return _apply_rules(function, _RuleContext(machine(target), weights, choice, width))
     except FAILURES:
         return None
 
@@ -111,7 +122,7 @@ def _by_winograd(schedule: Any, context: _RuleContext) -> Any | None:
     """The schedule of a convolution in Winograd's form; None for other kernels, or if the epilogue does not suit it."""
     trial = schedule.copy()
     try:
-        return trial if winograd(trial, context.unit, context.weights, context.choice) else None
+        return trial if winograd(trial, context.unit, context.weights, context.choice, context.width) else None
     except FAILURES:
         return None
 
@@ -179,7 +190,9 @@ def _plain_dots(schedule: Any, block: Any, context: _RuleContext) -> set[str] | 
 
 
 def _apply_dots(schedule: Any, block: Any, context: _RuleContext, epilogue: Any | None) -> set[str] | None:
-    dotted = DotTiles.of(schedule, block, context.unit, context.weights, context.unit.dots, context.choice)
+    dotted = DotTiles.of(
+        schedule, block, context.unit, context.weights, context.unit.dots, context.choice, context.width
+    )
     if dotted is None:
         return None
     names = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
@@ -202,7 +215,7 @@ def _apply_tiles(
     if not TiledReduction.suits(schedule, block):
         return None
     names = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
-    tiled = TiledReduction(schedule, block, context.unit, context.weights, context.choice)
+    tiled = TiledReduction(schedule, block, context.unit, context.weights, context.choice, context.width)
     if tiled.apply(epilogue, padding) and padding is not None:
         names.add(str(schedule.get(padding).name_hint))
     return names
@@ -252,9 +265,15 @@ def _has_guard(block: Any) -> bool:
 
 
 def apply_rules(
-    module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str] = ()
+    module: "tvm.IRModule",
+    target: "tvm.target.Target",
+    refused: Collection[str] = (),
+    widths: Mapping[str, int] = NO_WIDTHS,
 ) -> tuple["tvm.IRModule", frozenset[str]]:
     """Schedule the unscheduled kernels of a module.
+
+    Args:
+        widths: the numbers of adjacent results of tiles, by kernel, if weights have a layout already.
 
     Returns:
         The module, and the names of the kernels that rules scheduled.
@@ -264,7 +283,7 @@ def apply_rules(
     for variable, function in functions.items():
         name = str(variable.name_hint)
         is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
-        schedule = schedule_kernel(function, target) if is_kernel and name not in refused else None
+        schedule = schedule_kernel(function, target, widths.get(name)) if is_kernel and name not in refused else None
         if schedule is not None:
             functions[variable] = with_scheduled_body(function, schedule)
             names.add(name)

@@ -69,11 +69,20 @@ class TiledReduction:
     has_whole_tiles = False
     """Whether the last tile must be complete."""
 
-    def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], choice: int = 0):
+    def __init__(
+        self,
+        schedule: Any,
+        block: Any,
+        machine: Machine,
+        weights: Sequence[Any],
+        choice: int = 0,
+        width: int | None = None,
+    ):
         """
         Args:
             weights: buffers that may be reordered when the package is built.
             choice: rank of the tile among the good ones; the last one if there are fewer.
+            width: number of adjacent results of a tile, if weights have a layout already.
         """
         self.schedule, self.block, self.machine = schedule, block, machine
         self.statement = schedule.get(block)
@@ -86,7 +95,7 @@ class TiledReduction:
         self.lane_axis: Any = innermost(self.statement.body.indices, self.spatial)
         self.weights = weights
         self.columns = self._columns()
-        self.tile = self._tile(choice)
+        self.tile = self._tile(choice, width if any(map(self._is_weight, self.along_lanes)) else None)
 
     @staticmethod
     def suits(schedule: Any, block: Any) -> bool:
@@ -125,7 +134,7 @@ class TiledReduction:
         group = math.gcd(extent(self.lane_axis), *shared)
         return group if group >= FEWEST_LANES else extent(self.lane_axis)
 
-    def _tile(self, choice: int) -> Tile:
+    def _tile(self, choice: int, width: int | None) -> Tile:
         vectors = self.along_lanes
         rows = [
             Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors), self._tallest(axis))
@@ -151,6 +160,7 @@ class TiledReduction:
             whole_only=self.has_whole_tiles,
             pads=not self.has_whole_tiles and self._can_pad(),
             fewest=FEWEST_TILES if self._work() >= FEWEST_TILES * WORK_OF_A_THREAD else 1,
+            required=width,
         )
         return tiles[min(choice, len(tiles) - 1)]
 

@@ -104,6 +104,7 @@ def good_tiles(
     whole_only: bool = False,
     pads: bool = False,
     fewest: int = 1,
+    required: int | None = None,
 ) -> list[Tile]:
     """Tiles by the estimated time per result, the shortest first.
 
@@ -118,6 +119,8 @@ def good_tiles(
         whole_only: no tile may lack rows.
         pads: the last tile may compute additional adjacent results.
         fewest: desired minimum number of tiles, so that as many threads have work.
+        required: number of adjacent results of a tile, for a layout of weights that is known. Without such a tile, all
+            tiles are returned.
     """
     are_windows = vectors_read > 1 or not any(axis.shares for axis in rows)
     axes = list(reversed(rows)) if are_windows else rows
@@ -132,7 +135,8 @@ def good_tiles(
         (estimate(tile), -tile.height * tile.width, position, tile)
         for position, tile in enumerate(_tiles(machine, bits, width, axes, heights, pads))
     ]
-    return [candidate[-1] for candidate in sorted(candidates, key=lambda candidate: candidate[:3])]
+    ordered = [candidate[-1] for candidate in sorted(candidates, key=lambda candidate: candidate[:3])]
+    return [tile for tile in ordered if tile.width == required] or ordered
 
 
 def _tiles(

@@ -29,12 +29,15 @@ LONGEST, SHORTEST = 16, 6
 BITS = 32
 
 
-def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int = 0) -> bool:
+def winograd(
+    schedule: Any, unit: Machine, weights: Sequence[Any], choice: int = 0, width: int | None = None
+) -> bool:
     """Schedule a whole Winograd kernel; False for other kernels.
 
     Args:
         weights: buffers that may be reordered when the package is built.
         choice: rank of the matmuls' tile among the good ones; the last one if there are fewer.
+        width: number of adjacent results of that tile, if the weights have a layout already.
     """
     root = analysis.get_root_block(schedule)
     parts = {
@@ -54,7 +57,7 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     length = extent(reduction.reduced[0])
     tallest = MOST_DYNAMIC_ROWS if strip is None else None
     rows = Rows(list(products.iter_vars).index(across), strip or extent(across), shares=True, tallest=tallest)
-    tiles_by_time = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
+    tiles_by_time = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True, required=width)
     tile = tiles_by_time[min(choice, len(tiles_by_time) - 1)]
     _pack(schedule, parts["products"], reduction, weights, tile)
     # Conditions on dynamic dimensions for each value at 36 positions take TVM seconds.

@@ -1,0 +1,1 @@
+"""One network at several sizes of its dynamic dimensions: functions over the same weights."""

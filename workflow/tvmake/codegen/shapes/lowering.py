@@ -1,0 +1,101 @@
+"""Lower one network at several sizes of its dynamic dimensions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import tvm
+
+from tvmake.codegen.kernel_analysis import work
+from tvmake.codegen.lowering import Lowered, LoweringOptions, fused_graph, plan_memory, schedule_kernels, to_machine_code
+from tvmake.codegen.shapes.dispatch import add_dispatch
+from tvmake.codegen.shapes.merge import KernelNames, merge
+from tvmake.codegen.shapes.weights import SharedWeights
+from tvmake.errors import InputError
+from tvmake.ir.bounds import bounds_of
+from tvmake.ir.size_checks import failed_size_check
+from tvmake.targets.backends import backend_of
+from tvmake.targets.weights.layout_free import tensor_calls
+from tvmake.targets.weights.prepack import Prepacked
+from tvmake.transform.graph import bind_dims
+
+Shape = Mapping[str, int]
+"""Sizes of dynamic dimensions, by name."""
+
+
+def functions_of(module: "tvm.IRModule", shapes: Sequence[Shape], target: "tvm.target.Target") -> dict[str, Shape]:
+    """The functions of a package by name, in the order in which their sizes are compared with the inputs'.
+
+    The last one takes all other sizes, unless the target needs fixed sizes.
+    """
+    ordered = sorted(shapes, key=lambda shape: -len(shape))
+    functions = {function_name(shape): shape for shape in ordered}
+    dimensions = tvm.relax.analysis.defined_symbolic_vars(module["main"])
+    if not backend_of(target).needs_fixed_sizes and all(len(shape) for shape in shapes) and dimensions:
+        functions[function_name({})] = {}
+    return functions
+
+
+def function_name(shape: Shape) -> str:
+    """``main_batch8_length128``, or ``main_any``."""
+    return "_".join(["main", *(f"{name}{size}" for name, size in shape.items())]) if shape else "main_any"
+
+
+def lower_shapes(module: "tvm.IRModule", shapes: Sequence[Shape], how: LoweringOptions) -> Lowered:
+    """Lower a network at several shapes, to functions that share kernels and weights, and a ``main`` that calls them.
+
+    The function with the most work chooses the layout of weights; the others follow.
+
+    Raises:
+        InputError: an unknown dimension, a size beyond its bounds, or what :func:`~tvmake.codegen.lowering.lower` raises.
+    """
+    functions = functions_of(module, shapes, how.target)
+    modules = {name: bind_shape(module, shape) for name, shape in functions.items()}
+    graphs = {name: _graph(bound, how) for name, bound in modules.items()}
+    parameters = [str(parameter.name) for parameter in module["main"].params[how.inputs :]]
+    weights, names = SharedWeights(how.inputs, parameters), KernelNames()
+    lowered: dict[str, Lowered] = {}
+    for name in sorted(graphs, key=lambda name: (not functions[name], -_work(graphs[name].module))):
+        graph = graphs[name]
+        renamed, widths = names.apply(graph.module, weights.widths(graph))
+        lowered[name] = weights.add(schedule_kernels(replace(graph, module=renamed), how, widths))
+    planned = {name: plan_memory(lowered[name].fused, bounds_of(modules[name]), how) for name in functions}
+
+    def complete(parts: Mapping[str, Any]) -> "tvm.IRModule":
+        return add_dispatch(merge(parts), module["main"], functions, how.inputs, weights.variables)
+
+    parts = [lowered[name] for name in functions]
+    return Lowered(
+        fused=complete({name: lowered[name].fused for name in functions}),
+        final=to_machine_code(complete(planned), how),
+        unscheduled=merge({name: lowered[name].unscheduled for name in functions}),
+        tuned={kernel: digest for part in parts for kernel, digest in part.tuned.items()},
+        misses={kernel: reason for part in parts for kernel, reason in part.misses.items()},
+        ruled=frozenset().union(*(part.ruled for part in parts)),
+        packings=tuple(weights.packings),
+        functions=functions,
+    )
+
+
+def bind_shape(module: "tvm.IRModule", shape: Shape) -> "tvm.IRModule":
+    """The network with dynamic dimensions fixed to these sizes.
+
+    Raises:
+        InputError: an unknown dimension, a size beyond its bounds, or one for which the network cannot be computed.
+    """
+    bound = bind_dims(module, shape, "shapes")
+    if report := failed_size_check(bound["main"]):
+        sizes = ", ".join(f"{name}: {size}" for name, size in shape.items())
+        raise InputError("shapes", f"{{{sizes}}}: {report}", "choose other sizes")
+    return bound
+
+
+def _graph(module: "tvm.IRModule", how: LoweringOptions) -> Prepacked:
+    return fused_graph(
+        module, how.target, how.passes, how.build, how.inputs, layout_free=how.packs, instruments=how.instruments
+    )
+
+
+def _work(module: "tvm.IRModule") -> float:
+    kernels = (module[call.args[0]] for call in tensor_calls(module))
+    return sum(work(kernel) for kernel in kernels)
