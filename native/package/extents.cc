@@ -15,6 +15,31 @@ std::string Described(const Bounds& bounds) {
   return *bounds.most == bounds.least ? least : least + " to " + std::to_string(*bounds.most);
 }
 
+std::string Described(const Sizes& sizes) {
+  std::string text;
+  for (const auto& [name, size] : sizes) text += (text.empty() ? "" : ", ") + name + ": " + std::to_string(size);
+  return "{" + text + "}";
+}
+
+// Throws Error if the sizes are none of the package's shapes.
+void CheckShapes(const Manifest& manifest, const std::map<std::string, std::pair<int64_t, std::string>>& known) {
+  if (manifest.shapes.empty()) return;
+  Sizes given;
+  std::string taken;
+  for (const Sizes& shape : manifest.shapes) {
+    bool fits = true;
+    for (const auto& [name, size] : shape) {
+      const auto found = known.find(name);
+      if (found == known.end()) continue;
+      given[name] = found->second.first;
+      fits = fits && found->second.first == size;
+    }
+    if (fits) return;
+    taken += (taken.empty() ? "" : ", ") + Described(shape);
+  }
+  RefuseInput("inputs", Described(given) + " is none of this package's shapes: " + taken, "give inputs of such sizes");
+}
+
 }  // namespace
 
 void CheckBounds(const Manifest& manifest, const TensorSpec& input, const std::vector<int64_t>& shape) {
@@ -46,6 +71,7 @@ void CheckExtents(const Manifest& manifest, const std::vector<std::vector<int64_
       }
     }
   }
+  CheckShapes(manifest, known);
 }
 
 }  // namespace tvmake

@@ -20,7 +20,7 @@ namespace json = tvm::ffi::json;
 using tvm::ffi::Any;
 using tvm::ffi::String;
 
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kOldestSchemaVersion = 2, kSchemaVersion = 3;
 
 Any At(const json::Object& object, const char* key) {
   const auto found = object.find(String(key));
@@ -68,6 +68,17 @@ std::map<std::string, Bounds> BoundsOf(const json::Object& signature) {
   return bounds;
 }
 
+std::vector<Sizes> ShapesOf(const json::Object& signature) {
+  std::vector<Sizes> shapes;
+  const auto rows = signature.find(String("shapes"));
+  if (rows == signature.end()) return shapes;
+  for (const Any& row : (*rows).second.cast<json::Array>()) {
+    Sizes& sizes = shapes.emplace_back();
+    for (const auto& [name, size] : row.cast<json::Object>()) sizes[name.cast<String>()] = size.cast<int64_t>();
+  }
+  return shapes;
+}
+
 SelfTest SelfTestOf(const json::Object& row) {
   SelfTest test;
   test.samples = At(row, "samples").cast<int64_t>();
@@ -93,6 +104,7 @@ Manifest Read(const json::Object& document) {
   }
   manifest.outputs = SpecsOf(At(signature, "outputs"));
   manifest.bounds = BoundsOf(signature);
+  manifest.shapes = ShapesOf(signature);
   for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
     manifest.parameters.push_back(Text(parameter.cast<json::Object>(), "name"));
   }
@@ -155,7 +167,7 @@ Manifest VerifyPackage(const std::string& directory) {
     const std::string canonical = CanonicalJsonWithout(text, "own_sha256");
     const auto document = json::Parse(text).cast<json::Object>();
     const auto version = At(document, "schema_version").as<int64_t>();
-    if (version != kSchemaVersion) {
+    if (!version || *version < kOldestSchemaVersion || *version > kSchemaVersion) {
       RefuseInput(directory, "mod.json has schema version " + (version ? std::to_string(*version) : "?") +
                                  ", expected " + std::to_string(kSchemaVersion));
     }

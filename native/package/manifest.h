@@ -32,11 +32,15 @@ struct Bounds {
   std::optional<int64_t> most;  // empty without a maximum
 };
 
+// Sizes of dynamic dimensions, by name.
+using Sizes = std::map<std::string, int64_t>;
+
 struct Manifest {
   std::string model, precision, target_name;
   std::string target_kind;  // "llvm", "opencl" ...
   std::vector<TensorSpec> inputs, outputs;
   std::map<std::string, Bounds> bounds;  // of dynamic dimensions, by name; others take any size
+  std::vector<Sizes> shapes;              // the only sizes that the package takes; empty if there are others
   std::vector<std::string> parameters;  // trailing arguments of main, in order
   std::vector<std::string> arguments;   // all of main's, by the names that they have there
   bool has_kernels = true;

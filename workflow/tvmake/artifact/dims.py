@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tvmake.options import Positive, Strict
 
@@ -34,6 +34,34 @@ class DimBounds(Strict):
 
 Dims = dict[str, Positive | DimBounds]
 """By name."""
+
+
+MOST_SHAPES = 16
+"""Of a package: each is code of its own, and they are compared one after another in each call."""
+
+Shape = Annotated[dict[str, Positive], Field(min_length=1)]
+"""Sizes of dynamic dimensions, by name."""
+
+
+def _differ(shapes: list[dict[str, int]]) -> list[dict[str, int]]:
+    for number, shape in enumerate(shapes):
+        if shape in shapes[:number]:
+            raise ValueError(f"{spell_shape(shape)} is there twice; leave one out")
+        if (largest := max(shape.values())) > LARGEST_SIZE:
+            raise ValueError(f"{largest} is beyond what kernels count, {LARGEST_SIZE}")
+    if len(shapes) > MOST_SHAPES:
+        raise ValueError(
+            f"{len(shapes)} shapes are more than a package has, {MOST_SHAPES}; name the most frequent ones"
+        )
+    return shapes
+
+
+Shapes = Annotated[list[Shape], AfterValidator(_differ)]
+
+
+def spell_shape(shape: Mapping[str, int]) -> str:
+    """``{batch: 8, length: 128}``, as in a config."""
+    return f"{{{', '.join(f'{name}: {size}' for name, size in shape.items())}}}"
 
 
 def fixed_sizes(dims: Mapping[str, int | DimBounds]) -> dict[str, int]:

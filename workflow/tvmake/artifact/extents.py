@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from tvmake.artifact.dims import DimBounds
+from tvmake.artifact.dims import DimBounds, spell_shape
 from tvmake.artifact.signature import Bounds, Signature, is_arithmetic
 from tvmake.errors import InputError
 
@@ -85,6 +85,7 @@ def check_extents(signature: Signature, shapes: Mapping[str, Sequence[int]]) -> 
             raise InputError("inputs", f"{name} is {size} in '{where}' and {known} in '{elsewhere}'", "use one size")
         if (bounds := signature.bounds.get(name)) is not None and not has_size(bounds, size):
             raise InputError("inputs", f"{name} is {size} in '{where}'; this package takes {describe_bounds(bounds)}")
+    _check_shapes(signature, {name: size for name, (size, _) in sizes.items()})
     for expression, size, where in extents:
         if not is_arithmetic(expression):
             continue
@@ -96,6 +97,17 @@ def check_extents(signature: Signature, shapes: Mapping[str, Sequence[int]]) -> 
             raise InputError(
                 "inputs", f"{expression} is {size} in '{where}' but should be {expected} for the other inputs"
             )
+
+
+def _check_shapes(signature: Signature, sizes: Mapping[str, int]) -> None:
+    if not signature.shapes or any(
+        all(sizes.get(name, size) == size for name, size in shape.items()) for shape in signature.shapes
+    ):
+        return
+    names = list(dict.fromkeys(name for shape in signature.shapes for name in shape))
+    given = ", ".join(f"{name}: {sizes[name]}" for name in names if name in sizes)
+    taken = ", ".join(map(spell_shape, signature.shapes))
+    raise InputError("inputs", f"{{{given}}} is none of this package's shapes: {taken}", "use inputs of such sizes")
 
 
 def evaluate_extent(expression: str, size_of: Callable[[str], int]) -> int:

@@ -8,7 +8,8 @@ from tvmake.artifact.signature import Signature
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json, digest_bytes
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+"""With functions for several shapes; other packages keep version 2, which earlier releases read."""
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
@@ -135,6 +136,16 @@ class GraphNode(_Part):
     dtype: str | None = None
 
 
+class PackageFunction(_Part):
+    """Code for some sizes of dynamic dimensions, with which ``main`` computes inputs of these sizes."""
+
+    name: str
+    sizes: dict[str, int]
+    """By dimension; empty for the code that takes all other sizes."""
+    kernels: list[str]
+    """The kernels that it calls; functions may share them."""
+
+
 class Component(_Part):
     """A library that took part in making the package."""
 
@@ -145,7 +156,7 @@ class Component(_Part):
 class Manifest(_Part):
     """The content of mod.json; every field is a function of the inputs, so rebuilding gives the same bytes."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[2, 3] = 2
     model: str
     precision: str
     target_name: str
@@ -174,6 +185,8 @@ class Manifest(_Part):
     """Only for targets with CLML."""
     kernels: list[Kernel]
     graph: list[GraphNode]
+    functions: list[PackageFunction] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """In the order in which ``main`` compares sizes; none if all sizes have the same code."""
     files: dict[str, FileEntry]
     components: list[Component]
     provenance: dict[str, Any] = Field(default_factory=dict)
@@ -186,8 +199,9 @@ class Manifest(_Part):
     """sha256 of this manifest without this field, as canonical JSON: it detects copying errors and edits, not forgery."""
 
     def sealed(self) -> "Manifest":
-        """This manifest with its own digest filled in."""
-        return self.model_copy(update={"own_sha256": self._digest()})
+        """This manifest with its schema version and its own digest filled in."""
+        versioned = self.model_copy(update={"schema_version": SCHEMA_VERSION if self.functions else 2})
+        return versioned.model_copy(update={"own_sha256": versioned._digest()})
 
     @property
     def device_kind(self) -> str:

@@ -50,6 +50,10 @@ class Signature(FailsFast, BaseModel):
     outputs: tuple[TensorSpec, ...]
     bounds: dict[str, Bounds] = Field(default_factory=dict, exclude_if=lambda bounds: not bounds)
     """Bounds of dynamic dimensions, by name; a missing one may have any size."""
+    shapes: list[dict[str, Annotated[int, Field(ge=0)]]] = Field(
+        default_factory=list, exclude_if=lambda shapes: not shapes
+    )
+    """The only sizes of dynamic dimensions, if a package has no code for others."""
 
     @property
     def dynamic_dimensions(self) -> dict[str, list[str]]:
@@ -62,9 +66,10 @@ class Signature(FailsFast, BaseModel):
         return inputs
 
     @property
-    def smallest_extents(self) -> dict[str, int]:
-        """The smallest sizes of dimensions that have one above 1, by name."""
-        return {name: least for name, (least, _) in self.bounds.items() if least > 1}
+    def default_sizes(self) -> dict[str, int]:
+        """Sizes of dynamic dimensions for generated inputs, if not 1: the first shape's, or the smallest allowed ones."""
+        smallest = {name: least for name, (least, _) in self.bounds.items() if least > 1}
+        return smallest | (self.shapes[0] if self.shapes else {})
 
 
 def is_arithmetic(extent: str) -> bool:

@@ -49,6 +49,18 @@ class LatencyReport(FailsFast, BaseModel):
         return self.statistics.percentile_ms(self.measurement.percentile)
 
 
+class ShapeLatency(FailsFast, BaseModel):
+    """The measurement of one of a package's shapes, on random inputs; as :class:`LatencyReport`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sizes: dict[str, int]
+    """Sizes of dynamic dimensions, by name."""
+    number: int = Field(ge=1)
+    samples_ms: list[SampleMs] = Field(min_length=1)
+    statistics: LatencyStatistics
+
+
 class Latency(FailsFast, BaseModel):
     """latency.json: raw samples and statistics of a package on a device, and of the baseline if requested."""
 
@@ -61,6 +73,8 @@ class Latency(FailsFast, BaseModel):
     fingerprint: Fingerprint
     baseline: Baseline | NoBaseline | None = None
     """The source model in its own framework, or the reason without figures; None if it was not requested."""
+    shapes: list[ShapeLatency] = Field(default_factory=list, exclude_if=lambda shapes: not shapes)
+    """By shape, for a package with code for several."""
 
     @property
     def speedup(self) -> LatencyComparison | None:

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tvmake.cli.configs import Settings
-from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted, Values
+from tvmake.cli.single import (  # fmt: skip
+    Cores,
+    Dimensions,
+    Model,
+    OnDevice,
+    PackageShapes,
+    Precision,
+    Quiet,
+    Shapes,
+    Target,
+    Trusted,
+    Values,
+)
 from tvmake.cli.terminal import output_file
 from tvmake.plan.single import NATIVE
 
@@ -31,6 +43,7 @@ def compile_model(
     shapes: Shapes = None,
     values: Values = None,
     dims: Dimensions = None,
+    package_shapes: PackageShapes = None,
     device: OnDevice = None,
     layout: Annotated[
         Literal["keep", "NCHW", "NHWC", "auto"],
@@ -77,7 +90,7 @@ def compile_model(
 
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
-    from tvmake.cli.dimensions import lines_of_package
+    from tvmake.cli.dimensions import lines_of_package, lines_of_shapes
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
@@ -107,6 +120,7 @@ def compile_model(
         over,
         keys,
         dims=dims,
+        package_shapes=package_shapes,
         values=values,
         trusted=trusted,
         self_test=self_test,
@@ -140,6 +154,8 @@ def compile_model(
     typer.echo(
         printable(f"wrote {package}; {_how_to_run(package, kind, run.directory / run.result('mod.so'), device)}")
     )
+    for line in lines_of_shapes(manifest):
+        typer.echo(line)
     for line in lines_of_package(manifest.signature):
         typer.echo(line)
     _print_unscheduled(manifest.unscheduled)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from tvmake.artifact.extents import describe_bounds
+from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import Bounds, Signature
 from tvmake.config.documents.starter import StarterInput, dynamic_sizes, larger_size
 from tvmake.process.output import argument, printable
@@ -18,6 +19,15 @@ def lines_of_package(signature: Signature) -> Iterator[str]:
         return f"`{fixed}` fixes it" + ("" if most is not None else f", `{bounded}` bounds it")
 
     return _lines(signature, remedy)
+
+
+def lines_of_shapes(manifest: Manifest) -> Iterator[str]:
+    """Lines for the shapes for which a package has code of its own."""
+    shapes = [", ".join(f"{name}={size}" for name, size in part.sizes.items()) for part in manifest.functions]
+    if shapes:
+        others = "other sizes take the dynamic code" if "" in shapes else "other sizes are refused"
+        named = "; ".join(shape for shape in shapes if shape)
+        yield printable(f"  code of their own have the shapes {named}; {others}")
 
 
 def lines_of_config(signature: Signature) -> Iterator[str]:

@@ -55,6 +55,14 @@ Dimensions = Annotated[
         help="Fix a dynamic dimension (batch=1), or bound it (length=1..512, length=..512); repeatable.",
     ),
 ]
+PackageShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SIZE,…",
+        help="Add code for these sizes of a dynamic dimension (batch=1,8), or of several (batch=8,length=128); repeatable.",
+    ),
+]
 Trusted = Annotated[
     bool,
     typer.Option(
@@ -85,6 +93,7 @@ def single_run(
     target_keys: Mapping[str, Any] | None = None,
     *,
     dims: list[str] | None = None,
+    package_shapes: list[str] | None = None,
     values: list[str] | None = None,
     trusted: bool = False,
     self_test: bool = False,
@@ -96,6 +105,7 @@ def single_run(
         layer: a config layer that overrides the options.
         target_keys: additional keys of the target.
         dims: sizes and bounds of dynamic dimensions, as typed.
+        package_shapes: sizes of dynamic dimensions for which the package has code of its own, as typed.
         values: values of inputs, as typed.
         trusted: whether loading the model may run code.
         self_test: whether the package gets samples for its self-test.
@@ -111,7 +121,13 @@ def single_run(
         inputs.setdefault(name, {})["value"] = value
     where = _device(device) if device is not None else None
     sizes = dict(map(_dimension, dims or ()))
-    model_keys = {"inputs": inputs, **({"dims": sizes} if sizes else {}), **({"trusted": True} if trusted else {})}
+    sizes_of_functions = [shape for text in package_shapes or () for shape in _package_shapes(text)]
+    model_keys = {
+        "inputs": inputs,
+        **({"dims": sizes} if sizes else {}),
+        **({"shapes": sizes_of_functions} if sizes_of_functions else {}),
+        **({"trusted": True} if trusted else {}),
+    }
     run = SingleRun(
         model,
         target,
@@ -125,6 +141,8 @@ def single_run(
         self_test=self_test,
     )
     names = {f"models.{run.model_name}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
+    if package_shapes:
+        names[f"models.{run.model_name}.shapes"] = " ".join(f"--shape {text}" for text in package_shapes)
     run = replace(run, options={**run.options, **names})
     return run.as_tuned() if trials is None and device is None else run
 
@@ -224,3 +242,25 @@ def _dimension(text: str) -> tuple[str, int | dict[str, int]]:
         remedy = "for example: --dim batch=1, --dim length=1..512"
         raise UsageError(f"--dim {text}", "expected NAME=SIZE or NAME=MIN..MAX", remedy)
     return name, numbers if dots else numbers["min"]
+
+
+def _package_shapes(text: str) -> list[dict[str, int]]:
+    """Parse sizes of one dimension, each a shape, or one size for each of several dimensions."""
+    from tvmake.errors import UsageError
+
+    sizes: dict[str, list[int]] = {}
+    name = ""
+    for part in text.split(","):
+        before, equals, size = part.rpartition("=")
+        name = before.strip() if equals else name
+        number = size.strip()
+        if not name or not (number.isascii() and number.isdigit()) or (equals and name in sizes):
+            sizes = {}
+            break
+        sizes.setdefault(name, []).append(int(number))
+    if not sizes or (len(sizes) > 1 and any(len(numbers) > 1 for numbers in sizes.values())):
+        remedy = "for example: --shape batch=1,8, or --shape batch=8,length=128"
+        raise UsageError(f"--shape {text}", "expected sizes of one dimension, or one size for each of several", remedy)
+    if len(sizes) == 1:
+        return [{name: number} for number in sizes[name]]
+    return [{name: number for name, (number,) in sizes.items()}]

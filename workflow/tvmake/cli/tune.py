@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, Settings
-from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted, Values
+from tvmake.cli.single import (
+    Cores,
+    Dimensions,
+    Model,
+    OnDevice,
+    PackageShapes,
+    Precision,
+    Quiet,
+    Shapes,
+    Target,
+    Trusted,
+    Values,
+)
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:
@@ -32,6 +44,7 @@ def tune(
     shapes: Shapes = None,
     values: Values = None,
     dims: Dimensions = None,
+    package_shapes: PackageShapes = None,
     device: OnDevice = None,
     kernels: Annotated[
         list[str] | None,
@@ -71,7 +84,19 @@ def tune(
 
     chosen = {"tuning": {"kernels": split_names(kernels)}} if kernels else {}
     layer = merge(chosen, overlay(settings))
-    run = single_run(model, target, precision, trials, shapes, device, layer, dims=dims, values=values, trusted=trusted)
+    run = single_run(
+        model,
+        target,
+        precision,
+        trials,
+        shapes,
+        device,
+        layer,
+        dims=dims,
+        package_shapes=package_shapes,
+        values=values,
+        trusted=trusted,
+    )
     if list_only:
         with build_artifact(run, "tasks.json", cores, quiet) as file:
             _print_tasks(file, as_json)

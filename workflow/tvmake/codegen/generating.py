@@ -10,11 +10,12 @@ import tvm
 
 from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.link import cause, generate
-from tvmake.codegen.lowering import Lowered, lower, refuse_python_functions
+from tvmake.codegen.lowering import Lowered, LoweringOptions, lower_function, refuse_python_functions
 from tvmake.codegen.options import PackageOptions, PassOptions
 from tvmake.codegen.passes import PassRecord, PassTimes, check_settings
 from tvmake.codegen.run_kernel import ENTRY
 from tvmake.codegen.scheduling.apply import apply_best
+from tvmake.codegen.shapes.lowering import lower_shapes
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.best import BestSet
@@ -54,8 +55,7 @@ def lower_and_generate(
         if record:
             record.begin(module)
         with _name_settings(options):
-            lowered = lower(
-                module,
+            how = LoweringOptions(
                 target,
                 request.passes,
                 options,
@@ -66,6 +66,7 @@ def lower_and_generate(
                 plain,
                 instruments,
             )
+            lowered = lower_shapes(module, how, request.shapes) if request.shapes else lower_function(module, how)
         refuse_python_functions(lowered.final, f"models.{request.model}")
         try:
             executable = generate(lowered.final, target, options, where, instruments)

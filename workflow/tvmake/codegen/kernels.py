@@ -1,7 +1,7 @@
 """The kernels of a lowered module, and the graph that calls them."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 import tvm
@@ -11,18 +11,13 @@ from tvmake.ir.expressions import bindings, operator_name
 from tvmake.storage.files import digest_bytes
 
 
-def kernels(
-    fused: "tvm.IRModule", nodes: list[GraphNode], tuned: Mapping[str, str], ruled: Collection[str]
-) -> list[Kernel]:
+def kernels(fused: "tvm.IRModule", tuned: Mapping[str, str], ruled: Collection[str]) -> list[Kernel]:
     """The tensor functions of a fused module, by name.
 
     Args:
         tuned: digests of the records that scheduled kernels.
     """
-    calls = Counter(node.call for node in nodes)
-    for name, function in fused.functions_items():
-        if isinstance(function, tvm.relax.Function) and str(name.name_hint) != "main":
-            calls.update(node.call for node in _nodes(function))
+    calls = calls_of(fused)
     return [
         Kernel(
             name=str(name.name_hint),
@@ -45,9 +40,15 @@ def _schedule_source(
     return "rule" if name in ruled else "default"
 
 
-def graph(fused: "tvm.IRModule") -> list[GraphNode]:
-    """The bindings of ``main``, in order."""
-    return _nodes(fused["main"])
+def calls_of(fused: "tvm.IRModule") -> Counter[str]:
+    """How often the functions of a module call each kernel."""
+    functions = (function for _, function in fused.functions_items() if isinstance(function, tvm.relax.Function))
+    return Counter(node.call for function in functions for node in _nodes(function))
+
+
+def graph(fused: "tvm.IRModule", functions: Iterable[str]) -> list[GraphNode]:
+    """The bindings of functions, in order."""
+    return [node for name in functions for node in _nodes(fused[name])]
 
 
 def _nodes(function: "tvm.relax.Function") -> list[GraphNode]:

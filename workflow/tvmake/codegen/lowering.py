@@ -28,13 +28,16 @@ from tvmake.targets.backends import backend_of
 from tvmake.targets.dynamic.shape_order import order_shape_stores, ordered_shape_variables
 from tvmake.targets.passes import Pass, pass_name, run_passes
 from tvmake.targets.weights.layout_free import mark_layout_free
-from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
+from tvmake.targets.weights.prepack import Packing, Prepacked, packed_width, prepack, split
 from tvmake.transform.options import UserPass
 from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
 
 SIZE_CHECK = re.compile(r"ErrorContext\(match_cast, ty=R\.Shape\(\[.*, (\d+)\]\)\)")
 """TVM's text for the context of a size check; it ends with the index of the report."""
+
+OTHER_LAYOUT = "its weights have the layout that a function for another shape chose"
+"""Why a record is not used."""
 
 PYTHON_FUNCTIONS = "relax.run."
 """Name prefix of functions by which TVM computes operators in Python."""
@@ -124,7 +127,14 @@ def lower(
         InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
     """
     how = LoweringOptions(target, passes, options, inputs, records, cuda_graph, rules, refused, instruments)
-    graph = fused_graph(module, target, passes, options, inputs, layout_free=how.packs, instruments=instruments)
+    return lower_function(module, how)
+
+
+def lower_function(module: "tvm.IRModule", how: LoweringOptions) -> Lowered:
+    """The same as :func:`lower`."""
+    graph = fused_graph(
+        module, how.target, how.passes, how.build, how.inputs, layout_free=how.packs, instruments=how.instruments
+    )
     scheduled = schedule_kernels(graph, how)
     return replace(scheduled, final=to_machine_code(plan_memory(scheduled.fused, bounds_of(module), how), how))
 
@@ -137,10 +147,8 @@ def schedule_kernels(graph: Prepacked, how: LoweringOptions, widths: Mapping[str
     """
     backend = backend_of(how.target)
     unscheduled, packings = graph.module, graph.packings
-    applied = how.records(unscheduled) if how.records else Applied(unscheduled)
-    fused, ruled = backend.schedule_kernels(
-        applied.module, how.target, how.refused, by_rules=how.rules, widths=widths
-    )
+    applied = _with_layouts(how.records(unscheduled), unscheduled, widths) if how.records else Applied(unscheduled)
+    fused, ruled = backend.schedule_kernels(applied.module, how.target, how.refused, by_rules=how.rules, widths=widths)
     unpacked = fused
     if how.packs:
         with _passes_of(how):
@@ -148,6 +156,20 @@ def schedule_kernels(graph: Prepacked, how: LoweringOptions, widths: Mapping[str
         fused, packings = prepacked.module, (*packings, *prepacked.packings)
     ruled = frozenset(ruled - applied.tuned.keys())
     return Lowered(fused, fused, unscheduled, applied.tuned, applied.misses, ruled, packings, unpacked)
+
+
+def _with_layouts(applied: Applied, unscheduled: "tvm.IRModule", widths: Mapping[str, int]) -> Applied:
+    """Leave out the records whose kernels would need weights in another layout."""
+    other = {
+        name
+        for name in applied.tuned.keys() & widths.keys()
+        if (parts := split(applied.module[name])) is None or packed_width(parts.packing) != widths[name]
+    }
+    if not other:
+        return applied
+    module = with_functions(applied.module, {applied.module.get_global_var(name): unscheduled[name] for name in other})
+    tuned = {name: digest for name, digest in applied.tuned.items() if name not in other}
+    return Applied(module, tuned, {**applied.misses, **dict.fromkeys(sorted(other), OTHER_LAYOUT)})
 
 
 def plan_memory(fused: "tvm.IRModule", bounds: Mapping[str, Bounds], how: LoweringOptions) -> "tvm.IRModule":

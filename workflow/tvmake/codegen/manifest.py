@@ -16,6 +16,7 @@ from tvmake.artifact.manifest import (
     Coverage,
     FileEntry,
     Manifest,
+    PackageFunction,
     Parameter,
     Placement,
     Unscheduled,
@@ -58,8 +59,6 @@ def package_manifest(
         best: the applied records, if any.
         clml: CLML's parts; None for targets without CLML.
     """
-    nodes = graph(lowered.fused)
-    functions = kernels(lowered.fused, nodes, lowered.tuned, lowered.ruled)
     entries = {name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()}
     components = [Component(name="tvmake", version=__version__)]
     components += [Component(name=name, version=metadata.version(name)) for name in COMPONENTS]
@@ -76,7 +75,7 @@ def package_manifest(
         precision=request.precision,
         target_name=request.target_name,
         network=digests,
-        signature=signature,
+        signature=_with_shapes(signature, lowered),
         parameters=_parameters(lowered.fused, len(signature.inputs)),
         target=attributes,
         build=options,
@@ -86,13 +85,32 @@ def package_manifest(
         unscheduled=unscheduled,
         placement=placement(lowered.fused, attributes) if backend_of(target).has_textures else None,
         clml=clml,
-        kernels=functions,
-        graph=nodes,
+        kernels=kernels(lowered.fused, lowered.tuned, lowered.ruled),
+        graph=graph(lowered.fused, lowered.functions or ["main"]),
+        functions=_functions(lowered),
         files=entries,
         components=components,
         provenance=provenance.model_dump(mode="json", exclude_none=True),
         is_source_quantized=is_source_quantized(lowered.fused),
     ).sealed()
+
+
+def _functions(lowered: Lowered) -> list[PackageFunction]:
+    names = {str(variable.name_hint) for variable in lowered.fused.get_global_vars()}
+    return [
+        PackageFunction(
+            name=name,
+            sizes=dict(sizes),
+            kernels=sorted({node.call for node in graph(lowered.fused, [name])} & names),
+        )
+        for name, sizes in lowered.functions.items()
+    ]
+
+
+def _with_shapes(signature: Signature, lowered: Lowered) -> Signature:
+    """The signature with the only shapes of a package, if none of its functions takes other sizes."""
+    shapes = [dict(sizes) for sizes in lowered.functions.values()]
+    return signature if not all(shapes) else signature.model_copy(update={"shapes": shapes})
 
 
 def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:
@@ -122,7 +140,8 @@ def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
             else:
                 in_buffers[name] = _why(function, target)
     sizes = {True: 0, False: 0}
-    for ty in _values(fused["main"]):
+    functions = [function for _, function in fused.functions_items() if isinstance(function, tvm.relax.Function)]
+    for ty in (ty for function in functions for ty in _values(function)):
         sizes[scope_of(ty) != GLOBAL] += _bytes(ty)
     return Placement(
         image_kernels=len(in_images),
@@ -147,9 +166,9 @@ def _why(function: "tvm.tirx.PrimFunc", target: Mapping[str, Any]) -> str:
     return NEIGHBOURS
 
 
-def _values(main: "tvm.relax.Function") -> list[Any]:
+def _values(function: "tvm.relax.Function") -> list[Any]:
     """The types of all argument and result tensors."""
-    kernel_images = [variable.ty for variable in (*main.params, *(binding.var for binding in bindings(main)))]
+    kernel_images = [variable.ty for variable in (*function.params, *(binding.var for binding in bindings(function)))]
     return [ty for ty in kernel_images if isinstance(ty, tvm.relax.TensorType) and ty.shape is not None]
 
 

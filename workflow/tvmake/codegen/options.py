@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from tvmake.artifact.dims import Shapes
 from tvmake.options import Strict
 from tvmake.targets.options import TargetOptions
 from tvmake.transform.options import UserPass
@@ -82,3 +83,5 @@ class PackageOptions(Strict):
     build: BuildOptions = BuildOptions()
     passes: list[UserPass] = Field(default_factory=list)
     """Only the passes at this stage's points."""
+    shapes: Shapes = Field(default_factory=list)
+    """Sizes of dynamic dimensions for which the package has functions of their own."""

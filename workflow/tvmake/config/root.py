@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.artifact.dims import Dims
+from tvmake.artifact.dims import Dims, Shapes, spell_shape
 from tvmake.codegen.options import BuildOptions
 from tvmake.config.base import LocalPath, Name, ResultsPath
 from tvmake.config.benchmark import BenchmarkOptions
@@ -71,6 +71,10 @@ class ModelConfig(ImportOptions):
     dims: Dims = Field(default_factory=dict)
     """Sizes of dynamic dimensions, by name, for a static package; or bounds of dimensions that remain dynamic:
     ``{min: 1, max: 512}``."""
+    shapes: Shapes = Field(default_factory=list)
+    """Sizes of dynamic dimensions for which packages have functions of their own, over the same weights: ``[{batch: 1},
+    {batch: 8}]``. A call takes the function that its inputs' sizes fit; for other sizes the code is dynamic, except on
+    targets that need fixed sizes, which refuse them."""
     dataset: DatasetConfig | None = None
     """Real inputs for validation; seeded random inputs by default."""
     goals: PrecisionGoals | None = None
@@ -91,6 +95,16 @@ class ModelConfig(ImportOptions):
     """Overrides of the general ``validation``, key by key."""
     benchmark: BenchmarkOptions | None = None
     """Overrides of the general ``benchmark``, key by key."""
+
+    @model_validator(mode="after")
+    def _has_free_dimensions(self) -> "ModelConfig":
+        for shape in self.shapes:
+            for name in shape:
+                if isinstance(self.dims.get(name), int):
+                    raise ValueError(
+                        f"shapes: {spell_shape(shape)} gives {name} a size that `dims` fixes to {self.dims[name]}; leave it out of one"
+                    )
+        return self
 
     def import_options(self) -> ImportOptions:
         """Return only the options that the import stage reads."""

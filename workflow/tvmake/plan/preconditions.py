@@ -7,11 +7,11 @@ import re
 import shlex
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmake.artifact.dims import fixed_sizes, sample_sizes
+from tvmake.artifact.dims import fixed_sizes, sample_sizes, spell_shape
 from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds
 from tvmake.artifact.signature import Bounds, Signature
 from tvmake.cache import settings
@@ -335,9 +335,25 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
                 bounds[dimension] = narrow_bounds(where, size, signature.bounds.get(dimension))
             except InputError as error:
                 errors.append(error)
+        errors += _wrong_shapes(plan, name, dynamic, bounds)
         errors += _wrong_sample_sizes(plan, name, {dim: bounds[dim] for dim in bounds if dim not in fixed_sizes(dims)})
     if errors:
         raise one_or_many(errors)
+
+
+def _wrong_shapes(
+    plan: Plan, model: str, dynamic: Collection[str], bounds: Mapping[str, Bounds]
+) -> Iterator[InputError]:
+    listing = f"it has: {', '.join(sorted(dynamic))}" if dynamic else "all its shapes are fixed"
+    where = f"models.{model}.shapes"
+    for shape in plan.config.models[model].shapes:
+        for dimension, size in shape.items():
+            if dimension not in dynamic:
+                problem = f"{spell_shape(shape)}: the model has no dynamic dimension '{dimension}'"
+                yield InputError(where, problem, listing)
+            elif dimension in bounds and not has_size(bounds[dimension], size):
+                takes = describe_bounds(bounds[dimension])
+                yield InputError(where, f"{spell_shape(shape)}: {dimension} takes {takes}", "choose such a size")
 
 
 def _wrong_sample_sizes(plan: Plan, model: str, bounds: Mapping[str, Bounds]) -> Iterator[InputError]:

@@ -63,6 +63,8 @@ def variant_tables(result: VariantResults) -> list[Table]:
     tables = []
     if result.numerics and result.numerics.report.outputs:
         tables.append(_outputs_table(result.numerics))
+    if result.latency and result.latency.shapes:
+        tables.append(_shapes_table(result.latency))
     if result.latency and result.latency.report.ops:
         tables.append(_kernels_table(result.latency))
     if result.best:
@@ -87,6 +89,21 @@ def device_facts(device: Fingerprint) -> list[tuple[str, str]]:
         ("runtime", device.runtime),
         *device.details.items(),
     ]
+
+
+def _shapes_table(latency: Latency) -> Table:
+    ms = quantities.milliseconds
+    rows = [
+        (
+            ", ".join(f"{name} {size}" for name, size in shape.sizes.items()),
+            ms(shape.statistics.p50_ms),
+            ms(shape.statistics.p90_ms),
+            ms(shape.statistics.min_ms),
+            str(shape.statistics.samples),
+        )
+        for shape in latency.shapes
+    ]
+    return Table("Latency by shape", ("shape", "p50 ms", "p90 ms", "min ms", "samples"), rows)
 
 
 def _latency_facts(row: SummaryRow, latency: Latency, goals: Goals) -> list[tuple[str, str]]:

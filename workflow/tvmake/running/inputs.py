@@ -1,7 +1,6 @@
 """The inputs of a run: arrays and images from files, or generated."""
 
 import os
-import zipfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +10,7 @@ import numpy as np
 from tvmake.artifact.array_files import array_of, open_arrays, read_array_file
 from tvmake.artifact.extents import check_extents
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.artifact.tensor_file import DAMAGE, member, reason, write_array
+from tvmake.artifact.tensor_file import DAMAGE, reason
 from tvmake.config.dataset import Preprocessing
 from tvmake.errors import InputError
 from tvmake.process.output import counted
@@ -88,7 +87,7 @@ def match_inputs(signature: Signature, given: Mapping[str, np.ndarray], fill: Fi
             raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
         arrays[known[name]] = as_array(f"input '{name}'", array)
     check_extents(signature, {name: array.shape for name, array in arrays.items()})
-    dims = signature.smallest_extents
+    dims = signature.default_sizes
     fitted: Arrays = {}
     for spec in signature.inputs:
         if spec.name in arrays:
@@ -128,13 +127,6 @@ def as_array(where: str, value: Any) -> np.ndarray:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(where, f"cannot become an array: {reason(error)}", "use a numpy array") from None
-
-
-def write_inputs(arrays: Mapping[str, np.ndarray], file: Path) -> None:
-    """Write a sample in the file format for devices."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            write_array(archive, member("input", name, 0), array)
 
 
 def describe_tensor(spec: TensorSpec) -> str:

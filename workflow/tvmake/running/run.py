@@ -15,8 +15,8 @@ from tvmake.config.benchmark import Measurement
 from tvmake.device.interface import Device, RunRequest, RunResult
 from tvmake.device.limits import check_package
 from tvmake.errors import DeviceError
-from tvmake.running.inputs import write_inputs
 from tvmake.storage.temporary import temporary_directory
+from tvmake.validate.samples import write_inputs
 
 
 @dataclass(frozen=True)

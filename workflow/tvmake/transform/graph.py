@@ -142,9 +142,7 @@ def _quantized_convolutions(module: "tvm.IRModule", request: TransformRequest) -
     return as_convolutions(turn_weights(module), request.precision.never)
 
 
-def bind_dims(
-    module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where: str = "dims"
-) -> "tvm.IRModule":
+def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where: str = "dims") -> "tvm.IRModule":
     """Make dynamic dimensions static, and set the bounds of others (``tvmake.ir.bounds``).
 
     Args:
@@ -161,7 +159,9 @@ def bind_dims(
             remedy = f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
             raise InputError(where, f"the model has no dynamic dimension '{name}'", remedy)
     declared = bounds_of(module)
-    bounds = declared | {name: narrow_bounds(f"{where}.{name}", size, declared.get(name)) for name, size in dims.items()}
+    bounds = declared | {
+        name: narrow_bounds(f"{where}.{name}", size, declared.get(name)) for name, size in dims.items()
+    }
     fixed = fixed_sizes(dims)
     module = tvm.relax.transform.BindSymbolicVars(fixed, "main")(module) if fixed else module
     return with_bounds(module, {name: ends for name, ends in bounds.items() if name not in fixed})

@@ -101,7 +101,7 @@ def load_dataset(
         InputError: a file is missing or unreadable, or shapes, dtypes, counts or labels do not match the model. Images are
             read, and errors in them found, only during iteration.
     """
-    dims = {**signature.smallest_extents, **(dims or {})}
+    dims = {**signature.default_sizes, **(dims or {})}
     path = Path(config.path)
     image = _image_input(config, signature)
     shape = concrete_shape(image, dims)

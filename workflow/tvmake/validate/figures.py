@@ -153,7 +153,8 @@ class OutputComparison:
     changes: int = 0
     nonfinite_reference: NonFinite = field(default_factory=NonFinite)
     nonfinite_got: NonFinite = field(default_factory=NonFinite)
-    _previous: np.ndarray | None = None
+    _previous: dict[int, np.ndarray] = field(default_factory=dict)
+    """The last sample of each size: shapes may alternate."""
 
     def add(self, reference: np.ndarray, got: np.ndarray) -> None:
         """Add one sample; both arrays have the same shape, dtypes may differ."""
@@ -199,12 +200,12 @@ class OutputComparison:
             self.worst_sqnr_db, self.worst_sample = sample.sqnr_db(), self.samples
 
     def _add_change(self, expected: np.ndarray) -> None:
-        if self._previous is not None and self._previous.size == expected.size:
-            change = expected - self._previous
+        if expected.size in self._previous:
+            change = expected - self._previous[expected.size]
             change = change[np.isfinite(change)]
             self.change += float(np.dot(change, change))
             self.changes += 1
-        self._previous = expected
+        self._previous[expected.size] = expected
 
     @staticmethod
     def _count_nonfinite(values: np.ndarray, count: NonFinite) -> None:

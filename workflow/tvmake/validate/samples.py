@@ -16,7 +16,9 @@ number of samples. The stream is that of numpy's ``RandomState``, which numpy ke
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -29,19 +31,25 @@ CLIP = 2.5
 
 
 def random_samples(
-    signature: Signature, count: int, seed: int = 0, dims: Mapping[str, int] | None = None
+    signature: Signature,
+    count: int,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    shapes: Sequence[Mapping[str, int]] = (),
 ) -> Iterator[dict[str, np.ndarray]]:
     """Generate ``count`` inputs, each keyed by the inputs' names in the source model.
 
     Args:
         dims: sizes of dynamic dimensions by name; default: 1, or their minimum.
+        shapes: sizes that alternate from input to input; they override ``dims``.
 
     Raises:
         InputError: numpy (with ml_dtypes) lacks an input's dtype, or its range does not match the dtype.
     """
-    extents = {**signature.smallest_extents, **(dims or {})}
+    extents = {**signature.default_sizes, **(dims or {})}
     for number in range(count):
-        yield {spec.name: random_tensor(spec, number, seed, extents) for spec in signature.inputs}
+        sizes = {**extents, **(shapes[number % len(shapes)] if shapes else {})}
+        yield {spec.name: random_tensor(spec, number, seed, sizes) for spec in signature.inputs}
 
 
 def random_tensor(
@@ -62,6 +70,13 @@ def random_tensor(
         values = least + (most - least) * random.random_sample(shape)
         return np.asarray(values, dtype)
     return np.asarray(np.clip(random.standard_normal(shape), -CLIP, CLIP), dtype)
+
+
+def write_inputs(arrays: Mapping[str, np.ndarray], file: Path) -> None:
+    """Write a sample in the file format for devices."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            tensor_file.write_array(archive, tensor_file.member("input", name, 0), array)
 
 
 def concrete_shape(spec: TensorSpec, dims: Mapping[str, int] | None = None) -> tuple[int, ...]:

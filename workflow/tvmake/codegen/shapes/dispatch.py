@@ -40,9 +40,7 @@ def add_dispatch(
 class _Dispatch:
     def __init__(self, module: "tvm.IRModule", inputs: list[Any], weights: Mapping[str, Any], returned: Any):
         self.module, self.inputs, self.weights, self.returned = module, inputs, weights, returned
-        symbols = relax.analysis.defined_symbolic_vars(
-            relax.Function(inputs, relax.Tuple([]), relax.TupleType([]))
-        )
+        symbols = relax.analysis.defined_symbolic_vars(relax.Function(inputs, relax.Tuple([]), relax.TupleType([])))
         self.dimensions = {str(symbol.name): symbol for symbol in symbols}
 
     def choose(self, functions: Sequence[tuple[str, Mapping[str, int]]]) -> Any:

@@ -6,8 +6,16 @@ from typing import Any
 
 import tvm
 
+from tvmake.artifact.dims import spell_shape
 from tvmake.codegen.kernel_analysis import work
-from tvmake.codegen.lowering import Lowered, LoweringOptions, fused_graph, plan_memory, schedule_kernels, to_machine_code
+from tvmake.codegen.lowering import (
+    Lowered,
+    LoweringOptions,
+    fused_graph,
+    plan_memory,
+    schedule_kernels,
+    to_machine_code,
+)
 from tvmake.codegen.shapes.dispatch import add_dispatch
 from tvmake.codegen.shapes.merge import KernelNames, merge
 from tvmake.codegen.shapes.weights import SharedWeights
@@ -30,8 +38,7 @@ def functions_of(module: "tvm.IRModule", shapes: Sequence[Shape], target: "tvm.t
     """
     ordered = sorted(shapes, key=lambda shape: -len(shape))
     functions = {function_name(shape): shape for shape in ordered}
-    dimensions = tvm.relax.analysis.defined_symbolic_vars(module["main"])
-    if not backend_of(target).needs_fixed_sizes and all(len(shape) for shape in shapes) and dimensions:
+    if not backend_of(target).needs_fixed_sizes:
         functions[function_name({})] = {}
     return functions
 
@@ -41,7 +48,7 @@ def function_name(shape: Shape) -> str:
     return "_".join(["main", *(f"{name}{size}" for name, size in shape.items())]) if shape else "main_any"
 
 
-def lower_shapes(module: "tvm.IRModule", shapes: Sequence[Shape], how: LoweringOptions) -> Lowered:
+def lower_shapes(module: "tvm.IRModule", how: LoweringOptions, shapes: Sequence[Shape]) -> Lowered:
     """Lower a network at several shapes, to functions that share kernels and weights, and a ``main`` that calls them.
 
     The function with the most work chooses the layout of weights; the others follow.
@@ -51,7 +58,7 @@ def lower_shapes(module: "tvm.IRModule", shapes: Sequence[Shape], how: LoweringO
     """
     functions = functions_of(module, shapes, how.target)
     modules = {name: bind_shape(module, shape) for name, shape in functions.items()}
-    graphs = {name: _graph(bound, how) for name, bound in modules.items()}
+    graphs = {name: _graph(bound, how, how.packs) for name, bound in modules.items()}
     parameters = [str(parameter.name) for parameter in module["main"].params[how.inputs :]]
     weights, names = SharedWeights(how.inputs, parameters), KernelNames()
     lowered: dict[str, Lowered] = {}
@@ -77,6 +84,23 @@ def lower_shapes(module: "tvm.IRModule", shapes: Sequence[Shape], how: LoweringO
     )
 
 
+def fused_shapes(
+    module: "tvm.IRModule", how: LoweringOptions, shapes: Sequence[Shape], layout_free: bool
+) -> "tvm.IRModule":
+    """The unscheduled kernels of all functions, from which kernels are extracted for tuning.
+
+    Args:
+        layout_free: let tuning choose the layout of weights.
+
+    Raises:
+        InputError: see :func:`lower_shapes`.
+    """
+    names = KernelNames()
+    functions = functions_of(module, shapes, how.target)
+    graphs = {name: _graph(bind_shape(module, shape), how, layout_free) for name, shape in functions.items()}
+    return merge({name: names.apply(graph.module, {})[0] for name, graph in graphs.items()})
+
+
 def bind_shape(module: "tvm.IRModule", shape: Shape) -> "tvm.IRModule":
     """The network with dynamic dimensions fixed to these sizes.
 
@@ -85,14 +109,13 @@ def bind_shape(module: "tvm.IRModule", shape: Shape) -> "tvm.IRModule":
     """
     bound = bind_dims(module, shape, "shapes")
     if report := failed_size_check(bound["main"]):
-        sizes = ", ".join(f"{name}: {size}" for name, size in shape.items())
-        raise InputError("shapes", f"{{{sizes}}}: {report}", "choose other sizes")
+        raise InputError("shapes", f"{spell_shape(shape)}: {report}", "choose other sizes")
     return bound
 
 
-def _graph(module: "tvm.IRModule", how: LoweringOptions) -> Prepacked:
+def _graph(module: "tvm.IRModule", how: LoweringOptions, layout_free: bool) -> Prepacked:
     return fused_graph(
-        module, how.target, how.passes, how.build, how.inputs, layout_free=how.packs, instruments=how.instruments
+        module, how.target, how.passes, how.build, how.inputs, layout_free=layout_free, instruments=how.instruments
     )
 
 

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvmake.codegen.lowering import Lowered
 from tvmake.ir.rewriting import with_functions
 from tvmake.targets.weights.layout_free import tensor_calls
-from tvmake.targets.weights.prepack import Packing, Prepacked, unused_name
+from tvmake.targets.weights.prepack import Packing, Prepacked, packed_width, unused_name
 
 from tvm import relax  # isort: skip
 
@@ -59,7 +59,7 @@ class SharedWeights:
                 for name, identity in zip(packing.results, results, strict=True):
                     self._names[identity] = unused_name(name, {*self._names.values()})
                 self.packings.append(replace(packing, sources=self._named(sources), results=self._named(results)))
-                if (width := _width(packing)) is not None:
+                if (width := packed_width(packing.function)) is not None:
                     self._widths.setdefault(sources[0], width)
         weights = [str(weight.name) for weight in lowered.fused["main"].params[self.inputs :]]
         names = dict(zip(weights, self._named([identities.get(weight, weight) for weight in weights]), strict=True))
@@ -90,18 +90,6 @@ class SharedWeights:
                 return position
         self._functions.append(plain)
         return len(self._functions) - 1
-
-
-def _width(packing: Packing) -> int | None:
-    """The number of adjacent results in a layout that ``targets.cpu.schedules.packing`` chose; None for other layouts.
-
-    Such a layout has the axes (tile, others, lane), and perhaps one more with products of one lane.
-    """
-    if len(packing.sources) != 1:
-        return None
-    source, result = (list(parameter.ty.shape) for parameter in packing.function.params)
-    added = len(result) - len(source)
-    return int(result[-added]) if added in (1, 2) else None
 
 
 def _rename_weights(module: "tvm.IRModule", inputs: int, names: Mapping[str, str]) -> "tvm.IRModule":

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from tvmake.artifact.dims import Shapes
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.export import SelfTest
 from tvmake.frontend.options import ImportOptions
@@ -14,6 +15,8 @@ class ReferenceRequest(Strict):
     model: ImportOptions
     dims: dict[str, int] = Field(default_factory=dict)
     """Values for dynamic dimensions."""
+    shapes: Shapes = Field(default_factory=list)
+    """Sizes of dynamic dimensions that alternate from sample to sample."""
     dataset: DatasetConfig | None = None
     samples: int = 16
     """Number of random inputs if there is no dataset."""
@@ -27,6 +30,8 @@ class SelfTestRequest(Strict):
     model: ImportOptions
     dims: dict[str, int] = Field(default_factory=dict)
     """Values for dynamic dimensions."""
+    shapes: Shapes = Field(default_factory=list)
+    """Sizes of dynamic dimensions that alternate from sample to sample."""
     dataset: DatasetConfig | None = None
     """Set if the samples come from the dataset."""
     self_test: SelfTest = SelfTest()

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from tvmake.artifact.dims import Shapes
 from tvmake.codegen.options import PassOptions
 from tvmake.config.device import OnDevice
 from tvmake.config.tuning import CostModel, TrialMeasurement
@@ -17,6 +18,8 @@ class ExtractRequest(PassOptions):
     target: TargetOptions = TargetOptions()
     passes: list[UserPass] = Field(default_factory=list)
     """User passes of the build that run before fusion, or on the fused module."""
+    shapes: Shapes = Field(default_factory=list)
+    """Sizes of dynamic dimensions for which the package has functions of their own."""
     cpu: str | None = None
     """Identity of the compiling machine's CPU, for targets that depend on it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmake.artifact import paths
 from tvmake.artifact.dims import sample_sizes
@@ -51,7 +51,7 @@ def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, 
 
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
     runtime = open_imported(request.model, known, imported)
-    drawn = random_samples(known, request.samples, request.seed, request.dims)
+    drawn = random_samples(known, request.samples, request.seed, request.dims, request.shapes)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(
         signature=known,
@@ -68,7 +68,8 @@ def reference_request(job: JobContext) -> ReferenceRequest:
     """The inputs of the original model."""
     model, validation = job.model_config, job.validation
     # With a dataset no samples are drawn, so samples and seed would only cause needless reruns.
-    drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
+    drawn: dict[str, Any] = {"samples": validation.samples, "seed": validation.seed, "shapes": model.shapes}
+    drawn = {} if model.dataset else drawn
     return ReferenceRequest(
         model=job.import_options, dims=sample_sizes(model.dims, validation.dims), dataset=model.dataset, **drawn
     )

@@ -117,6 +117,7 @@ def build_request(job: JobContext) -> BuildRequest:
         **job.target_fields,
         build=job.build,
         passes=job.user_passes(BUILD_POINTS),
+        shapes=job.model_config.shapes,
         require_coverage=job.tuning.require_coverage,
     )
 

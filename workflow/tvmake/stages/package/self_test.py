@@ -99,7 +99,7 @@ def _samples(request: SelfTestRequest, known: Signature) -> Iterable[Sample]:
 
     if request.dataset is not None:
         return load_dataset(request.dataset, known, dims=request.dims)
-    drawn = random_samples(known, request.self_test.samples, dims=request.dims)
+    drawn = random_samples(known, request.self_test.samples, dims=request.dims, shapes=request.shapes)
     return (Sample(inputs, None) for inputs in drawn)
 
 
@@ -109,6 +109,7 @@ def self_test_request(job: JobContext) -> SelfTestRequest:
     return SelfTestRequest(
         model=job.import_options,
         dims=sample_sizes(model.dims, job.validation.dims),
+        shapes=model.shapes,
         dataset=model.dataset if test.inputs == "dataset" else None,
         self_test=test,
     )

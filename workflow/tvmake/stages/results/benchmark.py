@@ -14,8 +14,9 @@ from tvmake.stages.descriptor import Input, Log, Output, Stage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tvmake.artifact.manifest import Manifest
     from tvmake.benchmark.baseline.result import Baseline, NoBaseline
-    from tvmake.benchmark.result import Condition, Latency, LatencyReport
+    from tvmake.benchmark.result import Condition, Latency, LatencyReport, ShapeLatency
     from tvmake.device.interface import Deployment, Device, RunResult, Timing
     from tvmake.frontend.options import ImportOptions
     from tvmake.stages.context import JobContext
@@ -38,6 +39,7 @@ def benchmark(
     import os
 
     from tvmake.artifact import stage_json
+    from tvmake.artifact.package import inspect
     from tvmake.artifact.source import SourceRecord
     from tvmake.benchmark.result import Latency
     from tvmake.device.connect import connect
@@ -51,6 +53,7 @@ def benchmark(
         is_local = isinstance(request.device, LocalDeviceConfig)
         here = {"load_average_1m": round(os.getloadavg()[0], 2)} if is_local else {}
         result, baseline = _measure(device, deployment, request, reference)
+        shapes = _measure_shapes(device, deployment, request, inspect(package))
     if imported:
         imported.check_files()  # the baseline has read it meanwhile
     measured = Latency(
@@ -59,6 +62,7 @@ def benchmark(
         baseline_memory_bytes=result.timing.baseline_memory_bytes,
         fingerprint=result.fingerprint,
         baseline=baseline,
+        shapes=shapes,
     )
     stage_json.save(measured, latency)
     return measured
@@ -78,6 +82,32 @@ def _measure(
     with baseline_process(request, reference, plain(device.config.env, device.where)) as baseline:
         result = device.execute(deployment, run, reference, None, baseline.address)
         return result, baseline.result()
+
+
+def _measure_shapes(
+    device: Device, deployment: Deployment, request: BenchmarkRequest, manifest: Manifest
+) -> list[ShapeLatency]:
+    """Time each shape for which a package has code of its own, on random inputs."""
+    from tvmake.benchmark.result import ShapeLatency
+    from tvmake.benchmark.statistics import latency_statistics
+    from tvmake.device.interface import RunRequest
+    from tvmake.storage.temporary import temporary_directory
+    from tvmake.validate.samples import random_samples, write_inputs
+
+    run = RunRequest(
+        samples=1, want_outputs=False, measurement=request.measurement.model_copy(update={"profile_ops": False})
+    )
+    measured = []
+    for shape in [function.sizes for function in manifest.functions if function.sizes]:
+        with temporary_directory("tvmake-shape-") as directory:
+            inputs = Path(directory) / "inputs.npz"
+            write_inputs(next(random_samples(manifest.signature, 1, dims=shape)), inputs)
+            timing = device.execute(deployment, run, inputs, None).timing
+        statistics = latency_statistics(timing.samples_ms)
+        measured.append(
+            ShapeLatency(sizes=shape, number=timing.number, samples_ms=timing.samples_ms, statistics=statistics)
+        )
+    return measured
 
 
 def _report(request: BenchmarkRequest, timing: Timing, conditions: Mapping[str, Condition]) -> LatencyReport:

@@ -52,22 +52,27 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     from tvmake.artifact import stage_json
     from tvmake.artifact.module_files import load_module
     from tvmake.artifact.signature import Signature
-    from tvmake.codegen.lowering import fused_module, packs_weights
+    from tvmake.codegen.lowering import LoweringOptions, fused_module, packs_weights
+    from tvmake.codegen.shapes.lowering import fused_shapes
     from tvmake.targets.resolve import tvm_target
     from tvmake.tune.extract import extract as kernels
 
     target = tvm_target(request.target, f"targets.{request.target_name}")
     inputs = len(stage_json.load(Signature, signature).inputs)
-    fused = fused_module(
-        load_module(module), target, request.passes, request, inputs, layout_free=packs_weights(target)
-    )
+    network, packs = load_module(module), packs_weights(target)
+    if request.shapes:
+        fused = fused_shapes(network, LoweringOptions(target, request.passes, request, inputs), request.shapes, packs)
+    else:
+        fused = fused_module(network, target, request.passes, request, inputs, layout_free=packs)
     return kernels(fused, target)
 
 
 def extract_request(job: JobContext) -> ExtractRequest:
     """The options that determine the variant's kernels."""
     context = {name: getattr(job.build, name) for name in PassOptions.model_fields}
-    return ExtractRequest(**job.target_fields, **context, passes=job.user_passes(BUILD_POINTS))
+    return ExtractRequest(
+        **job.target_fields, **context, passes=job.user_passes(BUILD_POINTS), shapes=job.model_config.shapes
+    )
 
 
 STAGE = Stage(

@@ -78,6 +78,18 @@ def split(kernel: "tvm.tirx.PrimFunc") -> SplitKernel | None:
     )
 
 
+def packed_width(packing: "tvm.tirx.PrimFunc") -> int | None:
+    """The number of adjacent results for which a packing function orders one weight; None for other layouts.
+
+    Rules for CPUs choose layouts with the axes (tile, others, lane), and perhaps one more with products of one lane.
+    """
+    if len(packing.params) != 2:  # a weight and its packed form
+        return None
+    source, result = (list(parameter.ty.shape) for parameter in packing.params)
+    added = len(result) - len(source)
+    return int(result[-added]) if added in (1, 2) else None
+
+
 def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
     """Pass packed weights to ``main``: each follows its source, which is removed when nothing uses it.
 

@@ -29,9 +29,7 @@ LONGEST, SHORTEST = 16, 6
 BITS = 32
 
 
-def winograd(
-    schedule: Any, unit: Machine, weights: Sequence[Any], choice: int = 0, width: int | None = None
-) -> bool:
+def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int = 0, width: int | None = None) -> bool:
     """Schedule a whole Winograd kernel; False for other kernels.
 
     Args:
