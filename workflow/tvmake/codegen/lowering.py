@@ -305,17 +305,19 @@ def fused_graph(
     inputs: int,
     layout_free: bool,
     instruments: Sequence[Any] = (),
+    function: str = "",
 ) -> Prepacked:
     """The graph of fused, unscheduled kernels, from which kernels are extracted for tuning and a build continues.
 
     Args:
         inputs: number of model inputs among ``main``'s arguments.
         layout_free: let tuning choose the layout of weights (see :func:`packs_weights`).
+        function: the name of the package's function; empty if it has only one.
 
     Raises:
         InputError: a user pass fails.
     """
-    backend, context = backend_of(target), LoweringContext(target, inputs, layout_free)
+    backend, context = backend_of(target), LoweringContext(target, inputs, layout_free, function)
     with target, pass_context(options, instruments=instruments), ordered_shape_variables():
         module = simplify_shapes(apply_user_passes(module, passes, "before_legalize"))
         backend.refuse(module)

@@ -29,6 +29,8 @@ class LoweringContext:
     """Number of network inputs among ``main``'s arguments; the others are weights."""
     layout_free: bool = False
     """Whether tuning or rules choose the layout of weights."""
+    function: str = ""
+    """The name of the package's function; empty if it has only one."""
     packings: list[Packing] = field(default_factory=list)
     """Weight packings in the order in which they run when a package is built; passes append to them."""
 

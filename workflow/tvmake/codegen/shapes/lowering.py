@@ -58,7 +58,7 @@ def lower_shapes(module: "tvm.IRModule", how: LoweringOptions, shapes: Sequence[
     """
     functions = functions_of(module, shapes, how.target)
     modules = {name: bind_shape(module, shape) for name, shape in functions.items()}
-    graphs = {name: _graph(bound, how, how.packs) for name, bound in modules.items()}
+    graphs = {name: _graph(bound, how, how.packs, name) for name, bound in modules.items()}
     parameters = [str(parameter.name) for parameter in module["main"].params[how.inputs :]]
     weights, names = SharedWeights(how.inputs, parameters), KernelNames()
     lowered: dict[str, Lowered] = {}
@@ -97,7 +97,7 @@ def fused_shapes(
     """
     names = KernelNames()
     functions = functions_of(module, shapes, how.target)
-    graphs = {name: _graph(bind_shape(module, shape), how, layout_free) for name, shape in functions.items()}
+    graphs = {name: _graph(bind_shape(module, shape), how, layout_free, name) for name, shape in functions.items()}
     return merge({name: names.apply(graph.module, {})[0] for name, graph in graphs.items()})
 
 
@@ -113,9 +113,16 @@ def bind_shape(module: "tvm.IRModule", shape: Shape) -> "tvm.IRModule":
     return bound
 
 
-def _graph(module: "tvm.IRModule", how: LoweringOptions, layout_free: bool) -> Prepacked:
+def _graph(module: "tvm.IRModule", how: LoweringOptions, layout_free: bool, function: str) -> Prepacked:
     return fused_graph(
-        module, how.target, how.passes, how.build, how.inputs, layout_free=layout_free, instruments=how.instruments
+        module,
+        how.target,
+        how.passes,
+        how.build,
+        how.inputs,
+        layout_free=layout_free,
+        instruments=how.instruments,
+        function=function,
     )
 
 

@@ -1,6 +1,6 @@
 """Put functions with their kernels into one module."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ from tvmake.targets.weights.prepack import unused_name
 from tvm import relax  # isort: skip
 
 MAIN, SYMBOL = "main", "global_symbol"
+
+EXTERNAL = "external_mods"
+"""TVM's attribute of modules with compiled code for other libraries."""
 
 
 @dataclass
@@ -84,7 +87,14 @@ def merge(modules: Mapping[str, "tvm.IRModule"]) -> "tvm.IRModule":
         variable = _variable(main, name)
         merged[variable] = _with_symbol(main, variable)
     first = next(iter(modules.values()))
-    return tvm.IRModule(merged, attrs=first.attrs, global_infos=first.global_infos)
+    return tvm.IRModule(merged, attrs=_attributes([*modules.values()]), global_infos=first.global_infos)
+
+
+def _attributes(modules: Sequence["tvm.IRModule"]) -> Any:
+    """The first module's attributes, with the code of all modules for other libraries."""
+    first = modules[0].attrs
+    code = [part for module in modules for part in (module.attrs or {}).get(EXTERNAL, [])]
+    return tvm.ir.make_node("ir.DictAttrs", **{**dict(first), EXTERNAL: code}) if first and code else first
 
 
 def _variable(function: Any, name: str) -> Any:

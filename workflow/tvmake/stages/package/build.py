@@ -13,7 +13,10 @@ from tvmake.stages.user_files import user_files
 from tvmake.transform.options import BUILD_POINTS
 
 if TYPE_CHECKING:
+    import tvm
+
     from tvmake.stages.context import JobContext
+    from tvmake.targets.adreno_clml.report import Offloaded
 
 
 def build(
@@ -59,7 +62,6 @@ def build(
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_headline, unscheduled_lines
     from tvmake.storage.files import atomic_path
-    from tvmake.targets.adreno_clml.report import clml_offload
     from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 
@@ -70,7 +72,7 @@ def build(
     inputs = len(bound.inputs)
     records = stage_json.load(BestSet, best) if best else None
     loaded = load_module(module)
-    offloaded = clml_offload(loaded, inputs) if backend_of(target).offloads_to_clml else None
+    offloaded = _offload(loaded, request, target, inputs) if backend_of(target).offloads_to_clml else None
     record = PassRecord() if "passes" in request.build.dump else None
     times = PassTimes() if "times" in request.build.dump else None
     lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times)
@@ -107,6 +109,21 @@ def build(
         else []
     )
     return [*warnings, *unscheduled_lines(without_schedule, KEYS), *(times.lines() if times else ())]
+
+
+def _offload(module: tvm.IRModule, request: BuildRequest, target: tvm.target.Target, inputs: int) -> Offloaded:
+    """What CLML computes, in all functions of the package."""
+    from tvmake.codegen.shapes.lowering import bind_shape, functions_of
+    from tvmake.targets.adreno_clml.report import clml_offload, join_offloads
+
+    functions = functions_of(module, request.shapes, target) if request.shapes else {"": {}}
+    return join_offloads(
+        [
+            clml_offload(bind_shape(module, shape), inputs, name)
+            for name, shape in functions.items()
+            if shape or not name
+        ]
+    )
 
 
 def build_request(job: JobContext) -> BuildRequest:

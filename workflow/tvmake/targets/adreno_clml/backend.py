@@ -21,7 +21,7 @@ class AdrenoClmlBackend(AdrenoBufferBackend):
         """Replace parts of the network by calls of CLML."""
 
         def offload(module: "tvm.IRModule") -> "tvm.IRModule":
-            return offload_to_clml(partition(module, context.inputs))
+            return offload_to_clml(partition(module, context.inputs), context.function)
 
         return [ModulePass("OffloadToClml", offload), *self.dispatch_passes()]
 

@@ -21,8 +21,11 @@ READY = "_ready"
 """Suffix of a part's symbol in the name of the function that returns whether CLML computes it."""
 
 
-def offload_to_clml(cut: Partition) -> "tvm.IRModule":
+def offload_to_clml(cut: Partition, function: str = "") -> "tvm.IRModule":
     """The network with calls of CLML; the module's attributes hold CLML's code.
+
+    Args:
+        function: the name of the package's function; empty if it has only one.
 
     Raises:
         MachineError: the OpenCL runtime library must be compiled, and compilation fails.
@@ -32,7 +35,7 @@ def offload_to_clml(cut: Partition) -> "tvm.IRModule":
     functions: dict[Any, Any] = {}
     callers: dict[str, Any] = {}
     for index, (name, part) in enumerate(cut.chosen.items()):
-        symbol = symbol_of(index)
+        symbol = symbol_of(index, function)
         extern = relax.GlobalVar(f"{symbol}_extern")
         kernels = relax.GlobalVar(f"{symbol}_kernels")
         caller = relax.GlobalVar(f"{symbol}_call")
@@ -51,9 +54,9 @@ def offload_to_clml(cut: Partition) -> "tvm.IRModule":
     return tvm.transform.Sequential(passes)(called)
 
 
-def symbol_of(index: int) -> str:
-    """The name of a part in the package."""
-    return f"clml_part{index}"
+def symbol_of(index: int, function: str = "") -> str:
+    """The name of a part in the package, which may have several functions."""
+    return "_".join(filter(None, (f"clml_part{index}", function)))
 
 
 def to_kernels(function: Any) -> Any:

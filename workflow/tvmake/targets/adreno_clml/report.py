@@ -1,7 +1,8 @@
 """Offload operators to CLML, and report which layers it computes and which remain kernels."""
 
 import logging
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,26 +87,46 @@ class Offloaded:
         return texts
 
 
-def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
+def clml_offload(module: "tvm.IRModule", inputs: int, function: str = "") -> Offloaded:
     """Offload a transformed network's operators to CLML.
 
     Args:
         inputs: number of network inputs among ``main``'s arguments.
+        function: the name of the package's function; empty if it has only one.
     """
     cut = partition(module, inputs)
-    report = _report(cut)
+    report = _report(cut, function)
     if report.is_compiled:
         LOG.info("CLML takes %d operators in %d parts", sum(report.offloaded.values()), len(cut.chosen))
     else:
         LOG.warning("the package runs all operators as OpenCL kernels: %s", report.reason)
-    return Offloaded(report, [_part(symbol_of(index), part) for index, part in enumerate(cut.chosen.values())])
+    return Offloaded(
+        report, [_part(symbol_of(index, function), part) for index, part in enumerate(cut.chosen.values())]
+    )
 
 
-def _report(cut: Partition) -> Offload:
+def join_offloads(functions: Sequence[Offloaded]) -> Offloaded:
+    """What CLML computes of a package's functions."""
+    first, *others = functions
+    if not others:
+        return first
+    reports = [function.report for function in functions]
+    joined = Offload(
+        is_compiled=any(report.is_compiled for report in reports),
+        reason=next((report.reason for report in reports if report.reason), None),
+        offloaded=dict(sum((Counter(report.offloaded) for report in reports), Counter())),
+        fallback=dict(sum((Counter(report.fallback) for report in reports), Counter())),
+        layers=[layer for report in reports for layer in report.layers],
+        subgraphs=[subgraph for report in reports for subgraph in report.subgraphs],
+    )
+    return Offloaded(joined, [part for function in functions for part in function.parts])
+
+
+def _report(cut: Partition, function: str) -> Offload:
     """Report a partition, layer by layer."""
     subgraphs: list[Subgraph] = []
     layers: list[Layer] = []
-    symbols = {name: symbol_of(index) for index, name in enumerate(cut.chosen)}
+    symbols = {name: symbol_of(index, function) for index, name in enumerate(cut.chosen)}
     for binding in bindings(cut.module["main"]):
         call = binding.value
         if not isinstance(call, relax.Call):
@@ -113,7 +134,7 @@ def _report(cut: Partition) -> Offload:
         part = cut.parts.get(str(call.op.name_hint)) if isinstance(call.op, relax.GlobalVar) else None
         if part:
             symbol = symbols.get(str(call.op.name_hint))
-            part_subgraphs = _subgraphs_of(part.function, len(subgraphs), symbol or "")
+            part_subgraphs = _subgraphs_of(part.function, len(subgraphs), symbol or "", function)
             subgraphs += [subgraph for _, subgraph in part_subgraphs] if symbol else []
             for name, subgraph in part_subgraphs:
                 operators, shape = [node.operator for node in subgraph.nodes], subgraph.nodes[-1].shape
@@ -149,12 +170,13 @@ def _part(symbol: str, part: Part) -> ClmlPart:
     return ClmlPart(name=symbol, layers=layers, weights=part.parameters, weight_bytes=sum(sizes))
 
 
-def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Subgraph]]:
+def _subgraphs_of(function: Any, before: int, symbol: str, caller: str) -> list[tuple[str, Subgraph]]:
     """The composites of a function for CLML with the names of their results; two composites may be equal.
 
     Args:
         before: number of earlier subgraphs.
         symbol: the function's name in the package.
+        caller: the name of the package's function; empty if it has only one.
     """
     matched = {
         binding.var: binding.value for binding in bindings(function) if isinstance(binding.value, relax.Function)
@@ -165,7 +187,7 @@ def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Su
         if isinstance(call, relax.Call) and call.op in matched:
             composite = matched[call.op]
             subgraph = Subgraph(
-                name=f"clml{before + len(part_subgraphs)}",
+                name="_".join(filter(None, (f"clml{before + len(part_subgraphs)}", caller))),
                 pattern=str(composite.attrs["Composite"]).removeprefix(PREFIX),
                 part=symbol,
                 inputs=[_name_of(argument) for argument in call.args],
