@@ -62,3 +62,22 @@ def test_a_signature_without_bounds_is_written_as_before():
 
 def test_bounds_in_words():
     assert [describe_bounds(bounds) for bounds in ((1, 512), (0, None), (7, 7))] == ["1 to 512", "0 or more", "7"]
+
+
+SHAPES = SIGNATURE.model_copy(update={"bounds": {}, "shapes": [{"batch": 1, "length": 16}, {"batch": 8}]})
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (8, 16), (8, 7)])
+def test_sizes_of_one_of_a_packages_shapes_are_taken(shape: tuple[int, int]):
+    check_extents(SHAPES, {"ids": shape})
+
+
+def test_other_sizes_are_refused_with_the_shapes_that_there_are():
+    problem = "{batch: 1, length: 17} is none of this package's shapes: {batch: 1, length: 16}, {batch: 8}"
+    with pytest.raises(InputError) as refused:
+        check_extents(SHAPES, {"ids": (1, 17)})
+    assert refused.value.problem == problem
+
+
+def test_generated_inputs_have_the_first_shape():
+    assert SHAPES.default_sizes == {"batch": 1, "length": 16}

@@ -140,6 +140,38 @@ def test_what_may_leave_kernels_without_a_schedule_is_a_note(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"shapes": [{"M": 4}]}, "models.digits.shapes: {M: 4}: the model has no dynamic dimension 'M'\n  it has: N"),
+        ({"shapes": [{"N": 65}]}, "models.digits.shapes: {N: 65}: N takes 0 to 64\n  choose such a size"),
+        ({"shapes": [{"N": 4}, {"N": 4}]}, "models.digits.shapes: {N: 4} is there twice"),
+        (
+            {"shapes": [{"N": size} for size in range(1, 18)]},
+            "models.digits.shapes: 17 shapes are more than a package has, 16",
+        ),
+        (
+            {"shapes": [{"N": 4}], "dims": {"N": 4}},
+            "{N: 4} gives N a size that `dims` fixes to 4\n  leave it out of one",
+        ),
+        ({"shapes": [{}]}, "models.digits.shapes"),
+        ({"targets": ["image"]}, "target 'image' needs fixed sizes, and the model has the dynamic dimensions N"),
+        ({"targets": ["image"], "shapes": [{"N": 4}]}, None),
+        ({"targets": ["image"], "dims": {"N": 4}}, None),
+    ],
+)
+def test_shapes_are_compared_with_the_file_the_sizes_and_the_target(tmp_path, exported_with_bounds, keys, problem):
+    shutil.copy(exported_with_bounds, tmp_path / "net.pt2")
+    model = {"source": "net.pt2", "inputs": {"input": {"shape": ["N", 4]}}, **keys}
+    targets = {"cpu": {"kind": "llvm"}, "image": "adreno-730-texture"}
+    done = check_of(tmp_path, {"models": {"digits": {"targets": ["cpu"], **model}}, "targets": targets})
+    if problem is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode == 1
+        assert problem in done.stderr
+
+
+@pytest.mark.parametrize(
     ("dims", "problem"),
     [
         ({"N": {"max": 65}}, "models.digits.dims.N: should be at most 65, but the model's file says 0 to 64"),

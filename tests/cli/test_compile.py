@@ -130,6 +130,9 @@ MISTAKES = {
     "no form": (["digits.onnx", "--dump-code", "relay"], "expected one of relax"),
     "no size": (["digits.onnx", "--dim", "n"], "expected NAME=SIZE or NAME=MIN..MAX\n  for example: --dim batch=1"),
     "no number": (["digits.onnx", "--dim", "n=1..many"], "--dim n=1..many: expected NAME=SIZE or NAME=MIN..MAX"),
+    "a size without a dimension": (["digits.onnx", "--shape", "8"], "expected sizes of one dimension"),
+    "sizes of two dimensions": (["digits.onnx", "--shape", "n=1,2,m=3"], "for example: --shape batch=1,8"),
+    "a shape of another network": (["digits.onnx", "--shape", "n=1"], "the model has no dynamic dimension 'n'"),
     "bounds the wrong way round": (["digits.onnx", "--dim", "n=9..4"], "--dim n=9..4: min is 9 and max is 4"),
     "a range in a shape": (
         ["digits.onnx", "--input-shape", "image=1..4,1,8,8"],

@@ -251,6 +251,11 @@ def test_one_sample_alone_is_warned_about():
     assert "only one sample" in compared([normal(1, 10)], [normal(1, 10)]).warnings[0]
 
 
+def test_samples_of_alternating_sizes_are_compared_with_those_of_their_size():
+    reference = [normal(size, 10, seed=seed) for seed, size in enumerate((1, 4, 1, 4))]
+    assert compared(reference, reference).warnings == []
+
+
 def test_softmax_outputs_are_noted():
     exponent = np.exp(normal(4, 1, 10))
     probabilities = list(exponent / exponent.sum(axis=-1, keepdims=True))

@@ -59,3 +59,14 @@ TEST_CASE("a size that differs between inputs is refused, and the message names 
   CHECK_THROWS_WITH_AS(CheckExtents(Network(), {{2, 16}, {2, 17}, {0, 8}}),
                        "inputs: length is 17 in 'mask' and 16 in 'ids'\n  give it one size", Error);
 }
+
+TEST_CASE("a package with code for some shapes alone takes their sizes, and names them otherwise") {
+  Manifest manifest = Network();
+  manifest.shapes = {{{"batch", 2}, {"length", 16}}, {{"batch", 8}}};
+  CHECK_NOTHROW(CheckExtents(manifest, {{2, 16}, {2, 16}, {0, 8}}));
+  CHECK_NOTHROW(CheckExtents(manifest, {{8, 7}, {8, 7}, {0, 8}}));
+  CHECK_THROWS_WITH_AS(CheckExtents(manifest, {{2, 17}, {2, 17}, {0, 8}}),
+                       "inputs: {batch: 2, length: 17} is none of this package's shapes: {batch: 2, length: 16}, {batch: 8}"
+                       "\n  give inputs of such sizes",
+                       Error);
+}

@@ -35,6 +35,7 @@ def check(
         check_device_files,
         check_dims,
         check_directories,
+        check_fixed_sizes,
         check_functions,
         check_output_paths,
         check_results_directory,
@@ -75,6 +76,7 @@ def check(
             {name: plan.config.precisions[name] for name in {variant.precision for variant in plan.variants}}
         )
         _check_targets({name: plan.config.targets[name] for name in {variant.target for variant in plan.variants}})
+        check_fixed_sizes(plan, declared)
     if as_json:
         _print_json(plan)
         return

@@ -156,7 +156,7 @@ def compile_model(
     )
     for line in lines_of_shapes(manifest):
         typer.echo(line)
-    for line in lines_of_package(manifest.signature):
+    for line in lines_of_package(manifest.signature) if not manifest.signature.shapes else ():
         typer.echo(line)
     _print_unscheduled(manifest.unscheduled)
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,9 @@ def package_manifest(
         records_sha256=records,
         coverage=covered,
         unscheduled=unscheduled,
-        placement=placement(lowered.fused, attributes) if backend_of(target).has_textures else None,
+        placement=placement(lowered.fused, attributes, lowered.functions or ["main"])
+        if backend_of(target).has_textures
+        else None,
         clml=clml,
         kernels=kernels(lowered.fused, lowered.tuned, lowered.ruled),
         graph=graph(lowered.fused, lowered.functions or ["main"]),
@@ -125,11 +127,12 @@ TOO_LARGE = "its image would have {0.width} x {0.height} pixels and {0.layers} l
 NEIGHBOURS = "its values go to or come from kernels that work on buffers"
 
 
-def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
+def placement(fused: "tvm.IRModule", target: Mapping[str, Any], functions: Iterable[str] = ("main",)) -> Placement:
     """Which kernels and values of a module for textures are in images.
 
     Args:
         target: TVM's attributes, with the limits of images.
+        functions: the functions of the network's operators.
     """
     in_images, in_buffers = {}, {}
     for variable, function in fused.functions_items():
@@ -140,8 +143,7 @@ def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
             else:
                 in_buffers[name] = _why(function, target)
     sizes = {True: 0, False: 0}
-    functions = [function for _, function in fused.functions_items() if isinstance(function, tvm.relax.Function)]
-    for ty in (ty for function in functions for ty in _values(function)):
+    for ty in (ty for name in functions for ty in _values(fused[name])):
         sizes[scope_of(ty) != GLOBAL] += _bytes(ty)
     return Placement(
         image_kernels=len(in_images),

@@ -341,6 +341,41 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
         raise one_or_many(errors)
 
 
+def check_fixed_sizes(plan: Plan, declared: Mapping[str, Signature]) -> None:
+    """Refuse networks with dynamic dimensions on targets that need fixed sizes.
+
+    Args:
+        declared: signatures by model, if known without running it.
+
+    Raises:
+        InputError, ErrorList: naming the dimensions and the target.
+    """
+    errors = []
+    for name, signature in declared.items():
+        model = plan.config.models[name]
+        free = [
+            dimension
+            for dimension in signature.dynamic_dimensions
+            if dimension not in fixed_sizes(model.dims)
+            and (not model.shapes or any(dimension not in shape for shape in model.shapes))
+        ]
+        targets = {variant.target for variant in plan.variants if variant.model == name} if free else set()
+        for target in sorted(filter(lambda target: _needs_fixed_sizes(plan, target), targets)):
+            problem = f"target '{target}' needs fixed sizes, and the model has the dynamic dimensions {', '.join(free)}"
+            sizes = ", ".join(f"{dimension}: SIZE" for dimension in free)
+            remedy = f"fix them, `dims: {{{sizes}}}`, or list the sizes to take, `shapes: [{{{sizes}}}]`"
+            errors.append(InputError(f"models.{name}", problem, remedy))
+    if errors:
+        raise one_or_many(errors)
+
+
+def _needs_fixed_sizes(plan: Plan, target: str) -> bool:
+    from tvmake.targets.backends import backend_of
+    from tvmake.targets.resolve import tvm_target
+
+    return backend_of(tvm_target(plan.config.targets[target].options(), f"targets.{target}")).needs_fixed_sizes
+
+
 def _wrong_shapes(
     plan: Plan, model: str, dynamic: Collection[str], bounds: Mapping[str, Bounds]
 ) -> Iterator[InputError]:
