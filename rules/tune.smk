@@ -19,5 +19,5 @@ rule tune:
     message:
         "tune {params.name} for {wildcards.target} to {params.trials} trials"
     shell:
-        "tvmake step tune {input.kernel:q} --name {params.name:q} --trials {params.trials} --options {params.options:q}"
+        "tvmake step tune {input.kernel:q} --name {params.name:q} --trials {params.trials} --points {params.points:q} --options {params.options:q}"
         " --receipt {output.receipt:q} --events {log.events:q} > {log.text:q} 2>&1"

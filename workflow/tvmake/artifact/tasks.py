@@ -1,10 +1,13 @@
 """The files of tuning tasks: a variant's kernels, and the trials for each kernel of a target."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from tvmake.artifact.size_points import SizePoint
 from tvmake.storage.documents import FailsFast
 
-DYNAMIC = "its shapes are dynamic"
+DYNAMIC = "its shapes are dynamic, and such kernels are tuned for CPUs only"
 """Why a kernel with dynamic dimensions is not tuned."""
 
 
@@ -12,7 +15,19 @@ class _File(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class Task(_File):
+class _Kernel(_File):
+    points: tuple[SizePoint, ...] = ()
+    """Sizes of its dynamic dimensions at which candidates are measured. Not written without dynamic dimensions."""
+
+    @model_serializer(mode="wrap")
+    def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        if not self.points:
+            fields.pop("points", None)
+        return fields
+
+
+class Task(_Kernel):
     """One kernel of a variant."""
 
     workload: str
@@ -22,7 +37,7 @@ class Task(_File):
     calls: int
     """How often the model calls it (its weight)."""
     flops: float
-    """Floating point operations of one call."""
+    """Floating point operations of one call; with dynamic dimensions, the weighted mean over ``points``."""
     trivial: str | None = None
     """Why it is not tuned; None for a kernel that is."""
 
@@ -37,7 +52,7 @@ class TaskList(_File):
     tasks: list[Task]
 
 
-class KernelBudget(_File):
+class KernelBudget(_Kernel):
     """One kernel's share of the trials."""
 
     name: str

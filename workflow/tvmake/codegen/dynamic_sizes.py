@@ -38,12 +38,26 @@ def evaluate_extent(extent: Any, sizes: Mapping[str, int]) -> int:
     return max(1, int(fixed)) if isinstance(fixed, tvm.tirx.IntImm) else 1
 
 
+def shape_at(parameter: "tvm.tirx.Var", sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a kernel's argument for given sizes."""
+    return tuple(evaluate_extent(extent, sizes) for extent in parameter.ty.shape)
+
+
 def dynamic_dimensions(function: "tvm.tirx.PrimFunc") -> dict[str, Any]:
     """The variables that are dynamic dimensions of a kernel's arguments, by name, in order."""
     variables: dict[str, Any] = {}
+    for variable in dimension_variables(function):
+        variables.setdefault(str(variable.name), variable)
+    return variables
+
+
+def dimension_variables(function: "tvm.tirx.PrimFunc") -> list[Any]:
+    """The distinct variables that are dynamic dimensions of a kernel's arguments, in order."""
+    variables: list[Any] = []
 
     def note(variable: Any) -> None:
-        variables.setdefault(str(variable.name), variable)
+        if not any(variable.same_as(known) for known in variables):
+            variables.append(variable)
 
     for parameter in function.params:
         for extent in getattr(parameter.ty, "shape", None) or ():

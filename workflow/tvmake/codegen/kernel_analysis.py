@@ -6,7 +6,6 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.artifact.tasks import DYNAMIC
 from tvmake.targets.kernels.memory import GLOBAL, memory_scope
 
 LITTLE_WORK = {False: 1 << 16, True: 1 << 12}
@@ -21,23 +20,39 @@ REDUCTION = 2
 """``IterVar.iter_type`` of a reduction (``kCommReduce`` in tvm/tirx/var.h)."""
 
 
+COMES_SCHEDULED = "it comes scheduled"
+FIXED_LOOPS = "its loops are fixed"
+
+
 def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
-    """Why a kernel is not tuned; None if it is worth tuning."""
+    """Why a kernel with fixed shapes is not tuned; None if it is worth tuning."""
     if function.attrs and function.attrs.get("tirx.is_scheduled"):
-        return "it comes scheduled"
-    if not has_fixed_shapes(function):
-        return DYNAMIC
-    if tvm.relax.analysis.has_reshape_pattern(function):
-        return "it is a reshape, which costs nothing"
+        return COMES_SCHEDULED
+    if (reason := is_reshape(function)) is not None:
+        return reason
     blocks = leaf_blocks(function)
     if not blocks:
-        return "its loops are fixed"
-    reduces = any(map(reduction_length, blocks))
-    if work(function) < LITTLE_WORK[reduces]:
-        return f"too little work ({work(function):.0f} operations)"
+        return FIXED_LOOPS
+    if (reason := too_little_work(function, work(function))) is not None:
+        return reason
     if writes_textures(function) and not any(CONVOLUTION in str(block.name_hint) for block in blocks):
         return "it writes a texture, and only convolutions are tuned to write whole pixels"
     return None
+
+
+def is_reshape(function: "tvm.tirx.PrimFunc") -> str | None:
+    """Why a reshape is not tuned; None for other kernels."""
+    try:
+        found = bool(tvm.relax.analysis.has_reshape_pattern(function))
+    except tvm.error.InternalError:  # Repair: `reshape-pattern-of-sums`.
+        found = False
+    return "it is a reshape, which costs nothing" if found else None
+
+
+def too_little_work(function: "tvm.tirx.PrimFunc", operations: float) -> str | None:
+    """Why a kernel with so few operations is not tuned; None if it has enough."""
+    reduces = any(axis.iter_type == REDUCTION for block in leaf_blocks(function) for axis in block.iter_vars)
+    return f"too little work ({operations:.0f} operations)" if operations < LITTLE_WORK[reduces] else None
 
 
 def writes_textures(function: "tvm.tirx.PrimFunc") -> bool:

@@ -209,7 +209,11 @@ def _faster(
     """The latencies in ms of the fastest record and of the one in use, if that is slower; records that were compared with it are not faster."""
     compared = comparison.samples_s if comparison and used.digest in comparison.samples_s else {}
     used_ms = latency_ms(used, comparison)
-    others = [record.latency_ms for record in stored if record.latency_ms is not None and record.digest not in compared]
+    others = [
+        record.latency_ms
+        for record in stored
+        if record.latency_ms is not None and record.digest not in compared and record.size_points == used.size_points
+    ]
     return (min(others), used_ms) if used_ms is not None and min(others, default=used_ms) < used_ms else None
 
 

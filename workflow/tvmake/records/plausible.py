@@ -26,7 +26,8 @@ def implausible(measured: Measurement) -> str | None:
             return f"has samples although its status is {measured.status}"
     elif not measured.samples_s:
         return "has no samples although its status is ok"
-    if (problem := implausible_samples(measured.samples_s)) is not None:
+    samples = [*measured.samples_s, *(sample for point in measured.points for sample in point.samples_s)]
+    if (problem := implausible_samples(samples)) is not None:
         return problem
     return (
         None if parse_time(measured.measured_at) else f"measured at {measured.measured_at[:40]!r}, which is not a date"
@@ -44,7 +45,8 @@ def implausible_comparison(comparison: Comparison) -> str | None:
     """What is wrong with a comparison; None if nothing is."""
     if not any(comparison.samples_s.values()):
         return "compares nothing"
-    for samples in comparison.samples_s.values():
+    by_point = (point.samples_s for points in comparison.points.values() for point in points)
+    for samples in (*comparison.samples_s.values(), *by_point):
         if (problem := implausible_samples(samples)) is not None:
             return problem
     return (

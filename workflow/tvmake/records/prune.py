@@ -1,7 +1,7 @@
 """Drop records: old failures, all but the best, other TVM generations."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +19,8 @@ class Rules:
     """What to drop; each rule applies by itself."""
 
     keep_best: int | None = None
-    """Keep this many of each workload's fastest usable records, and the same number of those that packages prefer."""
+    """Keep this many of each workload's fastest usable records, and the same number of those that packages prefer; with
+    dynamic dimensions, for each choice of sizes at which they were measured."""
     failures_before: datetime | None = None
     """Drop failed and wrong records that were measured before this time."""
     keep_generation: str | None = None
@@ -66,15 +67,24 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[PruneRe
 def _digests_to_drop(stored: list[StoredRecord], comparison: Comparison | None, rules: Rules) -> set[str]:
     drop = set()
     if rules.keep_best is not None:
-        usable = sort_by_latency(stored)
-        keep = [*usable[: rules.keep_best], *sort_by_preference(usable, comparison)[: rules.keep_best]]
-        drop |= {record.digest for record in usable} - {record.digest for record in keep}
+        for records in _by_sizes(stored):
+            usable = sort_by_latency(records)
+            keep = [*usable[: rules.keep_best], *sort_by_preference(usable, comparison)[: rules.keep_best]]
+            drop |= {record.digest for record in usable} - {record.digest for record in keep}
     if rules.failures_before is not None:
         for record in stored:
             measured = parse_time(record.measured_at)
             if record.latency_ms is None and measured is not None and measured < rules.failures_before:
                 drop.add(record.digest)
     return drop
+
+
+def _by_sizes(stored: list[StoredRecord]) -> Iterable[list[StoredRecord]]:
+    """Groups of records that were measured at the same sizes of dynamic dimensions."""
+    groups: dict[str, list[StoredRecord]] = {}
+    for record in stored:
+        groups.setdefault(repr(record.size_points), []).append(record)
+    return groups.values()
 
 
 def _filter_without(digests: set[str]) -> Callable[[Line], bool]:

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.size_points import SizePoint
 from tvmake.storage.files import canonical_json, digest_bytes
 
 Status = Literal["ok", "build_error", "run_error", "timeout", "wrong_output", "device_lost"]
@@ -47,12 +48,24 @@ class TuningContext(_Line):
         return digest_bytes(canonical_json(self.model_dump()).encode())
 
 
+class PointSamples(SizePoint):
+    """The samples of a candidate at one size of its dynamic dimensions."""
+
+    samples_s: tuple[float, ...] = ()
+    """Seconds per run, one value per repeat; empty unless ``ok``."""
+
+    @property
+    def point(self) -> SizePoint:
+        """The size, without the samples."""
+        return SizePoint(sizes=self.sizes, weight=self.weight)
+
+
 class Measurement(_Line):
     """A record without its trace, which most readers do not need."""
 
     status: Status
     samples_s: tuple[float, ...] = ()
-    """Seconds per run, one value per repeat; empty unless ``ok``."""
+    """Seconds per run, one value per repeat; empty unless ``ok``. With dynamic dimensions, the weighted sum over ``points``."""
     error: str | None = None
     """The line of the failure's output that explains it, unless ``ok``."""
     measured_at: str
@@ -66,12 +79,15 @@ class Measurement(_Line):
     conditions: dict[str, str] = Field(default_factory=dict)
     """The device's state before and after: temperature, governor, conditioning and thermal throttling; for CUDA the
     ``timer``. Not written if empty."""
+    points: tuple[PointSamples, ...] = ()
+    """For a kernel with dynamic dimensions, the sizes at which it was measured. Not written if empty."""
 
     @model_serializer(mode="wrap")
     def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = serialize(self)
-        if not self.conditions:
-            fields.pop("conditions", None)
+        for name in ("conditions", "points"):
+            if not getattr(self, name):
+                fields.pop(name, None)
         return fields
 
 
@@ -113,6 +129,15 @@ class Comparison(_Line):
     compared_at: str
     """UTC, ISO 8601."""
     device: Fingerprint
+    points: dict[Digest, tuple[PointSamples, ...]] = Field(default_factory=dict)
+    """The samples of each record of a kernel with dynamic dimensions at each size. Not written if empty."""
+
+    @model_serializer(mode="wrap")
+    def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        if not self.points:
+            fields.pop("points", None)
+        return fields
 
     @property
     def digest(self) -> str:

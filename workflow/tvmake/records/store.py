@@ -9,10 +9,11 @@
 import os
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tvmake.artifact.size_points import SizePoint
 from tvmake.errors import InputError
 from tvmake.records.journal import Journal
 from tvmake.records.line import BadLine, Description, Line, decode, encode, read_record
@@ -37,13 +38,14 @@ class StoredRecord:
     The trace is large and often not needed, so ``record`` is parsed on first access.
     """
 
-    __slots__ = ("_raw", "_record", "digest", "measured_at", "samples_s", "status", "verdict")
+    __slots__ = ("_raw", "_record", "digest", "measured_at", "points", "samples_s", "status", "verdict")
 
     def __init__(self, record: Record, digest: str, verdict: Verdict | None = None):
         self.digest = digest
         self.verdict = verdict
         self.status: Status = record.status
         self.samples_s = record.samples_s
+        self.points = record.points
         self.measured_at = record.measured_at
         self._record: Record | None = record
         self._raw = b""
@@ -62,6 +64,11 @@ class StoredRecord:
         return self._record
 
     @property
+    def size_points(self) -> tuple[SizePoint, ...]:
+        """The sizes at which it was measured; only records with equal ones can be compared."""
+        return tuple(entry.point for entry in self.points)
+
+    @property
     def outcome(self) -> Status:
         """The status, or ``wrong_output`` if a verdict says so."""
         return "wrong_output" if self.verdict is not None and not self.verdict.right else self.status
@@ -70,6 +77,12 @@ class StoredRecord:
     def latency_ms(self) -> float | None:
         """Median of the samples, in ms; None unless the outcome is ``ok``."""
         return statistics.median(self.samples_s) * 1e3 if self.outcome == "ok" else None
+
+
+def of_sizes(stored: Iterable[StoredRecord], points: Sequence[SizePoint]) -> list[StoredRecord]:
+    """The records that were measured at these sizes of dynamic dimensions; all without such dimensions."""
+    wanted = tuple(points)
+    return [record for record in stored if record.size_points == wanted]
 
 
 class RecordStore:

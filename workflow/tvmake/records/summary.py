@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmake.errors import InputError, UsageError
 from tvmake.records.plausible import parse_time
-from tvmake.records.preference import latest_comparison, sort_by_preference
+from tvmake.records.preference import latest_comparison, latest_sizes, sort_by_preference
 from tvmake.records.record import Comparison, TuningContext
 from tvmake.records.store import RecordStore, StoredRecord
 
@@ -26,7 +26,7 @@ class WorkloadSummary:
     trials: dict[str, int]
     """Candidates by outcome."""
     best: StoredRecord | None
-    """The fastest record that is not known to be wrong."""
+    """The fastest record that is not known to be wrong; with dynamic dimensions, of those at the latest sizes."""
     last: str | None = None
     """When the latest candidate was measured (UTC, ISO 8601)."""
 
@@ -50,7 +50,7 @@ def summarise(store: RecordStore, context: TuningContext, workload: str) -> Work
         workload=workload,
         name=name if isinstance(name, str) else None,
         trials=dict(Counter(record.outcome for record in stored).most_common()),
-        best=next(iter(sort_by_latency(stored)), None),
+        best=next(iter(sort_by_latency(latest_sizes(stored))), None),
         last=latest(record.measured_at for record in stored),
     )
 
@@ -108,7 +108,7 @@ def workload_details(store: RecordStore, context: TuningContext, workload: str, 
         "target": context.target,
         "records": [
             {"trial": trials[record.digest], **_record(record, comparison)}
-            for record in sort_by_preference(stored, comparison)[:count]
+            for record in sort_by_preference(latest_sizes(stored), comparison)[:count]
         ],
         "errors": [
             {"outcome": outcome, "error": reason, "count": number} for (outcome, reason), number in errors.most_common()
@@ -124,6 +124,10 @@ def _record(stored: StoredRecord, comparison: Comparison | None) -> dict[str, An
         "latency_ms": stored.latency_ms,
         "samples_ms": [sample * 1e3 for sample in record.samples_s],
         "compared_ms": [sample * 1e3 for sample in compared],
+        "points": [
+            {"sizes": point.sizes, "weight": point.weight, "samples_ms": [sample * 1e3 for sample in point.samples_s]}
+            for point in record.points
+        ],
         "measured_at": record.measured_at,
         "strategy": record.strategy,
         "cost_model": record.cost_model,

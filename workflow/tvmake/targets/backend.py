@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import tvm
 
+from tvmake.artifact.tasks import DYNAMIC
 from tvmake.targets.dynamic.reshapes import replace_reshapes_by_views
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
@@ -70,6 +71,8 @@ class Backend:
     """Whether networks with dynamic dimensions are refused."""
     captures_graphs: ClassVar[bool] = False
     """Whether kernels can be captured in a CUDA graph."""
+    why_dynamic_untuned: ClassVar[str | None] = DYNAMIC
+    """Why kernels with dynamic dimensions are not tuned; None if :meth:`further_schedules` has candidates for them."""
     search_rules: ClassVar[str | None] = None
     """MetaSchedule's name of the rules that generate candidates; None lets MetaSchedule choose."""
 
@@ -113,6 +116,10 @@ class Backend:
             The module, and the names of the kernels that count as scheduled.
         """
         return module, frozenset()
+
+    def form_for_schedules(self, function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+        """The form of a kernel that the traces of its schedules apply to; it has the same arguments."""
+        return function
 
     def schedule_by_rule(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"

@@ -3,6 +3,7 @@
 import fnmatch
 from collections.abc import Mapping, Sequence
 
+from tvmake.artifact.size_points import SizePoint, merge_points
 from tvmake.artifact.tasks import KernelBudget, Task, TaskList
 from tvmake.config.requests.tuning import ModelBudget
 from tvmake.errors import InputError
@@ -25,7 +26,7 @@ def spread(
     """Return the trials that every kernel should have after ``portion`` of the budgets.
 
     Each variant distributes its own budget. A kernel of several variants gets the largest of its shares, and is measured
-    once.
+    once, at the sizes of all of them.
 
     Args:
         variants: kernels by ``model/precision``.
@@ -40,14 +41,19 @@ def spread(
     """
     wanted: dict[str, dict[str, int]] = {}
     names: dict[str, str] = {}
+    points: dict[str, list[SizePoint]] = {}
     for variant, tasks in variants.items():
         kernels = {task.workload: task for task in _tunable(variant, tasks, budgets[variant].kernels)}
         for workload, trials in _spread_one(kernels, budgets[variant], portion, receipts).items():
             wanted.setdefault(workload, {})[variant] = trials
             names.setdefault(workload, kernels[workload].names[0])
+            points.setdefault(workload, []).extend(kernels[workload].points)
     kernel_budgets = {
         workload: KernelBudget(
-            name=names[workload], trials=max(trials_by_variant.values()), users=sorted(trials_by_variant)
+            name=names[workload],
+            trials=max(trials_by_variant.values()),
+            users=sorted(trials_by_variant),
+            points=merge_points(points[workload]),
         )
         for workload, trials_by_variant in wanted.items()
     }

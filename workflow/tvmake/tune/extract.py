@@ -1,17 +1,26 @@
 """Extract the kernels of a fused module."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import tvm
 
+from tvmake.artifact.size_points import SizePoint, merge_points
 from tvmake.artifact.tasks import Task
-from tvmake.codegen.kernel_analysis import flops, why_trivial
+from tvmake.codegen.size_points import Values, kernel_points, network_points
+from tvmake.codegen.tunable import mean_flops, why_not_tuned
 from tvmake.ir.expressions import operator_name
 from tvmake.records.workload import Workload, workload
 
 
-def extract(fused: "tvm.IRModule", target: "tvm.target.Target") -> tuple[list[Task], list[Workload]]:
-    """Return the kernels of a fused module, the most expensive first, and the workloads worth tuning."""
+def extract(
+    fused: "tvm.IRModule", target: "tvm.target.Target", values: Values | None = None
+) -> tuple[list[Task], list[Workload]]:
+    """Return the kernels of a fused module, the most expensive first, and the workloads worth tuning.
+
+    Args:
+        values: sizes of dynamic dimensions to tune for (:func:`tvmake.codegen.size_points.network_points`).
+    """
     calls = _calls(fused)
     workloads: dict[str, Workload] = {}
     names: dict[str, list[str]] = {}
@@ -20,18 +29,29 @@ def extract(fused: "tvm.IRModule", target: "tvm.target.Target") -> tuple[list[Ta
             entry = workload(function, target)
             workloads.setdefault(entry.key, entry)
             names.setdefault(entry.key, []).append(str(variable.name_hint))
-    tasks = [
-        Task(
-            workload=key,
-            names=sorted(names[key]),
-            calls=sum(calls[name] for name in names[key]),
-            flops=flops(entry.module["main"]),
-            trivial=why_trivial(entry.module["main"]),
+    points_of_names = kernel_points(fused, network_points(fused, values))
+    tasks = []
+    for key, entry in workloads.items():
+        points = _points(names[key], points_of_names)
+        main = entry.module["main"]
+        tasks.append(
+            Task(
+                workload=key,
+                names=sorted(names[key]),
+                calls=sum(calls[name] for name in names[key]),
+                flops=mean_flops(main, points),
+                trivial=why_not_tuned(main, target, points),
+                points=points,
+            )
         )
-        for key, entry in workloads.items()
-    ]
     tasks.sort(key=lambda task: (-task.calls * task.flops, task.workload))
     return tasks, [workloads[task.workload] for task in tasks if task.trivial is None]
+
+
+def _points(names: Sequence[str], points: Mapping[str, tuple[SizePoint, ...]]) -> tuple[SizePoint, ...]:
+    """The points of a kernel with several names; none if one has none."""
+    listed = [points.get(name, ()) for name in names]
+    return merge_points(point for entry in listed for point in entry) if all(listed) else ()
 
 
 def _calls(fused: "tvm.IRModule") -> Counter[str]:

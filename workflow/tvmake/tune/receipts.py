@@ -13,10 +13,11 @@ from contextlib import suppress
 
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.artifact.size_points import SizePoint
 from tvmake.errors import MachineError
 from tvmake.records.preference import latest_comparison
 from tvmake.records.record import Comparison, Digest, Status, TuningContext
-from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.records.store import RecordStore, StoredRecord, of_sizes
 from tvmake.storage.documents import FailsFast
 
 VISIBILITY_TIMEOUT_S = 90.0
@@ -49,6 +50,8 @@ class Receipt(FailsFast, BaseModel):
     """Digest of the interleaved comparison of the best candidates; None if there was none."""
     curve: list[tuple[int, float]]
     """The improvements: trial number and latency in ms."""
+    points: tuple[SizePoint, ...] = ()
+    """The sizes of dynamic dimensions at which the candidates were measured."""
 
     @property
     def is_exhausted(self) -> bool:
@@ -87,6 +90,7 @@ def records_of_receipt(
     workload: str,
     receipt: Receipt | None,
     timeout_s: float = VISIBILITY_TIMEOUT_S,
+    points: Sequence[SizePoint] = (),
 ) -> tuple[list[StoredRecord], Comparison | None]:
     """Return the records that a workload's receipt counts, once they (or at least the best) are visible, and its comparison.
 
@@ -95,13 +99,15 @@ def records_of_receipt(
 
     Args:
         timeout_s: time to wait for records that are not visible yet.
+        points: without a receipt, the sizes of dynamic dimensions at which the records were measured.
 
     Raises:
         MachineError: the records do not become visible in time, or the store cannot be read.
     """
     until = time.monotonic() + timeout_s
     while True:
-        stored, comparisons = store.load(context, workload), store.comparisons(context, workload)
+        stored = of_sizes(store.load(context, workload), receipt.points if receipt else points)
+        comparisons = store.comparisons(context, workload)
         if receipt is None or receipt.place != context:
             return stored, latest_comparison(comparisons)
         comparison = comparisons.get(receipt.comparison) if receipt.comparison else None

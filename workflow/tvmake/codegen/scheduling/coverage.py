@@ -8,8 +8,10 @@ from typing import Literal
 import tvm
 
 from tvmake.artifact.manifest import Coverage
-from tvmake.codegen.kernel_analysis import why_trivial, work
+from tvmake.codegen.kernel_analysis import work
 from tvmake.codegen.lowering import Lowered
+from tvmake.codegen.size_points import kernel_points, network_points
+from tvmake.codegen.tunable import mean, why_not_tuned
 from tvmake.errors import InputError
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.workload import workload
@@ -75,18 +77,21 @@ def _kernels(
     """The kernels that tuning considers, and the others with the reason."""
     best_kernels = best.by_workload() if best else {}
     calls = Counter(str(call.args[0].name_hint) for call in tensor_calls(lowered.unscheduled))
+    points_by_name = kernel_points(lowered.unscheduled, network_points(lowered.unscheduled))
     tunable: list[_Tunable] = []
     not_tunable: dict[str, str] = {}
     for variable, function in lowered.unscheduled.functions_items():
         if not isinstance(function, tvm.tirx.PrimFunc):
             continue
         name = str(variable.name_hint)
-        reason = None if name in lowered.tuned else why_trivial(function)
+        points = points_by_name.get(name, ())
+        has_rule = name in lowered.ruled or None
+        reason = None if name in lowered.tuned else why_not_tuned(function, target, points, has_rule=has_rule)
         if reason:
             not_tunable[name] = reason
         else:
             kernel = best_kernels.get(workload(function, target).key) if best_kernels else None
-            tunable.append(_Tunable(name, calls[name], work(function), kernel))
+            tunable.append(_Tunable(name, calls[name], mean(work, function, points), kernel))
     return tunable, not_tunable
 
 

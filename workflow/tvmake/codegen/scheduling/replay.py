@@ -38,7 +38,8 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     """
     _check_form(trace)
     light_intrinsics(workload.target)
-    schedule = tvm.s_tir.Schedule(workload.module, seed=SEED, debug_mask="none", error_render_level="fast")
+    form = backend_of(workload.target).form_for_schedules(workload.module["main"])
+    schedule = tvm.s_tir.Schedule(form, seed=SEED, debug_mask="none", error_render_level="fast")
     try:
         with workload.target:
             tvm.s_tir.Trace.apply_json_to_schedule(trace, schedule)

@@ -8,10 +8,13 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
+from tvmake.artifact.size_points import SizePoint
 from tvmake.codegen.dynamic_sizes import dynamic_dimensions, fix_dimensions, representative_sizes
-from tvmake.codegen.kernel_analysis import LITTLE_WORK, leaf_blocks, why_trivial
+from tvmake.codegen.kernel_analysis import LITTLE_WORK, leaf_blocks
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.scheduling.kernel_parts import KernelPart, kernel_parts
+from tvmake.codegen.size_points import kernel_points, network_points
+from tvmake.codegen.tunable import why_not_tuned
 from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
 from tvmake.targets.cpu.schedules.rule import schedule_kernel
@@ -81,7 +84,8 @@ def unscheduled(lowered: Lowered, target: "tvm.target.Target", *, has_rules: boo
             is_whole = name not in lowered.ruled
             plain_kernels.append(_PlainKernel(name, function, plain, is_whole, calls[name] * plain_time))
     plain_kernels.sort(key=lambda kernel: (-kernel.time, kernel.name))
-    reasons = _Reasons(lowered, target, sizes, has_rules)
+    points = kernel_points(lowered.unscheduled, network_points(lowered.unscheduled)) if plain_kernels else {}
+    reasons = _Reasons(lowered, target, sizes, points, has_rules)
     return Unscheduled(
         time_share=round(sum(kernel.time for kernel in plain_kernels) / total, 4) if total else 0.0,
         kernels=[
@@ -157,11 +161,13 @@ class _Reasons:
     lowered: Lowered
     target: "tvm.target.Target"
     sizes: Mapping[str, int]
+    points: Mapping[str, Sequence[SizePoint]]
+    """Sizes of each kernel's dimensions for tuning."""
     has_rules: bool
 
     def of(self, kernel: _PlainKernel) -> dict[str, Any]:
         """The reason, and a remedy."""
-        is_tunable = why_trivial(kernel.function) is None
+        is_tunable = why_not_tuned(kernel.function, self.target, self.points.get(kernel.name, ())) is None
         if not self.has_rules:
             return {"reason": RULES_ARE_OFF, "is_tunable": is_tunable}
         backend = backend_of(self.target)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmake.artifact import paths
+from tvmake.artifact.size_points import points_text
 from tvmake.config.requests.tuning import ChooseLayoutRequest
 from tvmake.stages.descriptor import LOCK, Input, Log, Output, Stage
 from tvmake.stages.tuning.extract import extract_request, kernels_of
@@ -138,7 +139,13 @@ def _measure(
         kernel = Path(directory) / f"{task.workload}.json"
         save_module(workload.module, kernel)
         receipt = tune(
-            kernel, f"{name} in {layout}", request.trials, request.tune, Path(directory) / "receipt.json", events
+            kernel,
+            f"{name} in {layout}",
+            request.trials,
+            request.tune,
+            Path(directory) / "receipt.json",
+            events,
+            points_text(task.points),
         )
     # A layout's kernels may have been tuned at length before. Compare what the same number of trials finds.
     trials = min(request.trials, receipt.trials)

@@ -91,8 +91,11 @@ def _pick_measured(
             return _kernel(task, reason=task.trivial)
         if not unwanted.isdisjoint(task.names):
             return _kernel(task, reason="tuning.untuned names it")
-        checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
-        stored, comparison = records_of_receipt(store, context, task.workload, by_workload.get(task.workload))
+        receipt = by_workload.get(task.workload)
+        points = receipt.points if receipt else task.points
+        kernel = workload(load_module(workloads / f"{task.workload}.json")["main"], target)
+        checker = Checker(kernel, runner, points=points)
+        stored, comparison = records_of_receipt(store, context, task.workload, receipt, points=points)
         return _pick(task, stored, comparison, store, context, checker)
 
     with ending_servers():

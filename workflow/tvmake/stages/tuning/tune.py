@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
+from tvmake.artifact.size_points import NO_POINTS, parse_points, points_text
 from tvmake.config.requests.tuning import SearchOptions, TuneRequest
 from tvmake.stages.descriptor import Input, Log, Output, Parameter, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tvmake.records.record import TuningContext
-    from tvmake.records.store import RecordStore
-    from tvmake.records.workload import Workload
     from tvmake.stages.context import JobContext
     from tvmake.tune.receipts import Receipt
     from tvmake.tune.search.search import Search
@@ -23,7 +21,9 @@ SECONDS_PER_TRIAL = 10
 """Average time limit of one candidate with all its steps; 1 to 3 s were observed."""
 
 
-def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Path, events: Path) -> Receipt:
+def tune(
+    kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Path, events: Path, points: str = NO_POINTS
+) -> Receipt:
     """Measure candidates of a kernel until its records have ``trials`` of them; write ``receipt`` and the log ``events``.
 
     Candidates in the store count. Each measurement is stored immediately, so that a killed job loses at most the candidates
@@ -31,6 +31,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
 
     Args:
         kernel: the workload, from the extract stage.
+        points: sizes of its dynamic dimensions at which candidates are measured, as a JSON list of ``SizePoint``.
 
     Raises:
         InputError: the kernel cannot be scheduled.
@@ -40,7 +41,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     import json
 
     from tvmake.artifact.module_files import load_module
-    from tvmake.codegen.kernel_analysis import flops
+    from tvmake.codegen.tunable import mean_flops
     from tvmake.device.connect import connect
     from tvmake.device.limits import FLOAT16, check_limits
     from tvmake.records.store import RecordStore, records_root
@@ -57,6 +58,8 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
 
     target = tvm_target(request.target, f"targets.{request.target_name}")
     tuned = workload(load_module(kernel)["main"], target)
+    sizes = parse_points(points)
+    operations = mean_flops(tuned.module["main"], sizes)
     fingerprint = connect(request.device_name, request.device).fingerprint(device_kind(target))
     code = kernel.read_text()
     used = largest(images(tuned.module["main"]))
@@ -69,7 +72,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
         from tvmake.records.sharing import shared
 
         shared.pull(store, request.shared, context)
-    with EventLog(events, name, tuned.key, trials, flops(tuned.module["main"])) as log:
+    with EventLog(events, name, tuned.key, trials, operations) as log:
         search = Search(
             workload=tuned,
             context=context,
@@ -80,6 +83,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
             trials=trials,
             target=backend_of(target).search_target(target, cores(request.device, fingerprint)),
             threads=1,
+            points=sizes,
             finalists=request.finalists,
             transferred=transfer.load(context, tuned.key, request.search.seed) if request.search.warm_start else (),
             watch=log.trial,
@@ -92,30 +96,30 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
         from tvmake.records.sharing import shared
 
         shared.push(store, request.shared, context, [tuned.key])
-    return _write_receipt(store, context, tuned, name, search, stopped, receipt)
+    return _write_receipt(search, name, operations, stopped, receipt)
 
 
-def _write_receipt(
-    store: RecordStore, context: TuningContext, tuned: Workload, name: str, search: Search, stopped: str, receipt: Path
-) -> Receipt:
+def _write_receipt(search: Search, name: str, operations: float, stopped: str, receipt: Path) -> Receipt:
     from collections import Counter
 
     from tvmake.artifact import stage_json
-    from tvmake.codegen.kernel_analysis import flops
+    from tvmake.records.store import of_sizes
     from tvmake.tune.receipts import Receipt, curve
 
-    stored = store.load(context, tuned.key)
+    context, key = search.context, search.workload.key
+    stored = of_sizes(search.store.load(context, key), search.points)
     written = Receipt(
-        workload=tuned.key,
+        workload=key,
         name=name,
         place=context,
-        flops=flops(tuned.module["main"]),
+        flops=operations,
         trials=sum(record.status != "device_lost" for record in stored),
         measured_now=search.measured,
         stopped=stopped,
         comparison=search.comparison,
         by_status=dict(Counter(record.status for record in stored)),
         curve=curve(stored),
+        points=tuple(search.points),
     )
     stage_json.save(written, receipt)
     return written
@@ -169,6 +173,12 @@ STAGE = Stage(
         Parameter("name", str, "Name of the kernel.", lambda job: job.kernel.name),
         Parameter(
             "trials", int, "Number of candidates in the store at the end.", lambda job: job.kernel.trials, minimum=1
+        ),
+        Parameter(
+            "points",
+            str,
+            "Sizes of dynamic dimensions at which candidates are measured (JSON).",
+            lambda job: points_text(job.kernel.points),
         ),
     ),
     subject=lambda arguments: arguments["name"],

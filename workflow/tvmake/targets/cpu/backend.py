@@ -51,6 +51,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     has_rules = True
+    why_dynamic_untuned = None
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
         """Channels last, integer dot products by the processor's instructions, and Winograd convolutions."""
@@ -88,6 +89,10 @@ class CpuBackend(Backend):
     ) -> tuple["tvm.IRModule", frozenset[str]]:
         """Schedule kernels by rules; the others stay plain loops."""
         return apply_rules(module, target, refused, widths) if by_rules else (module, frozenset())
+
+    def form_for_schedules(self, function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+        """Merge dynamic leading axes into rows."""
+        return rule.form_for_schedules(function)
 
     def schedule_by_rule(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"

@@ -4,7 +4,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.records.workload import target_identity
 from tvmake.tune.measure.interface import Candidate, Measured
-from tvmake.tune.measure.kernel import TensorSpec
+from tvmake.tune.measure.kernel import ArgumentSet, weighted_samples
 from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.workers.build_worker import Build, BuildOptions
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
@@ -35,8 +35,21 @@ class Kernel:
 
     number: int
     library: Path
-    arguments: tuple[TensorSpec, ...]
+    arguments: tuple[ArgumentSet, ...]
+    """The arguments for each size at which it is timed."""
     build_s: float
+
+
+Samples = tuple[tuple[float, ...], ...]
+"""Seconds per run, one value per repeat, for each set of a kernel's arguments."""
+
+
+def measured(
+    kernel: Kernel, status: Status, samples: Samples, error: str | None, run_s: float, conditions: Mapping[str, str]
+) -> Measured:
+    """The result of a built candidate."""
+    combined, by_point = weighted_samples(samples, kernel.arguments) if samples else ((), ())
+    return Measured(kernel.number, status, combined, error, kernel.build_s, run_s, conditions, by_point)
 
 
 Outcome = Kernel | Measured | BaseException
@@ -156,7 +169,7 @@ class Building:
         library = self._builders.scratch / f"kernel-{candidate.number}-{time.monotonic_ns()}.so"
         try:
             request = Build(tvm.ir.save_json(candidate.module), library)
-            arguments = candidate.tensors()
+            arguments = candidate.argument_sets()
         except (ValueError, TypeError, RuntimeError, tvm.error.InternalError) as error:
             return failed(explain(error))
         for attempt in range(ATTEMPTS):

@@ -15,7 +15,7 @@ from tvmake.device.transport.shell import Unreachable
 from tvmake.errors import DeviceError
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
-from tvmake.tune.measure.builders import Kernel, Outcome
+from tvmake.tune.measure.builders import Kernel, Outcome, Samples, measured
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
 from tvmake.tune.measure.workers.protocol import Failed
@@ -204,9 +204,9 @@ class DeviceThread:
             batch.built.put(kernel)
             raise
 
-        def result(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> None:
+        def result(status: Status, samples: Samples = (), error: str | None = None) -> None:
             kernel.library.unlink(missing_ok=True)
-            batch.results.put(Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, conditions))
+            batch.results.put(measured(kernel, status, samples, error, run_s, conditions))
 
         if isinstance(answer, Timed):
             conditions = {**conditions, **answer.conditions}

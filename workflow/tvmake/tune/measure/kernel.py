@@ -1,5 +1,6 @@
 """Descriptions of a kernel for the processes that build and time it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,30 @@ class TensorSpec:
             raise ValueError(f"arguments of kind {kind} cannot be measured")
         dtype, shape = rest
         return cls(str(dtype), tuple(int(extent) for extent in shape), scope)
+
+
+@dataclass(frozen=True)
+class ArgumentSet:
+    """All arguments of a kernel for one size of its dynamic dimensions."""
+
+    tensors: tuple[TensorSpec, ...]
+    weight: float = 1.0
+    """Weight of the time with these arguments in the kernel's time."""
+
+
+def weighted_samples(
+    samples: Sequence[Sequence[float]], sets: Sequence[ArgumentSet]
+) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
+    """Samples of a kernel: the weighted sum of each repeat, and, if there are several sets of arguments, those of each."""
+    if len(sets) == 1:
+        return tuple(samples[0]), ()
+    weights = [arguments.weight for arguments in sets]
+    total = sum(weights)
+    combined = tuple(
+        sum(weight * sample for weight, sample in zip(weights, repeat, strict=True)) / total
+        for repeat in zip(*samples, strict=True)
+    )
+    return combined, tuple(map(tuple, samples))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.storage.refusals import check_loadable
 from tvmake.targets.backends import device_kind
-from tvmake.tune.measure.builders import Builders, Building, Kernel
+from tvmake.tune.measure.builders import Builders, Building, Kernel, Samples, measured
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop
 from tvmake.tune.measure.machine_faults import check_machine
@@ -85,9 +85,9 @@ class LocalMeasurer:
                 if isinstance(outcome, BaseException):
                     raise outcome
                 if isinstance(outcome, Kernel):
-                    measured = self._time(outcome, building)
+                    result = self._time(outcome, building)
                     outcome.library.unlink(missing_ok=True)
-                    yield measured
+                    yield result
                 else:
                     yield outcome
 
@@ -132,9 +132,9 @@ class LocalMeasurer:
         waited = 0.0
         conditions: Mapping[str, str] = {}
 
-        def outcome(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> Measured:
+        def outcome(status: Status, samples: Samples = (), error: str | None = None) -> Measured:
             run_s = time.monotonic() - began - waited
-            return Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, conditions)
+            return measured(kernel, status, samples, error, run_s, conditions)
 
         with self._runner() as worker:
             try:

@@ -9,14 +9,15 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.size_points import SizePoint
 from tvmake.codegen.scheduling.replay import replay_all
 from tvmake.process.isolation import Refused
 from tvmake.records.plausible import implausible_samples
 from tvmake.records.preference import RULE, sort_by_preference
-from tvmake.records.record import Comparison
+from tvmake.records.record import Comparison, PointSamples
 from tvmake.records.store import StoredRecord
 from tvmake.records.workload import Workload
-from tvmake.tune.measure.interface import Measurer
+from tvmake.tune.measure.interface import Measurer, point_samples
 from tvmake.tune.search.starts import candidate
 
 TURNS = 2
@@ -43,9 +44,16 @@ def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
 
 
 def compare(
-    workload: Workload, records: Sequence[StoredRecord], measurer: Measurer, device: Fingerprint
+    workload: Workload,
+    records: Sequence[StoredRecord],
+    measurer: Measurer,
+    device: Fingerprint,
+    points: Sequence[SizePoint] = (),
 ) -> Comparison | None:
     """Time records interleaved.
+
+    Args:
+        points: the sizes of the kernel's dynamic dimensions.
 
     Returns:
         The comparison; None if a device was lost or all records fail now.
@@ -56,18 +64,36 @@ def compare(
     """
     kernels = replay_all([(workload, record.record.trace) for record in records])
     samples: dict[str, tuple[float, ...]] = {record.digest: () for record in records}
+    by_point: dict[str, list[tuple[float, ...]]] = {record.digest: [()] * len(points) for record in records}
     working = {number: kernel for number, kernel in enumerate(kernels) if not isinstance(kernel, Refused)}
     for _ in range(TURNS):
-        with closing(measurer.measure([candidate(number, kernel) for number, kernel in working.items()])) as results:
+        with closing(
+            measurer.measure([candidate(number, kernel, points) for number, kernel in working.items()])
+        ) as results:
             for measured in results:
                 digest = records[measured.number].digest
                 if measured.status == "device_lost":
                     return None
                 if measured.status == "ok" and implausible_samples(measured.samples_s) is None:
                     samples[digest] += measured.samples_s
+                    for index, entry in enumerate(point_samples(measured, points)):
+                        by_point[digest][index] += entry
                 else:
                     samples[digest] = ()
                     del working[measured.number]
     if not any(samples.values()):
         return None
-    return Comparison(samples_s=samples, compared_at=datetime.now(UTC).isoformat(timespec="seconds"), device=device)
+    measured_points = {
+        digest: tuple(
+            PointSamples(**point.model_dump(), samples_s=entry)
+            for point, entry in zip(points, by_point[digest], strict=True)
+        )
+        for digest, timed in samples.items()
+        if timed and points
+    }
+    return Comparison(
+        samples_s=samples,
+        compared_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        device=device,
+        points=measured_points,
+    )

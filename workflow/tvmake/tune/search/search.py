@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,18 +18,19 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.size_points import SizePoint
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.errors import DeviceError, InputError
 from tvmake.process.isolation import Refused
 from tvmake.process.output import counted
 from tvmake.records.plausible import implausible
-from tvmake.records.record import Record, Status, TuningContext, Verdict
-from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.records.record import PointSamples, Record, Status, TuningContext, Verdict
+from tvmake.records.store import RecordStore, StoredRecord, of_sizes
 from tvmake.records.workload import Workload
 from tvmake.storage.files import canonical_json
 from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.winograd import is_winograd
-from tvmake.tune.measure.interface import Candidate, Measured, Measurer
+from tvmake.tune.measure.interface import Candidate, Measured, Measurer, point_samples
 from tvmake.tune.measure.kernel import TIMER
 from tvmake.tune.receipts import EXHAUSTED
 from tvmake.tune.search.evolution import EVOLUTIONARY, Evolution
@@ -101,6 +102,8 @@ class Search:
     """Target of the rules that create schedules (see :meth:`tvmake.targets.backend.Backend.search_target`)."""
     threads: int
     """Threads of the search."""
+    points: Sequence[SizePoint] = ()
+    """Sizes of the kernel's dynamic dimensions at which candidates are measured."""
     finalists: int = 0
     """Number of best candidates for the comparison at the end."""
     transferred: Sequence[KernelFeatures] = ()
@@ -142,9 +145,23 @@ class Search:
 
     def _search(self, measurer: Measurer) -> str:
         self._until = time.monotonic() + (self.options.deadline_s or math.inf)
+        if self.points:
+            self._measure_starts(chain(starts_by_rule(self.workload), further_starts(self.workload)), measurer)
+            if self._spent >= self.trials:
+                return "budget"
+            if time.monotonic() > self._until:
+                return "deadline"
+            return "early stopping" if self._is_stuck() else EXHAUSTED
         ctx, spaces = self._design_spaces()
         if self.options.warm_start:
-            self._measure_starts(ctx, spaces, measurer)
+            left = self.trials - self._spent
+            sources = chain(
+                starts_by_rule(self.workload),
+                nearest_starts(self.workload, self.store, self.context, spaces, ctx),
+                # At most half of the remaining trials unless there are no other candidates.
+                islice(further_starts(self.workload), None if self._has_rule_alone else left // 2),
+            )
+            self._measure_starts(sources, measurer)
             if self._has_rule_alone and self._spent < self.trials:
                 return "deadline" if time.monotonic() > self._until else EXHAUSTED
         evolution = Evolution(
@@ -179,7 +196,7 @@ class Search:
 
     def _compare(self, measurer: Measurer) -> None:
         chosen = self._to_compare()
-        comparison = compare(self.workload, chosen, measurer, self.device) if chosen else None
+        comparison = compare(self.workload, chosen, measurer, self.device, self.points) if chosen else None
         if comparison is not None:
             self.store.append(self.context, self.workload.key, [comparison])
             self.comparison = comparison.digest
@@ -194,7 +211,7 @@ class Search:
     def _load(self) -> list[StoredRecord]:
         journal = self.store.journal(self.context, self.workload.key)
         before = journal.count_quarantined()
-        stored = self.store.load(self.context, self.workload.key)
+        stored = of_sizes(self.store.load(self.context, self.workload.key), self.points)
         if bad := journal.count_quarantined() - before:
             lines = counted(bad, "damaged line")
             self.warn(f"{journal.path}: {lines} set aside (in {journal.quarantine.name}, with the reason)")
@@ -270,23 +287,21 @@ class Search:
         self._proposed |= batch.keys()
         return has_unknown
 
-    def _measure_starts(self, ctx: Any, spaces: list[Any], measurer: Measurer) -> None:
-        """Measure new schedules of the target's rules and of similar kernels, then further ones of the rules, with at most half of the
-        remaining trials unless there are no other candidates."""
+    def _measure_starts(self, sources: Iterable[Start], measurer: Measurer) -> None:
+        """Measure new schedules of the target's rules and of similar kernels, as the remaining trials allow."""
         left = self.trials - self._spent
-        sources = chain(
-            starts_by_rule(self.workload),
-            nearest_starts(self.workload, self.store, self.context, spaces, ctx),
-            islice(further_starts(self.workload), None if self._has_rule_alone else left // 2),
-        )
         starts: dict[str, Start] = {}
         for start in sources:
+            if len(starts) >= left:
+                break
             key = canonical_json(start.trace)
-            if len(starts) < left and not self._is_measured(key):
+            if not self._is_measured(key):
                 starts.setdefault(key, start)
-        candidates = [candidate(number, start.kernel) for number, start in enumerate(starts.values())]
+        candidates = [candidate(number, start.kernel, self.points) for number, start in enumerate(starts.values())]
         keys = list(starts)
         for first in range(0, len(candidates), self.options.batch):
+            if self.points and self._is_stuck():
+                break
             with closing(measurer.measure(candidates[first : first + self.options.batch])) as results:
                 for measured in results:
                     key = keys[measured.number]
@@ -341,6 +356,14 @@ class Search:
             seed=self.options.seed,
             batch=proposal.batch,
             conditions=dict(measured.conditions),
+            points=self._point_samples(measured),
+        )
+
+    def _point_samples(self, measured: Measured) -> tuple[PointSamples, ...]:
+        timed = point_samples(measured, self.points) if measured.status == "ok" else ((),) * len(self.points)
+        return tuple(
+            PointSamples(**point.model_dump(), samples_s=samples)
+            for point, samples in zip(self.points, timed, strict=True)
         )
 
     def _stop_if_nothing_works(self) -> None:

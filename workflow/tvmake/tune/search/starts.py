@@ -1,11 +1,12 @@
 """Initial schedules, which are likely to be good and are measured before random ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import tvm
 
+from tvmake.artifact.size_points import SizePoint
 from tvmake.records.workload import Workload
 from tvmake.targets.backends import backend_of
 from tvmake.targets.weights.prepack import split
@@ -30,14 +31,18 @@ class Start:
     """The kernel with this schedule."""
 
 
-def candidate(number: int, kernel: "tvm.tirx.PrimFunc") -> Candidate:
-    """Create a candidate of a scheduled kernel. Weights are packed in advance, which is not the kernel's work."""
+def candidate(number: int, kernel: "tvm.tirx.PrimFunc", points: Sequence[SizePoint] = ()) -> Candidate:
+    """Create a candidate of a scheduled kernel. Weights are packed in advance, which is not the kernel's work.
+
+    Args:
+        points: the sizes of its dynamic dimensions at which it is timed.
+    """
     from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
     parts = split(kernel)
     function = parts.compute if parts else kernel
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-    return Candidate(number, module, ArgInfo.from_prim_func(module["main"]))
+    return Candidate(number, module, () if points else ArgInfo.from_prim_func(module["main"]), points)
 
 
 def starts_by_rule(workload: Workload) -> Iterator[Start]:

@@ -1,6 +1,7 @@
 """Check that a tuned kernel computes the same as the unscheduled one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -10,7 +11,9 @@ import numpy as np
 import tvm
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.artifact.size_points import SizePoint, describe_sizes
 from tvmake.codegen.compiler_errors import explain
+from tvmake.codegen.dynamic_sizes import fix_dimensions
 from tvmake.codegen.run_kernel import ENTRY, Tensor
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import replay
@@ -41,16 +44,21 @@ REFERENCE_FILL, CHECKED_FILL = 0x00, 0xFF
 
 
 class Checker:
-    """Compare records of one kernel with the unscheduled kernel, which runs once on this machine's CPU."""
+    """Compare records of one kernel with the unscheduled kernel, which runs once on this machine's CPU.
 
-    def __init__(self, workload: Workload, runner: KernelRunner, seed: int = 0):
+    Args:
+        points: the sizes of its dynamic dimensions at which it is checked.
+    """
+
+    def __init__(self, workload: Workload, runner: KernelRunner, seed: int = 0, points: Sequence[SizePoint] = ()):
         self.workload = workload
         self.runner = runner
         self.seed = seed
-        self._expected: _Expected | None = None
+        self.points = points
+        self._expected: list[_Expected] | None = None
 
     def check(self, record: Record) -> Verdict:
-        """Build the record's kernel, run it on random inputs, and compare its outputs.
+        """Build the record's kernel, run it on random inputs, and compare its outputs, at each point.
 
         A kernel that cannot be built, crashes, hangs or gives other values is wrong; the verdict has the reason.
 
@@ -58,37 +66,100 @@ class Checker:
             MachineError: the unscheduled kernel cannot be built or run here, or the machine lacks resources.
             DeviceError: the runner lost its device.
         """
+        light_intrinsics(self.workload.target)
+        make = partial(replay, self.workload, record.trace)
         try:
-            expected = self._expectation()
-            got = self._outputs(record, expected.inputs)
+            expectations = self._expectations()
+            with built_kernel(make, self.workload.target, self.runner.compiler) as built:
+                found = [(expected, *self._compare(built, expected)) for expected in expectations]
         except Refused as error:
             check_machine(str(error))
             return _verdict(record, False, None, str(error))
         except KernelFailure as error:
             return _verdict(record, False, None, str(error))
+        expected, number, largest = max(found, key=lambda entry: (entry[2].error > entry[0].bound, entry[2].error))
+        right = largest.error <= expected.bound
+        where = f"output {number}: " if len(expected.outputs) > 1 else ""
+        where = f"with {describe_sizes(expected.sizes)}, {where}" if expected.sizes else where
+        reason = largest.reason or f"off by {largest.error:.2g} of the RMS, {expected.bound:.2g} is allowed"
+        return _verdict(record, right, largest.error, where + reason)
+
+    def _compare(self, built: "BuiltKernel", expected: "_Expected") -> tuple[int, "Comparison"]:
+        """The number and the comparison of the output with the largest error."""
+        try:
+            got = built.run(expected.function, expected.inputs, self.runner)
+        except KernelFailure as failure:
+            if not expected.sizes:
+                raise
+            raise KernelFailure(f"with {describe_sizes(expected.sizes)}, {failure}") from None
         worst = [
             compare(want, have, _step(want.dtype, expected.bound))
             for want, have in zip(expected.outputs, got, strict=True)
         ]
-        number, largest = max(enumerate(worst), key=lambda pair: (pair[1].error > expected.bound, pair[1].error))
-        right = largest.error <= expected.bound
-        where = f"output {number}: " if len(worst) > 1 else ""
-        reason = largest.reason or f"off by {largest.error:.2g} of the RMS, {expected.bound:.2g} is allowed"
-        return _verdict(record, right, largest.error, where + reason)
+        return max(enumerate(worst), key=lambda pair: (pair[1].error > expected.bound, pair[1].error))
 
-    def _outputs(self, record: Record, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        light_intrinsics(self.workload.target)
-        make = partial(replay, self.workload, record.trace)
-        return scheduled_outputs(make, self._unscheduled, self.workload.target, inputs, self.runner)
-
-    @property
-    def _unscheduled(self) -> "tvm.tirx.PrimFunc":
-        return self.workload.module["main"]
-
-    def _expectation(self) -> "_Expected":
+    def _expectations(self) -> "list[_Expected]":
         if self._expected is None:
-            self._expected = _expectation(in_buffers(self._unscheduled), self.seed)
+            function = in_buffers(self.workload.module["main"])
+            sizes = [point.sizes for point in self.points] or [{}]
+            self._expected = [_expectation(function, point, self.seed) for point in sizes]
         return self._expected
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A scheduled kernel in a directory, with the packing of its weights."""
+
+    directory: Path
+    packing: "_Packing"
+
+    def run(
+        self, unscheduled: "tvm.tirx.PrimFunc", inputs: Sequence[np.ndarray], runner: KernelRunner
+    ) -> list[np.ndarray]:
+        """Run it once.
+
+        Args:
+            unscheduled: the kernel without a schedule, which defines the arguments; its dynamic dimensions are fixed.
+            inputs: its inputs; weights that the kernel packs are packed on this machine first.
+
+        Raises:
+            KernelFailure: the kernel crashes, hangs or raises an error.
+            DeviceError: the device was lost.
+        """
+        arguments = list(inputs)
+        if self.packing.places:
+            weights = [inputs[place] for place in self.packing.places]
+            packed = LocalKernelRunner().run(self.directory / PACKING, weights, self.packing.results, fill=0)
+            for place, value in zip(self.packing.places, packed, strict=True):
+                arguments[place] = value
+        results = _tensors(outputs(unscheduled))
+        scopes = [memory_scope(parameter) for parameter in unscheduled.params[: len(arguments)]]
+        return runner.run(self.directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
+
+
+@contextmanager
+def built_kernel(
+    make: Callable[[], "tvm.tirx.PrimFunc"], target: "tvm.target.Target", compiler: str
+) -> Iterator[BuiltKernel]:
+    """Build a scheduled kernel in a fork, in a temporary directory.
+
+    Args:
+        make: returns the scheduled kernel; called in the fork.
+        compiler: the compiler driver that links it.
+
+    Raises:
+        Refused: the kernel cannot be built.
+    """
+    with temporary_directory("tvmake-check-") as name:
+        directory = Path(name)
+
+        def build(_item: None) -> bytes:
+            return _build_kernel(make(), target, directory, compiler)
+
+        (answer,) = map_isolated([None], build, "it cannot be built", BUILD_LIMIT_S)
+        if isinstance(answer, Refused):
+            raise answer
+        yield BuiltKernel(directory, _Packing.model_validate_json(answer))
 
 
 def scheduled_outputs(
@@ -98,37 +169,18 @@ def scheduled_outputs(
     inputs: Sequence[np.ndarray],
     runner: KernelRunner,
 ) -> list[np.ndarray]:
-    """Build a scheduled kernel in a fork, and run it once.
+    """Build a scheduled kernel in a fork, and run it once (:meth:`BuiltKernel.run`).
 
     Args:
         make: returns the scheduled kernel; called in the fork.
-        unscheduled: the kernel without a schedule, which defines the arguments.
-        inputs: its inputs; weights that the kernel packs are packed on this machine first.
 
     Raises:
         Refused: the kernel cannot be built.
         KernelFailure: the kernel crashes, hangs or raises an error.
         DeviceError: the device was lost.
     """
-    with temporary_directory("tvmake-check-") as name:
-        directory = Path(name)
-
-        def build(_item: None) -> bytes:
-            return _build_kernel(make(), target, directory, runner.compiler)
-
-        (answer,) = map_isolated([None], build, "it cannot be built", BUILD_LIMIT_S)
-        if isinstance(answer, Refused):
-            raise answer
-        packing = _Packing.model_validate_json(answer)
-        arguments = list(inputs)
-        if packing.places:
-            weights = [inputs[place] for place in packing.places]
-            packed = LocalKernelRunner().run(directory / PACKING, weights, packing.results, fill=0)
-            for place, value in zip(packing.places, packed, strict=True):
-                arguments[place] = value
-        results = _tensors(outputs(unscheduled))
-        scopes = [memory_scope(parameter) for parameter in unscheduled.params[: len(arguments)]]
-        return runner.run(directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
+    with built_kernel(make, target, runner.compiler) as built:
+        return built.run(unscheduled, inputs, runner)
 
 
 @dataclass(frozen=True)
@@ -169,6 +221,10 @@ def compare(expected: np.ndarray, got: np.ndarray, step: float = 0.0) -> Compari
 
 @dataclass(frozen=True)
 class _Expected:
+    function: "tvm.tirx.PrimFunc"
+    """The unscheduled kernel with fixed dimensions."""
+    sizes: Mapping[str, int]
+    """The sizes of its dynamic dimensions."""
     inputs: list[np.ndarray]
     outputs: list[np.ndarray]
     bound: float
@@ -193,8 +249,13 @@ class _Packing(BaseModel):
     results: tuple[Tensor, ...] = ()
 
 
-def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
-    """Return inputs and the outputs of the unscheduled kernel, finite if possible."""
+def _expectation(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int], seed: int) -> _Expected:
+    """Return inputs and the outputs of the unscheduled kernel, finite if possible.
+
+    Args:
+        sizes: sizes of its dynamic dimensions.
+    """
+    function = fix_dimensions(function, sizes, sizes) if sizes else function
     host = tvm.target.Target({"kind": "llvm", **native_attributes()})
     runner = LocalKernelRunner(REFERENCE_TIMEOUT_S)
     try:
@@ -204,7 +265,7 @@ def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
             for positive in (False, True):
                 inputs = random_inputs(function, seed, positive)
                 results = runner.run(library, inputs, _tensors(outputs(function)), REFERENCE_FILL)
-                expected = _Expected(inputs, results, tolerance(function, positive))
+                expected = _Expected(function, sizes, inputs, results, tolerance(function, positive))
                 if all(np.isfinite(np.asarray(value, np.float64)).all() for value in results):
                     break
     except (_BuildError, KernelFailure) as error:

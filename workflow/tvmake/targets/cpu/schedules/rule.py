@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.ir.dimensions import estimate_extent
+from tvmake.ir.dimensions import estimate_extent, is_known
 from tvmake.ir.expressions import is_call
 from tvmake.targets.backend import NO_WIDTHS
 from tvmake.targets.cpu.schedules import loops
@@ -33,6 +33,9 @@ FAILURES = (tvm.s_tir.ScheduleError, tvm.error.InternalError, ValueError, TypeEr
 FURTHER = 7
 """Additional schedules of a kernel from which a search starts."""
 
+FURTHER_DYNAMIC = 31
+"""Additional schedules of a kernel with dynamic dimensions."""
+
 
 @dataclass(frozen=True)
 class _RuleContext:
@@ -47,6 +50,11 @@ class _RuleContext:
     """The number of adjacent results of a tile whose weights have a layout already."""
     done: set[str] = field(default_factory=set)
     """Names of the scheduled blocks."""
+
+
+def form_for_schedules(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+    """The form of a kernel to which the steps of its schedules apply; unchanged without dynamic dimensions."""
+    return flatten_rows(function) if isinstance(function.body, tvm.s_tir.SBlockRealize) else function
 
 
 def schedule_kernel(
@@ -71,11 +79,20 @@ def schedule_by_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target")
 
 def further_schedules(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Iterator["tvm.s_tir.Schedule"]:
     """Schedules that may be better than :func:`schedule_by_rule`'s and are worth measuring: the next good tiles of its
-    reductions. Some may be equal."""
-    for choice in range(1, 1 + FURTHER):
+    reductions. Some may be equal.
+
+    With dynamic dimensions, which have no other candidates, there are more.
+    """
+    for choice in range(1, 1 + (FURTHER_DYNAMIC if _is_dynamic(function) else FURTHER)):
         schedule = _schedule(function, target, choice)
         if schedule is not None:
             yield schedule
+
+
+def _is_dynamic(function: "tvm.tirx.PrimFunc") -> bool:
+    return any(
+        not is_known(extent) for parameter in function.params for extent in getattr(parameter.ty, "shape", None) or ()
+    )
 
 
 def _schedule(

@@ -12,7 +12,7 @@ import tvm
 from tvmake.codegen.compiler_errors import explain
 from tvmake.native.runtime_libraries import load_runtime
 from tvmake.tune.measure.cuda.graph import CaptureRefused, Driver, time_in_graph
-from tvmake.tune.measure.kernel import CUDA, ENTRY, GRAPH, LAUNCHES, TIMER, Loop, TensorSpec
+from tvmake.tune.measure.kernel import CUDA, ENTRY, GRAPH, LAUNCHES, TIMER, ArgumentSet, Loop, TensorSpec
 
 import tvm_ffi  # isort: skip
 
@@ -36,10 +36,10 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Load:
-    """Request: open a library and allocate the kernel's arguments."""
+    """Request: open a library and allocate all arguments of the kernel."""
 
     library: Path
-    arguments: tuple[TensorSpec, ...]
+    arguments: tuple[ArgumentSet, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Time:
 
 @dataclass(frozen=True)
 class Timed:
-    samples_s: tuple[float, ...]
+    samples_s: tuple[tuple[float, ...], ...]
+    """Seconds per run, for each set of arguments."""
     timer: str | None = None
     """The timing method, if there is a choice."""
 
@@ -70,23 +71,26 @@ class RunWorker:
         self.options = options
         load_runtime(options.device)
         self.fill = tvm_ffi.get_global_func(FILL)
-        self.kernel: tuple[Any, Any, list[Any]] | None = None
+        self.kernel: tuple[Any, Any, list[list[Any]]] | None = None
 
     def answer(self, request: Load | Time) -> Loaded | Timed:
         if isinstance(request, Load):
             device = tvm.runtime.device(self.options.device, 0)
             module = tvm.runtime.load_module(str(request.library))
-            self.kernel = module, device, allocate(request.arguments, device, self.fill)
+            sets = [allocate(arguments.tensors, device, self.fill) for arguments in request.arguments]
+            self.kernel = module, device, sets
             if self.options.device != CPU:
                 # Drivers compile and upload a kernel in its first call; other jobs need not pause for it.
-                module[ENTRY](*self.kernel[2])
+                module[ENTRY](*sets[0])
                 device.sync()
             return Loaded()
         assert self.kernel is not None
-        module, device, arguments = self.kernel
+        module, device, sets = self.kernel
         if self.options.device != CUDA:
-            return Timed(time_kernel(module, device, arguments, self.options.loop))
-        return time_on_cuda(module, device, arguments, self.options.loop, Driver())
+            return Timed(tuple(time_kernel(module, device, arguments, self.options.loop) for arguments in sets))
+        driver = Driver()
+        timed = [time_on_cuda(module, device, arguments, self.options.loop, driver) for arguments in sets]
+        return Timed(tuple(samples for samples, _ in timed), timed[0][1])
 
     def explain(self, error: Exception) -> str:
         return explain(error)
@@ -139,9 +143,11 @@ def time_kernel(module: Any, device: Any, arguments: list[Any], loop: Loop) -> t
     return tuple(float(value) for value in evaluator(*arguments).results)
 
 
-def time_on_cuda(module: Any, device: Any, arguments: list[Any], loop: Loop, driver: Driver) -> Timed:
-    """Time in a graph, or by single launches if the kernel cannot be captured."""
+def time_on_cuda(
+    module: Any, device: Any, arguments: list[Any], loop: Loop, driver: Driver
+) -> tuple[tuple[float, ...], str]:
+    """Time in a graph, or by single launches if the kernel cannot be captured; the samples and the timing method."""
     try:
-        return Timed(time_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH)
+        return time_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH
     except CaptureRefused as refused:
-        return Timed(time_kernel(module, device, arguments, loop), f"{LAUNCHES} ({refused})")
+        return time_kernel(module, device, arguments, loop), f"{LAUNCHES} ({refused})"

@@ -11,7 +11,7 @@ from tvmake.device.rpc.orderly_close import close_after_death
 from tvmake.device.rpc.remote_fingerprint import limit_threads
 from tvmake.device.rpc.session import CLOSED, is_open
 from tvmake.device.rpc.version import check_version
-from tvmake.tune.measure.kernel import CUDA, LAUNCHES, Loop, TensorSpec
+from tvmake.tune.measure.kernel import CUDA, LAUNCHES, ArgumentSet, Loop
 from tvmake.tune.measure.workers.run_worker import FILL, Fill, Timed, allocate, time_kernel
 
 from tvm import rpc  # isort: skip
@@ -31,7 +31,7 @@ class TimeThere:
     """Request: send a library to the device and time its kernel."""
 
     library: Path
-    arguments: tuple[TensorSpec, ...]
+    arguments: tuple[ArgumentSet, ...]
 
 
 class SessionWorker:
@@ -63,13 +63,16 @@ class SessionWorker:
     def explain(self, error: Exception) -> str:
         return explain(error)
 
-    def _time(self, request: TimeThere) -> tuple[float, ...]:
+    def _time(self, request: TimeThere) -> tuple[tuple[float, ...], ...]:
         name = request.library.name
         assert self.files is not None
         self.files.send(request.library, name)
         device = self.session.device(self.options.device, 0)
         module = self.session.load_module(name)
-        samples = time_kernel(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
+        samples = tuple(
+            time_kernel(module, device, allocate(arguments.tensors, device, self.fill), self.options.loop)
+            for arguments in request.arguments
+        )
         self.session.remove(name)
         return samples
 

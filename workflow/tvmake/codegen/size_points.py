@@ -1,0 +1,172 @@
+"""Sizes of dynamic dimensions at which kernels are tuned: configured ones, or ones spread over the dimensions' bounds."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.artifact.size_points import SizePoint, merge_points
+from tvmake.codegen.dynamic_sizes import evaluate_extent
+from tvmake.codegen.kernel_analysis import leaf_blocks
+from tvmake.ir.bounds import bounds_of
+from tvmake.ir.dimensions import TYPICAL_EXTENT
+from tvmake.targets.weights.layout_free import tensor_calls
+
+Values = Mapping[str, Sequence[tuple[int, float]]]
+"""Sizes of some dimensions, each with its weight, by the dimension's name."""
+
+MOST_OPERATIONS = 1 << 34
+"""Operations of a network at the largest size that is derived from bounds: about a second on one core, since each
+candidate runs several times. A dimension without a bound, or with a wide one, would otherwise take minutes: 256 images of
+a ResNet-18 are a trillion."""
+
+
+def network_points(module: "tvm.IRModule", values: Values | None = None) -> tuple[SizePoint, ...]:
+    """The sizes of ``main``'s dynamic dimensions at which the network's kernels are measured; none without such dimensions.
+
+    By default three: the smallest sizes, the largest, and the geometric mean of both. Without an upper bound, the
+    largest is the typical size of memory planning. It is reduced, that of batches first, until the network has at most
+    :data:`MOST_OPERATIONS`.
+
+    Args:
+        module: Relax calling fused kernels.
+        values: measure at these values instead. The first value of each dimension is combined with the first of the
+            others, and so on; a shorter list repeats its last value.
+    """
+    names = _dimensions(module["main"])
+    if not names:
+        return ()
+    bounds = bounds_of(module)
+    lower = {name: max(1, bounds.get(name, (1, None))[0]) for name in names}
+    upper = {name: bounds.get(name, (1, None))[1] or max(TYPICAL_EXTENT, lower[name]) for name in names}
+    given = {name: values[name] for name in names if values and values.get(name)}
+    for name, listed in given.items():
+        lower[name] = upper[name] = max(size for size, _ in listed)
+    upper = _reduced(module, lower, upper)
+    middle = {name: round(math.sqrt(lower[name] * upper[name])) for name in names}
+    count = max(map(len, given.values()), default=0)
+    spread = [lower, middle, upper] if count == 0 or len(given) < len(names) else []
+    points = []
+    for index in range(max(count, len(spread))):
+        sizes, weight = dict(spread[min(index, len(spread) - 1)]) if spread else {}, 1.0
+        for name, listed in given.items():
+            sizes[name], share = listed[min(index, len(listed) - 1)]
+            weight *= share
+        points.append(SizePoint(sizes=sizes, weight=weight))
+    return merge_points(points)
+
+
+def kernel_points(module: "tvm.IRModule", points: Sequence[SizePoint]) -> dict[str, tuple[SizePoint, ...]]:
+    """The sizes of each kernel's own dimensions for the sizes of a network, by the kernel's name.
+
+    A kernel that is called with several shapes has points of all its calls. Kernels with scalar arguments, or whose
+    sizes depend on data, are left out.
+
+    Args:
+        module: Relax calling fused kernels.
+        points: see :func:`network_points`.
+    """
+    found: dict[str, list[SizePoint]] = {}
+    unknown = set()
+    for call in tensor_calls(module) if points else ():
+        name, own = str(call.args[0].name_hint), _Call.of(module, call)
+        if not own.is_determined(points[0].sizes):
+            unknown.add(name)
+            continue
+        for point in points:
+            sizes = own.sizes(point.sizes)
+            if sizes and min(sizes.values()) > 0:  # a kernel window may be larger than the smallest image
+                found.setdefault(name, []).append(SizePoint(sizes=sizes, weight=point.weight))
+    return {name: merge_points(listed) for name, listed in found.items() if name not in unknown}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a kernel, with the extents that the network passes for the kernel's dimensions."""
+
+    kernel: "tvm.tirx.PrimFunc"
+    dimensions: Mapping[str, Any]
+    """Extents of the network, by the name of the kernel's dimension; None for an unknown one."""
+
+    @classmethod
+    def of(cls, module: "tvm.IRModule", call: Any) -> "_Call":
+        kernel = module[call.args[0]]
+        dimensions: dict[str, Any] = {}
+        for parameter, kind in zip(kernel.params, _argument_types(call), strict=False):
+            shape, given = getattr(parameter.ty, "shape", ()), _shape(kind)
+            for position, extent in enumerate(shape):
+                if isinstance(extent, tvm.ir.Var) and dimensions.get(str(extent.name)) is None:
+                    dimensions[str(extent.name)] = given[position] if given is not None else None
+        return cls(kernel, dimensions)
+
+    def is_determined(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the sizes of a network's dimensions determine all extents of the kernel."""
+        has_scalars = any(not hasattr(parameter.ty, "shape") for parameter in self.kernel.params)
+        extents = list(self.dimensions.values())
+        return not has_scalars and None not in extents and all(str(name) in sizes for name in _names(extents))
+
+    def sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes of the kernel's dimensions; 0 for an extent that is not positive."""
+        return {name: max(0, _evaluate(extent, sizes)) for name, extent in self.dimensions.items()}
+
+
+def _names(extents: Sequence[Any]) -> list[str]:
+    names: list[str] = []
+    tvm_ffi.structural_walk(list(extents), (tvm.ir.Var, lambda variable: names.append(str(variable.name))))
+    return names
+
+
+def _evaluate(extent: Any, sizes: Mapping[str, int]) -> int:
+    fixed = tvm_ffi.structural_map(
+        extent, (tvm.ir.Var, lambda variable: tvm.tirx.const(sizes[str(variable.name)], variable.ty.dtype))
+    )
+    return int(tvm.sym.Analyzer().simplify(fixed))
+
+
+def _argument_types(call: Any) -> Iterator[Any]:
+    """The types of a kernel's arguments: inputs, then results."""
+    yield from (argument.ty for argument in call.args[1].fields)
+    for result in call.ty_args:
+        yield from getattr(result, "fields", None) or [result]
+
+
+def _shape(kind: Any) -> Sequence[Any] | None:
+    shape = getattr(kind, "shape", None)
+    return getattr(shape, "values", None) if shape is not None else None
+
+
+def _dimensions(main: Any) -> list[str]:
+    """Names of the dimensions of a function's arguments; leading ones, which are often batches, first."""
+    first: list[str] = []
+    rest: list[str] = []
+    for parameter in main.params:
+        for position, extent in enumerate(_shape(parameter.ty) or ()):
+            if isinstance(extent, tvm.ir.Var):
+                (first if position == 0 else rest).append(str(extent.name))
+    return list(dict.fromkeys([*first, *rest]))
+
+
+def _reduced(module: "tvm.IRModule", lower: Mapping[str, int], upper: Mapping[str, int]) -> dict[str, int]:
+    """Largest sizes with which a network has at most :data:`MOST_OPERATIONS`: the first dimensions are halved first."""
+    calls = [_Call.of(module, call) for call in tensor_calls(module)]
+    sizes = dict(upper)
+    for name in upper:
+        while sizes[name] > lower[name] and _operations(calls, sizes) > MOST_OPERATIONS:
+            sizes[name] = max(lower[name], sizes[name] // 2)
+    return sizes
+
+
+def _operations(calls: Sequence[_Call], sizes: Mapping[str, int]) -> int:
+    """Executions of all blocks of a network's kernels."""
+    total = 0
+    for call in calls:
+        if call.is_determined(sizes):
+            own = call.sizes(sizes)
+            total += sum(
+                math.prod(evaluate_extent(axis.dom.extent, own) for axis in block.iter_vars)
+                for block in leaf_blocks(call.kernel)
+            )
+    return total
