@@ -10,7 +10,7 @@ from tvmake.errors import InputError
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json
 
-MOST_POINTS = 4
+MOST_POINTS = 5
 """Maximum number of sizes at which a kernel is measured."""
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -18,6 +18,10 @@ from tvmake.targets.weights.layout_free import tensor_calls
 Values = Mapping[str, Sequence[tuple[int, float]]]
 """Sizes of some dimensions, each with its weight, by the dimension's name."""
 
+SPREAD = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Positions of the sizes between a dimension's bounds, on a logarithmic scale: 1, 3, 15, 63 and 256 up to 256. A tile's
+height shows in the smallest ones: with too few of them, a schedule for one row may be chosen that is slow for three."""
+
 MOST_OPERATIONS = 1 << 34
 """Operations of a network at the largest size that is derived from bounds: about a second on one core, since each
 candidate runs several times. A dimension without a bound, or with a wide one, would otherwise take minutes: 256 images of
@@ -27,9 +31,9 @@ a ResNet-18 are a trillion."""
 def network_points(module: "tvm.IRModule", values: Values | None = None) -> tuple[SizePoint, ...]:
     """The sizes of ``main``'s dynamic dimensions at which the network's kernels are measured; none without such dimensions.
 
-    By default three: the smallest sizes, the largest, and the geometric mean of both. Without an upper bound, the
-    largest is the typical size of memory planning. It is reduced, that of batches first, until the network has at most
-    :data:`MOST_OPERATIONS`.
+    By default :data:`SPREAD` from the smallest to the largest size on a logarithmic scale, with equal weights. Without
+    an upper bound, the largest is the typical size of memory planning. It is reduced, that of batches first, until the
+    network has at most :data:`MOST_OPERATIONS`.
 
     Args:
         module: Relax calling fused kernels.
@@ -46,17 +50,25 @@ def network_points(module: "tvm.IRModule", values: Values | None = None) -> tupl
     for name, listed in given.items():
         lower[name] = upper[name] = max(size for size, _ in listed)
     upper = _reduced(module, lower, upper)
-    middle = {name: round(math.sqrt(lower[name] * upper[name])) for name in names}
-    count = max(map(len, given.values()), default=0)
-    spread = [lower, middle, upper] if count == 0 or len(given) < len(names) else []
-    points = []
-    for index in range(max(count, len(spread))):
-        sizes, weight = dict(spread[min(index, len(spread) - 1)]) if spread else {}, 1.0
+    steps = [] if len(given) == len(names) else SPREAD
+    count = max([len(steps), *map(len, given.values())])
+    points: dict[tuple[int, ...], float] = {}
+    for index in range(count):
+        step = steps[min(index, len(steps) - 1)] if steps else 1.0
+        sizes, weight = {name: _between(lower[name], upper[name], step) for name in names}, 1.0
         for name, listed in given.items():
             sizes[name], share = listed[min(index, len(listed) - 1)]
             weight *= share
-        points.append(SizePoint(sizes=sizes, weight=weight))
-    return merge_points(points)
+        points.setdefault(tuple(sizes.values()), weight)
+    return merge_points(
+        SizePoint(sizes=dict(zip(names, sizes, strict=True)), weight=weight) for sizes, weight in points.items()
+    )
+
+
+def _between(lower: int, upper: int, step: float) -> int:
+    """A size between bounds on a logarithmic scale: odd, so that the last tile is incomplete, unless it is a bound."""
+    size = round(lower ** (1 - step) * upper**step)
+    return size if size in (lower, upper) else max(lower, size - 1 + size % 2)
 
 
 def kernel_points(module: "tvm.IRModule", points: Sequence[SizePoint]) -> dict[str, tuple[SizePoint, ...]]:
