@@ -5,9 +5,10 @@ from typing import Any
 
 import tvm
 
-from tvmake.codegen.kernel_analysis import why_trivial, work
+from tvmake.codegen.kernel_analysis import work
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import replay
+from tvmake.codegen.tunable import why_not_tuned
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.record import Record
@@ -87,7 +88,7 @@ def best_set(
     """A record for every kernel worth tuning, except some."""
     found = []
     for name, function in kernels(fused).items():
-        if why_trivial(function):
+        if why_not_tuned(function, target):
             continue
         own = workload(function, target)
         kernel = BestKernel(workload=own.key, name=name, calls=1, flops=work(function))

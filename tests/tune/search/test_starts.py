@@ -119,7 +119,7 @@ def test_a_convolution_in_winograds_form_is_tuned_by_the_rules_tiles_alone(tmp_p
 
 def test_measured_kernels_take_packed_weights():
     (start,) = starts_by_rule(convolution(28))
-    weight = candidate(0, start.kernel).tensors()[1]
+    weight = candidate(0, start.kernel).argument_sets()[0].tensors[1]
     assert len(weight.shape) == 5
 
 

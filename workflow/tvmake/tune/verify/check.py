@@ -100,9 +100,8 @@ class Checker:
 
     def _expectations(self) -> "list[_Expected]":
         if self._expected is None:
-            function = in_buffers(self.workload.module["main"])
             sizes = [point.sizes for point in self.points] or [{}]
-            self._expected = [_expectation(function, point, self.seed) for point in sizes]
+            self._expected = _expectations(in_buffers(self.workload.module["main"]), sizes, self.seed)
         return self._expected
 
 
@@ -249,27 +248,32 @@ class _Packing(BaseModel):
     results: tuple[Tensor, ...] = ()
 
 
-def _expectation(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int], seed: int) -> _Expected:
-    """Return inputs and the outputs of the unscheduled kernel, finite if possible.
-
-    Args:
-        sizes: sizes of its dynamic dimensions.
-    """
-    function = fix_dimensions(function, sizes, sizes) if sizes else function
+def _expectations(
+    function: "tvm.tirx.PrimFunc", sizes: Sequence[Mapping[str, int]], seed: int
+) -> list[_Expected]:
+    """Inputs and the outputs of the unscheduled kernel for each size of its dynamic dimensions."""
     host = tvm.target.Target({"kind": "llvm", **native_attributes()})
     runner = LocalKernelRunner(REFERENCE_TIMEOUT_S)
     try:
         with temporary_directory("tvmake-check-") as name:
             library = Path(name) / "reference.so"
             _build(function, host, runner.compiler, library)
-            for positive in (False, True):
-                inputs = random_inputs(function, seed, positive)
-                results = runner.run(library, inputs, _tensors(outputs(function)), REFERENCE_FILL)
-                expected = _Expected(function, sizes, inputs, results, tolerance(function, positive))
-                if all(np.isfinite(np.asarray(value, np.float64)).all() for value in results):
-                    break
+            return [_expectation(function, point, library, runner, seed) for point in sizes]
     except (_BuildError, KernelFailure) as error:
         raise MachineError("checking a kernel", f"the unscheduled kernel gives no reference: {error}") from error
+
+
+def _expectation(
+    function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int], library: Path, runner: KernelRunner, seed: int
+) -> _Expected:
+    """Inputs and outputs for one size, finite if possible."""
+    fixed = fix_dimensions(function, sizes, sizes) if sizes else function
+    for positive in (False, True):
+        inputs = random_inputs(fixed, seed, positive)
+        results = runner.run(library, inputs, _tensors(outputs(fixed)), REFERENCE_FILL)
+        expected = _Expected(fixed, sizes, inputs, results, tolerance(fixed, positive))
+        if all(np.isfinite(np.asarray(value, np.float64)).all() for value in results):
+            break
     return expected
 
 
