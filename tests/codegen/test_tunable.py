@@ -8,8 +8,8 @@ from tests.tune.graphs import CPU, kernel
 from tvmake.artifact.tasks import DYNAMIC
 from tvmake.codegen.kernel_analysis import flops, work
 from tvmake.codegen.tunable import NO_RULE, SCALARS, SIZED_BY_DATA, mean, mean_flops, why_not_tuned
-from tvmake.targets.resolve import tvm_target
 from tvmake.config.target import TargetConfig
+from tvmake.targets.resolve import tvm_target
 
 op = tvm.relax.op
 SIZES = points({"n": 64}, {"n": 192})

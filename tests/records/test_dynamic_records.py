@@ -118,7 +118,10 @@ def test_a_summary_is_of_the_sizes_that_were_measured_last(store: RecordStore):
     assert digests(latest_sizes(store.load(CONTEXT, CONV))) == [large.digest]
     assert summarise(store, CONTEXT, CONV).latency_ms == pytest.approx(5.0)
     (shown,) = workload_details(store, CONTEXT, CONV, 5)["records"]
-    assert [(point["sizes"], point["samples_ms"]) for point in shown["points"]] == [({"n": 1}, [1.0]), ({"n": 100}, [9.0])]
+    assert [(point["sizes"], point["samples_ms"]) for point in shown["points"]] == [
+        ({"n": 1}, [1.0]),
+        ({"n": 100}, [9.0]),
+    ]
 
 
 def test_impossible_samples_at_a_size_are_refused():

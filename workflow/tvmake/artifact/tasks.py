@@ -1,8 +1,6 @@
 """The files of tuning tasks: a variant's kernels, and the trials for each kernel of a target."""
 
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.artifact.size_points import SizePoint
 from tvmake.storage.documents import FailsFast
@@ -15,19 +13,7 @@ class _File(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class _Kernel(_File):
-    points: tuple[SizePoint, ...] = ()
-    """Sizes of its dynamic dimensions at which candidates are measured. Not written without dynamic dimensions."""
-
-    @model_serializer(mode="wrap")
-    def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = serialize(self)
-        if not self.points:
-            fields.pop("points", None)
-        return fields
-
-
-class Task(_Kernel):
+class Task(_File):
     """One kernel of a variant."""
 
     workload: str
@@ -40,6 +26,8 @@ class Task(_Kernel):
     """Floating point operations of one call; with dynamic dimensions, the weighted mean over ``points``."""
     trivial: str | None = None
     """Why it is not tuned; None for a kernel that is."""
+    points: tuple[SizePoint, ...] = Field(default=(), exclude_if=lambda points: not points)
+    """Sizes of its dynamic dimensions at which candidates are measured. Not written without dynamic dimensions."""
 
 
 class TaskList(_File):
@@ -52,7 +40,7 @@ class TaskList(_File):
     tasks: list[Task]
 
 
-class KernelBudget(_Kernel):
+class KernelBudget(_File):
     """One kernel's share of the trials."""
 
     name: str
@@ -60,6 +48,8 @@ class KernelBudget(_Kernel):
     """The number of measured candidates at the end of this round, including earlier runs."""
     users: list[str]
     """The variants that contain it, as ``model/precision``."""
+    points: tuple[SizePoint, ...] = Field(default=(), exclude_if=lambda points: not points)
+    """Sizes of its dynamic dimensions at which candidates are measured. Not written without dynamic dimensions."""
 
 
 class Budget(_File):

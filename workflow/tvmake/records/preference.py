@@ -40,23 +40,26 @@ def latest_sizes(stored: Iterable[StoredRecord]) -> list[StoredRecord]:
     return [record for record in records if latest is not None and record.size_points == latest.size_points]
 
 
-def sort_by_preference(stored: Iterable[StoredRecord], comparison: Comparison | None = None) -> list[StoredRecord]:
+def sort_by_preference(
+    stored: Iterable[StoredRecord], comparison: Comparison | None = None, *, allows_losses: bool = False
+) -> list[StoredRecord]:
     """The usable records, best first.
 
     Compared records come first, by their fastest sample: other work on a machine only adds time, and affects all of them
     alike. The rest were measured at different times: the schedule of the rules is ranked by its fastest sample, others
     by their medians.
 
-    With dynamic dimensions, records are ranked by the weighted mean, over the sizes, of their time relative to that of
-    the rules' schedule, so that each size counts. A record that is slower than it by more than :data:`MOST_LOSS` at
-    one size comes after it.
+    With dynamic dimensions, records are ranked by the weighted mean, over the sizes, of their fastest samples relative
+    to those of the rules' schedule, so that each size counts. A record that is slower than it by more than
+    :data:`MOST_LOSS` at one size comes after it.
 
     Args:
         stored: records that were measured at the same sizes.
+        allows_losses: rank records that are slower at one size like others, to choose those to measure again.
     """
     usable = [record for record in stored if record.latency_ms is not None]
     rule = next((record for record in usable if record.points and record.record.strategy == RULE), None)
-    return sorted(usable, key=lambda record: (*_rank(record, comparison, rule), record.digest))
+    return sorted(usable, key=lambda record: (*_rank(record, comparison, rule, allows_losses), record.digest))
 
 
 def latency_ms(record: StoredRecord, comparison: Comparison | None) -> float | None:
@@ -65,11 +68,13 @@ def latency_ms(record: StoredRecord, comparison: Comparison | None) -> float | N
     return statistics.median(samples) * 1e3 if samples and record.outcome == "ok" else record.latency_ms
 
 
-def _rank(record: StoredRecord, comparison: Comparison | None, rule: StoredRecord | None) -> tuple[bool, float]:
+def _rank(
+    record: StoredRecord, comparison: Comparison | None, rule: StoredRecord | None, allows_losses: bool
+) -> tuple[bool, float]:
     samples = _compared_samples(record, comparison)
     if rule is not None and record.points:
         own, base = _points(record, comparison), _points(rule, comparison if samples else None)
-        return not samples, 1.0 if record is rule else _relative_time(own, base, is_compared=bool(samples))
+        return not samples, 1.0 if record is rule else _relative_time(own, base, allows_losses)
     is_rule = record.record.strategy == RULE
     seconds = min(samples or record.samples_s)
     if not samples and not is_rule:
@@ -78,19 +83,13 @@ def _rank(record: StoredRecord, comparison: Comparison | None, rule: StoredRecor
     return not samples, seconds if is_rule else seconds * (1 + MARGIN)
 
 
-def _relative_time(own: Sequence[PointSamples], base: Sequence[PointSamples], *, is_compared: bool) -> float:
+def _relative_time(own: Sequence[PointSamples], base: Sequence[PointSamples], allows_losses: bool) -> float:
     """A record's time relative to that of the rules' schedule, which has 1."""
-    fastest = [min(point.samples_s) / min(other.samples_s) for point, other in zip(own, base, strict=True)]
-    typical = (
-        fastest
-        if is_compared
-        else [statistics.median(point.samples_s) / min(other.samples_s) for point, other in zip(own, base, strict=True)]
-    )
-    mean = sum(point.weight * ratio for point, ratio in zip(own, typical, strict=True)) / sum(
-        point.weight for point in own
-    )
+    ratios = [min(point.samples_s) / min(other.samples_s) for point, other in zip(own, base, strict=True)]
+    weights = [point.weight for point in own]
+    mean = sum(weight * ratio for weight, ratio in zip(weights, ratios, strict=True)) / sum(weights)
     score = mean * (1 + MARGIN)
-    return max(score, *fastest) if max(fastest) > 1 + MOST_LOSS else score
+    return score if allows_losses or max(ratios) <= 1 + MOST_LOSS else max(score, *ratios)
 
 
 def _points(record: StoredRecord, comparison: Comparison | None) -> Sequence[PointSamples]:

@@ -79,15 +79,14 @@ class Measurement(_Line):
     conditions: dict[str, str] = Field(default_factory=dict)
     """The device's state before and after: temperature, governor, conditioning and thermal throttling; for CUDA the
     ``timer``. Not written if empty."""
-    points: tuple[PointSamples, ...] = ()
+    points: tuple[PointSamples, ...] = Field(default=(), exclude_if=lambda points: not points)
     """For a kernel with dynamic dimensions, the sizes at which it was measured. Not written if empty."""
 
     @model_serializer(mode="wrap")
     def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = serialize(self)
-        for name in ("conditions", "points"):
-            if not getattr(self, name):
-                fields.pop(name, None)
+        if not self.conditions:
+            fields.pop("conditions", None)
         return fields
 
 
@@ -129,15 +128,8 @@ class Comparison(_Line):
     compared_at: str
     """UTC, ISO 8601."""
     device: Fingerprint
-    points: dict[Digest, tuple[PointSamples, ...]] = Field(default_factory=dict)
+    points: dict[Digest, tuple[PointSamples, ...]] = Field(default_factory=dict, exclude_if=lambda points: not points)
     """The samples of each record of a kernel with dynamic dimensions at each size. Not written if empty."""
-
-    @model_serializer(mode="wrap")
-    def _omit_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = serialize(self)
-        if not self.points:
-            fields.pop("points", None)
-        return fields
 
     @property
     def digest(self) -> str:

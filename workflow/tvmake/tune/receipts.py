@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.artifact.size_points import SizePoint
 from tvmake.errors import MachineError
@@ -50,7 +50,7 @@ class Receipt(FailsFast, BaseModel):
     """Digest of the interleaved comparison of the best candidates; None if there was none."""
     curve: list[tuple[int, float]]
     """The improvements: trial number and latency in ms."""
-    points: tuple[SizePoint, ...] = ()
+    points: tuple[SizePoint, ...] = Field(default=(), exclude_if=lambda points: not points)
     """The sizes of dynamic dimensions at which the candidates were measured."""
 
     @property

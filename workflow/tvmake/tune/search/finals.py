@@ -31,11 +31,16 @@ FEWEST_CANDIDATES = 4
 
 
 def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
-    """Return a kernel's best records, including the schedule of the target's rules; empty if there is nothing to compare."""
+    """Return a kernel's best records, including the schedule of the target's rules; empty if there is nothing to compare.
+
+    With dynamic dimensions there are few candidates, measured at several sizes, so that noise favours the rules' schedule,
+    which must not be slower at any size: the full number is compared.
+    """
     if len(stored) < FEWEST_CANDIDATES:
         return []
-    ordered = sort_by_preference(stored)
-    count = min(count, max(2, len(stored) // CANDIDATES_EACH))
+    ordered = sort_by_preference(stored, allows_losses=True)
+    if not stored[0].points:
+        count = min(count, max(2, len(stored) // CANDIDATES_EACH))
     best = ordered[:count]
     rule = next((record for record in ordered if record.record.strategy == RULE), None)
     if rule is not None and rule not in best:

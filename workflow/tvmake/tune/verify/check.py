@@ -248,9 +248,7 @@ class _Packing(BaseModel):
     results: tuple[Tensor, ...] = ()
 
 
-def _expectations(
-    function: "tvm.tirx.PrimFunc", sizes: Sequence[Mapping[str, int]], seed: int
-) -> list[_Expected]:
+def _expectations(function: "tvm.tirx.PrimFunc", sizes: Sequence[Mapping[str, int]], seed: int) -> list[_Expected]:
     """Inputs and the outputs of the unscheduled kernel for each size of its dynamic dimensions."""
     host = tvm.target.Target({"kind": "llvm", **native_attributes()})
     runner = LocalKernelRunner(REFERENCE_TIMEOUT_S)
