@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tvmake.artifact.size_points import SizePoint, merge_points
 from tvmake.artifact.tasks import Task, TaskList
 from tvmake.config.requests.tuning import ModelBudget
 from tvmake.errors import InputError
@@ -144,3 +145,14 @@ def test_an_unknown_or_trivial_kernel_is_refused_with_the_tunable_ones():
     for pattern in ("kernel2", "conv*"):
         with pytest.raises(InputError, match=r"it has: kernel1$"):
             spread(variants, {"a/float32": ModelBudget(trials=60, kernels=[pattern])}, 1.0, {})
+
+
+def test_a_kernel_with_dynamic_dimensions_is_measured_at_the_sizes_of_all_its_variants():
+    def sized(*sizes: int) -> TaskList:
+        points = merge_points(SizePoint(sizes={"n": size}) for size in sizes)
+        listed = tasks((1, 1, 1e9))
+        return listed.model_copy(update={"tasks": [listed.tasks[0].model_copy(update={"points": points})]})
+
+    budget = ModelBudget(trials=16)
+    spent, _ = spread({"a/f": sized(1, 8), "b/f": sized(8, 64)}, {"a/f": budget, "b/f": budget}, 1.0, {})
+    assert [(point.sizes["n"], point.weight) for point in spent[key(1)].points] == [(1, 0.25), (8, 0.5), (64, 0.25)]

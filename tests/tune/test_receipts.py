@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.records.examples import CONTEXT, CONV, DEVICE, OTHER_CONTEXT, digests, record, verdict
+from tvmake.artifact.size_points import SizePoint
 from tvmake.errors import MachineError
 from tvmake.records.prune import Rules, prune
-from tvmake.records.record import Comparison
+from tvmake.records.record import Comparison, PointSamples
 from tvmake.records.store import RecordStore
 from tvmake.tune.receipts import Receipt, curve, records_of_receipt
 
@@ -89,3 +90,14 @@ def test_a_comparison_that_is_not_visible_yet_is_waited_for(store: RecordStore):
 def test_a_receipt_of_another_kind_of_device_is_ignored(store: RecordStore):
     receipt = receipt_now(store).model_copy(update={"place": OTHER_CONTEXT})
     assert digests(records_of_receipt(store, CONTEXT, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED)
+
+
+def test_records_at_other_sizes_of_dynamic_dimensions_do_not_count(store: RecordStore):
+    point = SizePoint(sizes={"n": 8}, weight=1.0)
+    samples = PointSamples(sizes={"n": 8}, weight=1.0, samples_s=(1e-3,))
+    sized = record(4, ms=1.0).model_copy(update={"points": (samples,)})
+    store.append(CONTEXT, CONV, [sized])
+    receipt = receipt_now(store).model_copy(update={"points": (point,), "by_status": {"ok": 1}})
+    assert digests(records_of_receipt(store, CONTEXT, CONV, receipt)[0]) == [sized.digest]
+    assert digests(records_of_receipt(store, CONTEXT, CONV, None)[0]) == digests(MEASURED)
+    assert digests(records_of_receipt(store, CONTEXT, CONV, None, points=(point,))[0]) == [sized.digest]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import tvm
 
+from tvmake.artifact.size_points import SizePoint
 from tvmake.tune.measure.interface import Candidate
 
 from tvm import te, tirx  # isort: skip
@@ -25,6 +26,16 @@ def add(number: int, dtype: str = "float32", size: int = 64) -> Candidate:
     x = te.placeholder((size,), dtype, name="x")
     y = te.compute((size,), lambda i: x[i] + x[i] if dtype != "bool" else x[i], name="y")
     return _of(number, te.create_prim_func([x, y]))
+
+
+def rows(number: int, sizes: Sequence[int], weights: Sequence[float]) -> Candidate:
+    """Adds each of ``n`` rows to itself, at several sizes."""
+    n = te.var("n", "int64")
+    x = te.placeholder((n, 256), "float32", name="x")
+    y = te.compute((n, 256), lambda i, j: x[i, j] + x[i, j], name="y")
+    module = tvm.IRModule({"main": te.create_prim_func([x, y]).with_attr("global_symbol", "main")})
+    points = [SizePoint(sizes={"n": size}, weight=weight) for size, weight in zip(sizes, weights, strict=True)]
+    return Candidate(number, module, points=points)
 
 
 def gather(number: int, dtype: str) -> Candidate:

@@ -52,6 +52,15 @@ def test_every_candidate_is_built_and_timed(measurer: LocalMeasurer):
         assert result.build_s > 0 and result.run_s > 0
 
 
+def test_a_kernel_with_a_dynamic_dimension_is_built_once_and_timed_at_each_size(measurer: LocalMeasurer):
+    sized = kernels.rows(1, (4, 4096), weights=(0.25, 0.75))
+    (result,) = measured(measurer, sized).values()
+    assert result.status == "ok"
+    small, large = result.samples_by_point
+    assert len(small) == len(large) == 2 and min(large) > max(small) > 0
+    assert result.samples_s == pytest.approx([0.25 * a + 0.75 * b for a, b in zip(small, large, strict=True)])
+
+
 def test_no_candidates_is_no_work(measurer: LocalMeasurer):
     assert measured(measurer) == {}
 

@@ -1,0 +1,125 @@
+"""Building a network with dynamic dimensions from tuning records: right at every size, and an accurate report."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.tune.dynamic import rule_traces
+from tests.tune.replayed import record
+from tvmake.artifact import stage_json
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.module_files import load_module
+from tvmake.codegen.lowering import fused_module
+from tvmake.codegen.options import PassOptions
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.target import TargetConfig
+from tvmake.device.local.worker import LoadedPackage
+from tvmake.frontend.options import ImportOptions
+from tvmake.records.best import BestKernel, BestSet
+from tvmake.records.workload import GENERATION, target_identity
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.transform import transform_model
+from tvmake.stages.package.build import build
+from tvmake.targets.resolve import tvm_target
+from tvmake.transform.options import TransformRequest
+from tvmake.tune.extract import extract
+
+CPU = TargetConfig(kind="llvm", mcpu="x86-64-v3")
+WIDTH = 32
+
+
+@pytest.fixture(scope="module")
+def weights() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.standard_normal((WIDTH, WIDTH)).astype("float32") for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory, weights: list[np.ndarray]) -> list[Path]:
+    """Two matmuls of ``batch`` sequences of ``length`` tokens, and a softmax: module, parameters and signature."""
+    directory = tmp_path_factory.mktemp("network")
+    helper = onnx.helper
+    shape = ["batch", "length", WIDTH]
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["one"]),
+        helper.make_node("Relu", ["one"], ["two"]),
+        helper.make_node("MatMul", ["two", "b"], ["three"]),
+        helper.make_node("Softmax", ["three"], ["y"], axis=-1),
+    ]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy"]
+    constants = [onnx.numpy_helper.from_array(value, name) for value, name in zip(weights, "ab", strict=True)]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), directory / "n.onnx")
+    imported = [directory / name for name in ("model.json", "model.params", "signature.json")]
+    import_model(ImportOptions(source=str(directory / "n.onnx")), *imported, directory / "source.json")
+    transformed = [directory / name for name in ("module.json", "module.params", "bound.json")]
+    transform_model(*imported, TransformRequest(), *transformed)
+    return transformed
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory, network: list[Path]) -> tuple[Path, BestSet]:
+    """A package with another tile than the rule's for each kernel that has one, and the records."""
+    target = tvm_target(CPU, "t")
+    fused = fused_module(load_module(network[0]), target, [], PassOptions(), 1, layout_free=True)
+    tasks, workloads = extract(fused, target)
+    by_key = {one.key: one for one in workloads}
+
+    def best(task: Any) -> BestKernel:
+        if task.trivial:
+            figures = {"reason": task.trivial}
+        else:
+            trace = list(rule_traces(by_key[task.workload]))[-1]
+            figures = {"record": record(trace), "latency_ms": 1.0, "trials": 1}
+        return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **figures)
+
+    records = BestSet(
+        target=target_identity(target),
+        generation=GENERATION,
+        device_class="a test",
+        kernels=tuple(best(task) for task in tasks),
+    )
+    directory = tmp_path_factory.mktemp("package")
+    stage_json.save(records, directory / "best.json")
+    outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
+    request = BuildRequest(model="net", precision="float32", target_name="t", target=CPU)
+    build(*network, request, *outputs, directory / "best.json")
+    return directory, records
+
+
+def manifest(directory: Path) -> Manifest:
+    return stage_json.load(Manifest, directory / "mod.json")
+
+
+def test_kernels_with_dynamic_dimensions_are_built_from_their_records(package: tuple[Path, BestSet]):
+    directory, records = package
+    read = manifest(directory)
+    tuned = {kernel.name for kernel in records.kernels if kernel.record}
+    assert len(tuned) >= 3
+    assert {kernel.name for kernel in read.kernels if kernel.is_tuned} == tuned
+    assert read.coverage.tuned == read.coverage.tunable == len(tuned)
+    assert read.coverage.misses == {}
+
+
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (1, 2), (3, 5), (2, 64)])
+def test_such_a_package_is_right_at_every_size(
+    package: tuple[Path, BestSet], weights: list[np.ndarray], batch: int, length: int
+):
+    directory, _ = package
+    x = np.random.default_rng(1).standard_normal((batch, length, WIDTH)).astype("float32")
+    loaded = LoadedPackage(directory, manifest(directory))
+    (found,) = loaded.outputs_of([x])
+    scores = np.maximum(x @ weights[0], 0) @ weights[1]
+    expected = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(found, expected / expected.sum(-1, keepdims=True), rtol=1e-4, atol=1e-5)
+
+
+def test_without_tuning_such_kernels_are_tunable_and_not_tuned(network: list[Path], tmp_path: Path):
+    outputs = [tmp_path / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
+    build(*network, BuildRequest(model="net", precision="float32", target_name="t", target=CPU), *outputs)
+    read = manifest(tmp_path)
+    assert read.coverage.tunable >= 3 and read.coverage.tuned == 0
+    assert set(read.coverage.misses.values()) == {"tuning is off"}
