@@ -46,6 +46,9 @@ class EqualSizesBuilder(relax.BlockBuilder):
     dimensions: Collection[str] | None = None
     """Names of the inputs' dimensions; None if all sizes follow from them."""
 
+    is_taken: Any | None = None
+    """In a branch, 1 if it is taken and else 0: its sizes are checked only if it is taken. None outside of branches."""
+
     @property
     def equal_sizes(self) -> list[EqualSizes]:
         """The sizes assumed equal so far."""
@@ -129,13 +132,20 @@ class EqualSizesBuilder(relax.BlockBuilder):
         self.require_equal(EqualSizes(size, wanted, self.operator or operator_name(call)))
 
     def require_equal(self, sizes: EqualSizes) -> None:
-        """Record sizes to be checked when the network starts; sizes that the network computes itself are checked at this point."""
+        """Record sizes to be checked when the network starts.
+
+        Sizes that the network computes itself, and those of a branch, are checked at this point.
+        """
         pair = [
             size if isinstance(size, tvm.ir.Expr) else tirx.IntImm("int64", size) for size in (sizes.size, sizes.wanted)
         ]
         names = {str(variable.name) for size in pair for variable in tirx.analysis.undefined_vars(size)}
-        if self.dimensions is None or names <= set(self.dimensions):
+        if self.is_taken is None and (self.dimensions is None or names <= set(self.dimensions)):
             self.equal_sizes.append(sizes)
+            return
+        if self.is_taken is not None:
+            difference = self.emit(relax.ShapeExpr([self.is_taken * (pair[0] - pair[1])]))
+            self.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))
             return
         # A sum, because a cast to a variable is not possible. Repair: `recursion-at-casts`.
         shape = self.emit(relax.ShapeExpr([pair[0] + pair[1]]))

@@ -17,7 +17,7 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.equalize_operands import equalize_operands
-from tvmake.frontend.onnx.graph import opset_of, sources
+from tvmake.frontend.onnx.graph import all_nodes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
     dimension_names,
@@ -117,6 +117,8 @@ class _Importer(ONNXGraphImporter):
     node = "the graph"
     where = ""
     extents: ShapeValues
+    branches: dict[str, tuple[str, bool]]
+    """By a branch's name, the condition, and the condition's value that takes the branch."""
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Do nothing: `refuse` has checked the operators, including those converted here."""
@@ -149,11 +151,10 @@ class _Importer(ONNXGraphImporter):
         return result
 
     def _convert_subgraph(self, bb: Any, graph: onnx.GraphProto) -> Any:
-        was_in_branch, self.extents.is_in_branch = self.extents.is_in_branch, True
-        try:
+        """The result of a branch, whose operators are computed whether it is taken or not."""
+        condition, is_then = self.branches[graph.name]
+        with self.extents.branch(self._nodes[condition], is_then):
             return super()._convert_subgraph(bb, graph)
-        finally:
-            self.extents.is_in_branch = was_in_branch
 
     def _name_rows(self, boxes: Any) -> Any:
         """Selected boxes with a dimension for their number; the type that TVM's operator declares has the largest number.
@@ -182,6 +183,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     importer.bb.dimensions = dimension_names(model)
     importer.extents = ShapeValues(importer.bb)
     importer.where = where
+    importer.branches = name_branches(model.graph)
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -203,6 +205,16 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     names = [var.name for var in module["main"].params[count:]]
     module, detached = relax.frontend.detach_params(module)
     return module, dict(zip(names, detached.get("main", []), strict=True))
+
+
+def name_branches(graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:
+    """Give every branch a name of its own; returns each with its condition, and the condition's value that takes it."""
+    branches: dict[str, tuple[str, bool]] = {}
+    for node in all_nodes(graph):
+        for attribute in node.attribute if node.op_type == "If" else ():
+            attribute.g.name = f"branch_{len(branches)}"
+            branches[attribute.g.name] = node.input[0], attribute.name == "then_branch"
+    return branches
 
 
 def _remedy(model: onnx.ModelProto) -> str:

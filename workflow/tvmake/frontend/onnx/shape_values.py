@@ -4,14 +4,18 @@ Every such value is a tensor with its expressions recorded. Arithmetic is done o
 one. The network itself computes unknown values. Repair: `onnx-shape-expressions`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from onnx import TensorProto, helper
 
 from tvmake.frontend.equal_sizes import EqualSizes
+from tvmake.ir.dimensions import is_known
 
 from tvm import relax, tirx  # isort: skip
 
@@ -23,6 +27,11 @@ MAX_ELEMENTS = 64
 
 LARGEST_DIMENSION = 1 << 31
 
+MOST_READ = 16
+"""Elements of the largest tensor whose integers are read at run time: a number for each side of each axis."""
+
+LARGEST_READ = 1 << 62
+
 
 class ShapeValues:
     """The values of integer tensors that are known while a network is imported."""
@@ -33,8 +42,27 @@ class ShapeValues:
         self._known_as_floats: dict[Any, Values] = {}
         self._variables: set[Any] = set()
         self._analyzer = tvm.sym.Analyzer()
-        self.is_in_branch = False
-        """Whether the current operator is in a branch, which may not be taken."""
+        self._read: dict[Any, Values] = {}
+        self._read_variables: set[Any] = set()
+        self._sizes: list[tuple[Any, Any]] = []
+
+    @contextmanager
+    def branch(self, condition: Any, is_then: bool) -> Iterator[None]:
+        """Convert a branch's operators: their sizes are checked only if the branch is taken.
+
+        Args:
+            condition: a boolean.
+            is_then: the condition's value with which the branch is taken.
+        """
+        whole = self.builder.emit(relax.op.astype(condition, "int64"))
+        (number,) = self._read_dimensions(whole, 1, "condition")
+        outer = self.builder.is_taken
+        taken = number if is_then else 1 - number
+        self.builder.is_taken = taken if outer is None else outer * taken
+        try:
+            yield
+        finally:
+            self.builder.is_taken = outer
 
     def of(self, value: Any) -> Values | None:
         """The elements of a value; None if unknown."""
@@ -59,6 +87,52 @@ class ShapeValues:
             return constant.astype(np.int64).astype(object) if is_whole else None
         known = self.of(value)
         return self._known_as_floats.get(value) if known is None and isinstance(value, relax.Var) else known
+
+    def read(self, value: Any) -> Values | None:
+        """The elements of a value; integers that depend on the data become variables that are read when the network runs.
+
+        None for a tensor that has no fixed length, several axes or no integers.
+        """
+        if value is None or (known := self.of(value)) is not None:
+            return None if value is None else known
+        if value in self._read:
+            return self._read[value]
+        kind = value.ty
+        shape = kind.shape if isinstance(kind, relax.TensorType) else None
+        if not isinstance(shape, relax.ShapeExpr) or len(shape.values) > 1 or not all(map(is_known, shape.values)):
+            return None
+        count = prod(map(int, shape.values))
+        if str(kind.dtype.dtype) not in ("int32", "int64") or not 0 < count <= MOST_READ:
+            return None
+        variables = self._read_dimensions(self.builder.emit(relax.op.astype(value, "int64")), count, "value")
+        for variable in variables:
+            self._declare(variable, -LARGEST_READ, LARGEST_READ)
+        self._read_variables.update(variables)
+        self._read[value] = as_array(variables).reshape([count] if len(shape.values) else [])
+        return self._read[value]
+
+    def size(self, size: Any) -> Any:
+        """A size that shapes can contain: what is computed from the data becomes a dimension of its own."""
+        size = self._simplify(size)
+        if not isinstance(size, tvm.ir.Expr) or not self._depends_on_data(size):
+            return size
+        for known, dimension in self._sizes:
+            if tvm_ffi.structural_equal(known, size):
+                return dimension
+        tensor = self.builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([size])))
+        (dimension,) = self._read_dimensions(tensor, 1, "size")
+        self._sizes.append((size, dimension))
+        return dimension
+
+    def _depends_on_data(self, value: Any) -> bool:
+        return any(variable in self._read_variables for variable in tirx.analysis.undefined_vars(value))
+
+    def _read_dimensions(self, tensor: Any, count: int, name: str) -> list[Any]:
+        """Dimensions with the elements of a tensor of int64."""
+        flat = tensor if len(tensor.ty.shape.values) == 1 else self.builder.emit(relax.op.reshape(tensor, [count]))
+        variables = [tirx.Var(self.builder.get_unique_name(name), "int64") for _ in range(count)]
+        self.builder.match_cast(self.builder.emit(relax.op.tensor_to_shape(flat)), relax.ShapeType(variables))
+        return variables
 
     def note_cast(self, value: Any, cast: Any) -> Any:
         """Record the values of a cast to a floating-point type; returns the cast as a variable if they are recorded."""
@@ -98,13 +172,15 @@ class ShapeValues:
             return int(value), int(value)
 
         for variable in tirx.analysis.undefined_vars(value):
-            if variable not in self._variables:
-                self._variables.add(variable)
-                self._analyzer.bind(
-                    variable, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", LARGEST_DIMENSION))
-                )
+            self._declare(variable, 0, LARGEST_DIMENSION)
         bound = self._analyzer.const_int_bound(value)
         return int(bound.min_value), int(bound.max_value)
+
+    def _declare(self, variable: Any, low: int, high: int) -> None:
+        """Set the bounds of a variable that has none."""
+        if variable not in self._variables:
+            self._variables.add(variable)
+            self._analyzer.bind(variable, tvm.ir.Range(tirx.IntImm("int64", low), tirx.IntImm("int64", high)))
 
     def difference(self, first: Any, second: Any) -> tuple[int, int]:
         """The bounds of a difference."""

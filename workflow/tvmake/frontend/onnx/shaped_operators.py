@@ -217,9 +217,8 @@ def _squeeze(
     dynamic = [axis for axis in sorted(numbers) if isinstance(shape[axis], tvm.ir.Expr)]
     if not dynamic:
         return None
-    if not extents.is_in_branch:  # a branch that is not taken must not refuse the sizes of the other one
-        for axis in dynamic:
-            extents.require(shape[axis], 1)
+    for axis in dynamic:
+        extents.require(shape[axis], 1)
     rest = [as_expression(extent) for axis, extent in enumerate(shape) if axis not in numbers]
     first = relax.op.strided_slice(
         inputs[0], dynamic, *([value] * len(dynamic) for value in (0, 1)), assume_inbound=True
