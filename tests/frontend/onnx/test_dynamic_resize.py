@@ -115,4 +115,4 @@ def test_a_cubic_resize_with_another_coefficient_that_excludes_outside(tmp_path:
 def test_antialiasing_is_refused(tmp_path: Path):
     path = tmp_path / "smooth.onnx"
     path.write_bytes(resizes({"mode": "linear", "antialias": 1}, 1).SerializeToString())
-    assert "antialias needs fixed height and width" in refusal(path).problem
+    assert "antialias needs constant sizes, and inputs of fixed height" in refusal(path).problem

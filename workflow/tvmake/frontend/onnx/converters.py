@@ -20,8 +20,7 @@ from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.onnx import dynamic_padding, shaped_operators
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.recurrent import CELLS, convert_recurrent
-from tvmake.frontend.onnx.shape_values import ShapeValues
-from tvmake.frontend.onnx.shaped_operators import Converter, resize_to_dimensions
+from tvmake.frontend.onnx.shaped_operators import Converter
 
 from tvm import relax  # isort: skip
 
@@ -75,14 +74,6 @@ SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 """Defaults of ONNX's specification."""
 
 
-def _resize(extents: ShapeValues, inputs: Any, attributes: Mapping[str, Any]) -> Any:
-    resized = resize_to_dimensions(extents, inputs, attributes)
-    if resized is not None:
-        return resized
-    sizes = inputs[3] if len(inputs) > 3 else None
-    return convert_resize(extents.builder, inputs, sizes.value.numpy() if sizes is not None else None, attributes)
-
-
 def _nonzero(builder: Any, inputs: Any, _attributes: Mapping[str, Any]) -> Any:
     return emit_nonzero(builder, inputs[0])
 
@@ -112,7 +103,7 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
         "Elu": _with_builder(_elu),
         "MaxPool": _with_builder(dynamic_padding.max_pool),
         "NonZero": _with_builder(_nonzero),
-        "Resize": _resize,
+        "Resize": convert_resize,
         "Selu": _with_builder(_selu),
         "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),
         **{operator: partial(convert_recurrent, operator) for operator in CELLS},

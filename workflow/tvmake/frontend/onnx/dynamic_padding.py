@@ -1,6 +1,6 @@
 """Padding that depends on dynamic dimensions: "auto_pad", and widths that the network computes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,21 +145,54 @@ def space_to_depth(builder: Any, inputs: Sequence[Any], attributes: Mapping[str,
     return relax.op.reshape(transposed, [batch, channels * block * block, height, width])
 
 
-PADDINGS = {b"constant": topi.nn.pad, b"edge": topi.nn.replicate_pad, b"wrap": topi.nn.circular_pad}
+def _mirror(position: Any, extent: Any) -> Any:
+    last = extent - whole(1)
+    return last - tirx.abs(last - tirx.abs(position))
+
+
+POSITIONS: Mapping[bytes, Callable[[Any, Any], Any]] = {
+    b"constant": lambda position, extent: position,
+    b"edge": lambda position, extent: tirx.max(tirx.min(position, extent - whole(1)), whole(0)),
+    b"reflect": _mirror,
+    b"wrap": tirx.floormod,
+}
+"""By mode, the index of the element that a padded tensor has at a position, which is negative before the first element."""
 
 
 def pad(builder: Any, inputs: Sequence[Any], widths: np.ndarray, attributes: Mapping[str, Any]) -> Any | None:
-    """A Pad whose widths include expressions; None leaves it to TVM's importer."""
+    """A Pad whose widths include expressions; None leaves it to TVM's importer.
+
+    A negative width removes elements. ``reflect`` needs widths below the length, like ONNX Runtime.
+    """
     data, mode = inputs[0], attributes.get("mode", b"constant")
     value, axes = (inputs[index] if index < len(inputs) else None for index in (2, 3))
-    if mode not in PADDINGS or any(
-        part is not None and not isinstance(part, tvm.ir.GenericConst) for part in (value, axes)
-    ):
+    if mode not in POSITIONS or (axes is not None and not isinstance(axes, tvm.ir.GenericConst)):
         return None
     rank = data.ty.ndim
     before, after = [whole(0)] * rank, [whole(0)] * rank
     numbers = axes.value.numpy().tolist() if axes is not None else range(rank)
     for index, axis in enumerate(numbers):
-        before[axis], after[axis] = widths[index], widths[len(numbers) + index]
-    more = [float(value.value.numpy().item()) if value is not None else 0.0] if mode == b"constant" else []
-    return builder.emit_te(PADDINGS[mode], data, *([whole(width) for width in part] for part in (before, after)), *more)
+        before[axis], after[axis] = whole(widths[index]), whole(widths[len(numbers) + index])
+    if value is None or isinstance(value, tvm.ir.GenericConst):
+        number = float(value.value.numpy().item()) if value is not None else 0.0
+        if mode in PADDINGS:
+            return builder.emit_te(PADDINGS[mode], data, before, after, *([number] if mode == b"constant" else []))
+        value = relax.const(number, data.ty.dtype)
+
+    def compute(tensor: Any, filling: Any) -> Any:
+        def element(*at: Any) -> Any:
+            positions = [index - start for index, start in zip(at, before, strict=True)]
+            elements = tensor(*(POSITIONS[mode](*pair) for pair in zip(positions, tensor.shape, strict=True)))
+            if mode != b"constant":
+                return elements
+            pairs = zip(positions, tensor.shape, strict=True)
+            is_within = tirx.all(*(bound for position, size in pairs for bound in (position >= whole(0), position < size)))
+            return tirx.if_then_else(is_within, elements, filling(*[whole(0)] * len(filling.shape)))
+
+        shape = [start + size + end for start, size, end in zip(before, tensor.shape, after, strict=True)]
+        return te.compute(shape, element, name="pad", tag=f"{topi.tag.INJECTIVE},pad")
+
+    return builder.emit_te(compute, data, value, primfunc_name_hint="pad")
+
+
+PADDINGS = {b"constant": topi.nn.pad, b"edge": topi.nn.replicate_pad, b"wrap": topi.nn.circular_pad}

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import onnx
 import tvm
 from onnx import TensorProto
@@ -14,6 +13,7 @@ from tvmake.frontend.lowering import resize
 from tvmake.frontend.lowering.resize import Position, ResizedAxis, clamp, scale_extent, single, whole
 from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data
 from tvmake.frontend.onnx.rewrites.resize import TIE, argument_name, is_plain
+from tvmake.frontend.onnx.shape_values import ShapeValues, as_array
 from tvmake.ir.dimensions import Extent, is_known, whole_factor
 
 from tvm import relax, tirx  # isort: skip
@@ -33,46 +33,56 @@ def refusal(node: onnx.NodeProto, graph: Graph) -> str | None:
     if graph.opset < 11 or graph.rank(node.input[0]) is None:
         return "its input has no known rank"
     if values.get("antialias", 0):
-        return "antialias needs fixed height and width; give the inputs fixed shapes"
-    if sizes and values.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "keep_aspect_ratio_policy needs fixed height and width; give the inputs fixed shapes"
+        return "antialias needs constant sizes, and inputs of fixed height and width"
     if values.get("mode", "nearest") != "nearest" and graph.dtype(node.input[0]) not in FLOATS:
         return "only floating-point values can be interpolated"
-    if (scales and not graph.is_constant(scales)) or (sizes and depends_on_data(sizes, graph)):
-        return "scales or sizes are computed from data when the network runs"
-    if values.get("coordinate_transformation_mode") == "tf_crop_and_resize" and not (roi and graph.is_constant(roi)):
-        return "the region of interest must be a constant"
+    unknown = [name for name in (roi, scales, sizes) if name and not graph.is_constant(name)]
+    if any(not _has_fixed_length(name, graph) and depends_on_data(name, graph) for name in unknown):
+        return "its scales, sizes or region of interest have no known number of elements"
     return None
+
+
+def _has_fixed_length(name: str, graph: Graph) -> bool:
+    shape = graph.shape(name)
+    return shape is not None and len(shape) == 1 and isinstance(shape[0], int)
 
 
 @dataclass(frozen=True)
 class CroppedAxis(ResizedAxis):
     """A resized axis with an optional region of interest."""
 
-    region: tuple[float, float]
-    """Start and end of the region of interest, for ``tf_crop_and_resize``."""
+    region: tuple[Any, Any]
+    """Start and end of the region of interest, for ``tf_crop_and_resize``: numbers, or expressions that read them."""
+
+    read_scale: Any | None = None
+    """A scale that is read at run time, float32."""
 
     @property
     def ratio(self) -> Any:
         """The scale in float32, as in ONNX Runtime."""
+        if self.read_scale is not None:
+            return self.read_scale
         return single(self.scale) if self.scale is not None else single(self.size) / single(self.extent)
 
+    @property
+    def values(self) -> list[Any]:
+        """The lengths, and the numbers that are read at run time."""
+        numbers = (self.extent, self.size, self.read_scale, *self.region)
+        return [number for number in numbers if isinstance(number, tvm.ir.Expr)]
 
-def convert_resize(
-    builder: Any, inputs: Sequence[Any], sizes: np.ndarray | None, node_attributes: Mapping[str, Any]
-) -> Any:
+
+def convert_resize(extents: ShapeValues, inputs: Sequence[Any], node_attributes: Mapping[str, Any]) -> Any:
     """Resize a tensor; None leaves a Resize of fixed dimensions to TVM's importer, which computes it as ONNX defines it.
 
     Args:
-        builder: emits the bindings.
+        extents: known values, and the builder.
         inputs: the node's: data, region of interest, scales and sizes.
-        sizes: the requested lengths, including expressions; None if the node has scales.
         node_attributes: the node's.
     """
     values = {name: value.decode() if isinstance(value, bytes) else value for name, value in node_attributes.items()}
-    data = inputs[0]
+    builder, data = extents.builder, inputs[0]
     shape = [int(extent) if is_known(extent) else extent for extent in data.ty.shape]
-    axes = _axes(values, shape, _numbers(inputs, 1), _numbers(inputs, 2), sizes)
+    axes = _axes(extents, values, shape, inputs)
     is_fixed = all(is_known(extent) for axis in axes for extent in (axis.extent, axis.size))
     if is_fixed and is_plain(values, len(shape), {axis.number: axis.size / axis.extent for axis in axes}):
         return None
@@ -80,43 +90,85 @@ def convert_resize(
         return data
     if (operator := _operator(values, data, axes)) is not None:
         return operator
-    extents = [extent for axis in axes for extent in (axis.extent, axis.size)]
+    lengths = [value for axis in axes for value in axis.values]
     result = data
     for axis in axes:
         coordinate = _coordinate_unless_kept(values, axis, axes)
         if values.get("mode", "nearest") == "nearest":
-            result = resize.look_up(builder, result, axis, _nearest(values, axis, coordinate), extents)
+            result = resize.look_up(builder, result, axis, _nearest(values, axis, coordinate), lengths)
         else:
-            result = resize.interpolate(builder, result, axis, coordinate, _filter(values), extents)
+            result = resize.interpolate(builder, result, axis, coordinate, _filter(values), lengths)
     return _fill_outside(builder, values, axes, result)
 
 
-def _numbers(inputs: Sequence[Any], index: int) -> np.ndarray | None:
-    """An argument that is a constant with elements; None for any other."""
-    value = inputs[index] if index < len(inputs) else None
-    constant = value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
-    return constant if constant is not None and constant.size else None
-
-
 def _axes(
-    values: Mapping[str, Any],
-    shape: Sequence[Extent],
-    roi: np.ndarray | None,
-    scales: np.ndarray | None,
-    sizes: np.ndarray | None,
+    extents: ShapeValues, values: Mapping[str, Any], shape: Sequence[Extent], inputs: Sequence[Any]
 ) -> list[CroppedAxis]:
+    """The axes that are resized."""
+    roi, scales, sizes = (_argument(inputs, index) for index in (1, 2, 3))
+    lengths: list[Target]
     numbers = [axis % len(shape) for axis in values.get("axes") or range(len(shape))]
     is_cropped = values.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    region = extents.read_floats(roi) if is_cropped and roi is not None else None
+    if scales is not None and not isinstance(scales, tvm.ir.GenericConst):
+        lengths = _scale_at_run_time(extents, scales, [shape[axis] for axis in numbers])
+    elif scales is not None:
+        factors = [float(scale) for scale in scales.value.numpy()]
+        lengths = [
+            (scale_extent(shape[axis], scale, "float32"), scale, None)
+            for axis, scale in zip(numbers, factors, strict=True)
+        ]
+    else:
+        wanted = [extents.size(size) for size in extents.read(sizes)]  # type: ignore[union-attr]
+        wanted = [size if isinstance(size, tvm.ir.Expr) else int(size) for size in wanted]
+        lengths = [(size, None, None) for size in wanted]
+        policy = values.get("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            lengths = _keep_aspect_ratio(extents, wanted, [shape[axis] for axis in numbers], policy)
     axes = []
-    for index, number in enumerate(numbers):
-        extent, scale = shape[number], None if scales is None else float(scales[index])
-        size = sizes[index] if scale is None else scale_extent(extent, scale, "float32")  # type: ignore[index]
-        size = size if isinstance(size, tvm.ir.Expr) else int(size)
-        is_kept = scale == 1 if scale is not None else whole_factor(extent, size) == 1
+    for index, (number, (size, scale, read_scale)) in enumerate(zip(numbers, lengths, strict=True)):
+        extent = shape[number]
+        is_kept = read_scale is None and (scale == 1 if scale is not None else whole_factor(extent, size) == 1)
         if not is_kept or is_cropped:
-            region = (float(roi[index]), float(roi[len(numbers) + index])) if is_cropped and roi is not None else (0, 1)
-            axes.append(CroppedAxis(number, extent, size, scale, region))
+            ends = (region[index], region[len(numbers) + index]) if region is not None else (0.0, 1.0)
+            axes.append(CroppedAxis(number, extent, size, scale, ends, read_scale))
     return axes
+
+
+def _argument(inputs: Sequence[Any], index: int) -> Any | None:
+    """An argument; None if it is absent, or a constant without elements as opset 11 writes it."""
+    value = inputs[index] if index < len(inputs) else None
+    return None if isinstance(value, tvm.ir.GenericConst) and not value.value.numpy().size else value
+
+
+Target = tuple[Extent, float | None, Any | None]
+"""The length of a resized axis, its scale, and its scale if that is computed at run time."""
+
+
+def _scale_at_run_time(extents: ShapeValues, scales: Any, shape: Sequence[Extent]) -> list[Target]:
+    emit = extents.builder.emit
+    before = emit(relax.op.astype(extents.tensor(as_array(list(shape))), "float32"))
+    scaled = emit(relax.op.floor(emit(relax.op.multiply(before, emit(relax.op.astype(scales, "float32"))))))
+    sizes = extents.read(emit(relax.op.astype(scaled, "int64")))
+    factors = extents.read_floats(scales)
+    return [(extents.size(size), None, factor) for size, factor in zip(sizes, factors, strict=True)]  # type: ignore[arg-type]
+
+
+def _keep_aspect_ratio(
+    extents: ShapeValues, sizes: Sequence[Extent], shape: Sequence[Extent], policy: str
+) -> list[Target]:
+    """Scale all axes by the smallest or the largest of their ratios, in float32 as in ONNX Runtime."""
+    emit = extents.builder.emit
+    wanted, before = (
+        emit(relax.op.astype(extents.tensor(as_array(list(values))), "float32")) for values in (sizes, shape)
+    )
+    choose = relax.op.min if policy == "not_larger" else relax.op.max
+    scale = emit(choose(emit(relax.op.divide(wanted, before)), axis=[0], keepdims=True))
+    # Half a pixel is rounded up, not to the even number.
+    half = relax.const(0.5, "float32")
+    rounded = emit(relax.op.floor(emit(relax.op.add(emit(relax.op.multiply(before, scale)), half))))
+    lengths, (factor,) = extents.read(emit(relax.op.astype(rounded, "int64"))), extents.read_floats(scale)
+    return [(extents.size(length), None, factor) for length in lengths]  # type: ignore[union-attr]
 
 
 def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[CroppedAxis]) -> Any | None:
@@ -124,7 +176,7 @@ def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[CroppedAxis])
     mode = values.get("mode", "nearest")
     coordinates = values.get("coordinate_transformation_mode", "half_pixel")
     factors = [axis.factor for axis in axes]
-    if data.ty.ndim != 4 or min(axis.number for axis in axes) < 2:
+    if data.ty.ndim != 4 or min(axis.number for axis in axes) < 2 or any(axis.read_scale is not None for axis in axes):
         return None
     if mode == "nearest":
         if None in factors or not _repeats_elements(coordinates, values.get("nearest_mode", "round_prefer_floor")):
@@ -155,7 +207,7 @@ def _coordinate(values: Mapping[str, Any], axis: CroppedAxis) -> Position:
             case "tf_half_pixel_for_nn":
                 return (at + half) / ratio
             case "tf_crop_and_resize":
-                start, end = map(single, axis.region)
+                start, end = (end if isinstance(end, tvm.ir.Expr) else single(end) for end in axis.region)
                 last = extent - single(1)
                 several = start * last + at * (end - start) * last / tirx.max(size - single(1), single(1))
                 return tirx.Select(size > single(1), several, half * (start + end) * last)
@@ -215,7 +267,7 @@ def _fill_outside(builder: Any, values: Mapping[str, Any], axes: Sequence[Croppe
         def is_outside(at: Any, coordinate: Position = coordinate, last: Any = last) -> Any:
             return tirx.any(coordinate(single(at)) < single(0), coordinate(single(at)) > last)
 
-        mask = resize.compute_along(builder, (axis.size,), is_outside, "resize_outside", (axis.extent, axis.size))
+        mask = resize.compute_along(builder, (axis.size,), is_outside, "resize_outside", axis.values)
         masks.append(builder.emit(relax.op.reshape(mask, aligned)))
     mask = reduce(lambda left, right: builder.emit(relax.op.logical_or(left, right)), masks)
     value = relax.const(float(values.get("extrapolation_value", 0.0)), str(result.ty.dtype.dtype))

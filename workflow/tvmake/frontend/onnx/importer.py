@@ -141,8 +141,8 @@ class _Importer(ONNXGraphImporter):
             if result.op == DYNAMIC_SLICE:
                 raise InputError(
                     self.where,
-                    f"the bounds of {self.node} depend on the data",
-                    "Take a fixed number of elements with Gather, or keep all of them and mask the others.",
+                    f"the axes, the strides or the number of the bounds of {self.node} depend on the data",
+                    "Export the model with constant axes and strides.",
                 )
             if isinstance(result.ty, relax.TensorType) and result.ty.ndim < 0:
                 raise InputError(

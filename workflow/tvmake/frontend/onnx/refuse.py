@@ -72,9 +72,10 @@ def _check_batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None
 
 
 def _check_expand(node: onnx.NodeProto, graph: Graph) -> str | None:
-    if graph.is_constant(node.input[1]) or not depends_on_data(node.input[1], graph):
+    shape = graph.shape(node.input[1])
+    if graph.is_constant(node.input[1]) or (shape and isinstance(shape[0], int)):
         return None
-    return "the target shape is computed from data at run time"
+    return "the rank of its result is known only at run time"
 
 
 def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:

@@ -15,7 +15,9 @@ import tvm_ffi
 from onnx import TensorProto, helper
 
 from tvmake.frontend.equal_sizes import EqualSizes
+from tvmake.frontend.lowering.bitcast import bitcast
 from tvmake.ir.dimensions import is_known
+from tvmake.ir.expressions import is_call
 
 from tvm import relax, tirx  # isort: skip
 
@@ -30,7 +32,7 @@ LARGEST_DIMENSION = 1 << 31
 MOST_READ = 16
 """Elements of the largest tensor whose integers are read at run time: a number for each side of each axis."""
 
-LARGEST_READ = 1 << 62
+LARGEST_READ = 1 << 61
 
 
 class ShapeValues:
@@ -97,24 +99,57 @@ class ShapeValues:
             return None if value is None else known
         if value in self._read:
             return self._read[value]
-        kind = value.ty
-        shape = kind.shape if isinstance(kind, relax.TensorType) else None
-        if not isinstance(shape, relax.ShapeExpr) or len(shape.values) > 1 or not all(map(is_known, shape.values)):
-            return None
-        count = prod(map(int, shape.values))
-        if str(kind.dtype.dtype) not in ("int32", "int64") or not 0 < count <= MOST_READ:
+        if (known := self._read_operands(value)) is not None:
+            return known
+        kind, count = value.ty, fixed_length(value)
+        if count is None or str(kind.dtype.dtype) not in ("int32", "int64"):
             return None
         variables = self._read_dimensions(self.builder.emit(relax.op.astype(value, "int64")), count, "value")
         for variable in variables:
             self._declare(variable, -LARGEST_READ, LARGEST_READ)
         self._read_variables.update(variables)
-        self._read[value] = as_array(variables).reshape([count] if len(shape.values) else [])
+        self._read[value] = as_array(variables).reshape([count] * kind.ndim)
         return self._read[value]
+
+    def _read_operands(self, value: Any) -> Values | None:
+        """The elements of a value that only rearranges others, some of which may be known; None for any other value."""
+        source = self.builder.lookup_binding(value) if isinstance(value, relax.Var) else value
+        count = fixed_length(value)
+        if count is None or not is_call(source, "concat", "astype", "reshape", "expand_dims", "squeeze"):
+            return None
+        operand = source.args[0]
+        parts = [self.read(part) for part in (operand.fields if isinstance(operand, relax.Tuple) else [operand])]
+        if any(part is None for part in parts):
+            return None
+        return np.concatenate([part.reshape(-1) for part in parts]).reshape([count] * value.ty.ndim)  # type: ignore[union-attr]
+
+    def read_floats(self, value: Any) -> Values | None:
+        """The elements of a floating-point value: numbers, or expressions over variables that have the bits of an element."""
+        if isinstance(value, tvm.ir.GenericConst):
+            return value.value.numpy().astype(object)
+        count = None if value is None else fixed_length(value)
+        if count is None:
+            return None
+        bits = bitcast(self.builder, self.builder.emit(relax.op.astype(value, "float64")), "int64")
+        variables = self._read_dimensions(bits, count, "bits")
+        floats = [tirx.Cast("float32", tirx.reinterpret("float64", variable)) for variable in variables]
+        return as_array(floats).reshape([count] * value.ty.ndim)
+
+    def with_sizes(self, tensor: Any) -> Any:
+        """A tensor whose dimensions shapes can contain (see :meth:`size`)."""
+        tensor = self.builder.emit(tensor)
+        if not any(isinstance(extent, tvm.ir.Expr) and self._depends_on_data(extent) for extent in tensor.ty.shape.values):
+            return tensor
+        shape = [self.size(extent) for extent in tensor.ty.shape.values]
+        # The first cast removes the expressions, with which passes would replace the dimensions.
+        of_any_size = self.builder.match_cast(tensor, relax.TensorType(dtype=tensor.ty.dtype, ndim=len(shape)))
+        return self.builder.match_cast(of_any_size, relax.TensorType(list(map(as_expression, shape)), tensor.ty.dtype))
 
     def size(self, size: Any) -> Any:
         """A size that shapes can contain: what is computed from the data becomes a dimension of its own."""
-        size = self._simplify(size)
         if not isinstance(size, tvm.ir.Expr) or not self._depends_on_data(size):
+            return size
+        if not isinstance(size := self._simplify(size), tvm.ir.Expr):
             return size
         for known, dimension in self._sizes:
             if tvm_ffi.structural_equal(known, size):
@@ -208,6 +243,16 @@ class ShapeValues:
         """The larger of two values, like :meth:`least`."""
         low, high = self.difference(first, second)
         return second if high <= 0 else first if low >= 0 else tirx.max(*map(as_expression, (first, second)))
+
+
+def fixed_length(value: Any) -> int | None:
+    """The number of elements of a scalar or a list that is short enough to be read; None for any other tensor."""
+    kind = value.ty
+    shape = kind.shape if isinstance(kind, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr) or len(shape.values) > 1 or not all(map(is_known, shape.values)):
+        return None
+    count = prod(map(int, shape.values))
+    return count if 0 < count <= MOST_READ else None
 
 
 def as_array(values: Any) -> Values:

@@ -8,7 +8,6 @@ import tvm
 from onnx import numpy_helper
 
 from tvmake.frontend.onnx import dynamic_padding
-from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.shape_values import (
     COMPARISONS,
     EVALUATED,
@@ -58,6 +57,7 @@ def _of_dimensions(
     convert: Callable[[ShapeValues, Sequence[Any], OperandValues, Mapping[str, Any]], Any | None],
     look_up: Callable[[ShapeValues, Any], Values | None] = ShapeValues.of,
     includes_data: bool = False,
+    reads: Sequence[int] = (),
 ) -> Converter:
     """A converter for operands whose values include dynamic dimensions.
 
@@ -65,10 +65,14 @@ def _of_dimensions(
         convert: the converter; it also takes the operands' known values.
         look_up: returns the known values of an operand.
         includes_data: whether it also converts data with dynamic dimensions.
+        reads: indices of the operands whose values are read when the network runs, if they depend on the data.
     """
 
     def converter(extents: ShapeValues, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
         known = [look_up(extents, value) for value in inputs]
+        for index in reads:
+            if index < len(inputs) and known[index] is None:
+                known[index] = extents.read(inputs[index])
         is_dynamic = includes_data and is_symbolic(as_array(shape_of(inputs[0]) or []))
         return convert(extents, inputs, known, attributes) if is_dynamic or _has_dimensions(known) else None
 
@@ -99,7 +103,7 @@ def _expand(
     sizes, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
     result = [b if isinstance(a, int) and a == 1 else a if isinstance(a, int) else b if b != 1 else a
               for a, b in zip(sizes, wanted, strict=True)]  # fmt: skip
-    return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([as_expression(extent) for extent in result]))
+    return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([as_expression(extents.size(extent)) for extent in result]))
 
 
 def _constant_of_shape(
@@ -107,7 +111,7 @@ def _constant_of_shape(
 ) -> Any | None:
     value = attributes.get("value")
     number = numpy_helper.to_array(value).reshape(()) if value is not None else np.float32(0)
-    shape = relax.ShapeExpr([as_expression(extent) for extent in known[0]])  # type: ignore[union-attr]
+    shape = relax.ShapeExpr([as_expression(extents.size(extent)) for extent in known[0]])  # type: ignore[union-attr]
     return relax.op.broadcast_to(relax.const(number, str(number.dtype)), shape)
 
 
@@ -135,6 +139,8 @@ def _slice(
     starts, ends, axes, steps = (known[index] if index < len(known) else None for index in range(1, 5))
     if shape is None or starts is None or ends is None or (steps is not None and is_symbolic(steps)):
         return None
+    if any(value is not None and part is None for value, part in zip(inputs[3:], known[3:], strict=True)):
+        return None
     numbers = [int(axis) % len(shape) for axis in axes] if axes is not None else list(range(len(starts)))
     strides = [1] * len(numbers) if steps is None else [int(step) for step in steps]
     if not any(isinstance(value, tvm.ir.Expr) for value in [*starts, *ends, *(shape[axis] for axis in numbers)]):
@@ -143,10 +149,10 @@ def _slice(
     for axis, start, end, stride in zip(numbers, starts, ends, strides, strict=True):
         if stride > 0:
             pair = [_index_from_front(extents, index, shape[axis]) for index in (start, end)]
-            forwards.append((axis, pair[0], extents.greatest(*pair), stride))
+            forwards.append((axis, *_from_data(extents, *pair, stride), stride))
             continue
         first, last = (_index_from_back(extents, index, shape[axis]) for index in (start, end))
-        count = extents.greatest((first - last - stride - 1) // -stride, 0)
+        first, count = extents.size(first), extents.size(extents.greatest((first - last - stride - 1) // -stride, 0))
         # From 0 on: the length of an arange with a negative step is an expression that TVM does not simplify.
         steps_back = extents.builder.emit(relax.op.arange(as_expression(count), dtype="int64"))
         distances = relax.op.multiply(steps_back, relax.const(stride, "int64"))
@@ -157,6 +163,15 @@ def _slice(
     sliced_axes, begins, stops, jumps = zip(*forwards, strict=True)
     bounds = (list(map(as_expression, values)) for values in (begins, stops, jumps))
     return relax.op.strided_slice(data, list(sliced_axes), *bounds, assume_inbound=True)
+
+
+def _from_data(extents: ShapeValues, first: Any, last: Any, stride: int) -> tuple[Any, Any]:
+    """The bounds of a slice with a positive stride; if they depend on the data, the length becomes a dimension."""
+    begin, end = extents.size(first), extents.greatest(first, last)
+    if extents.size(end) is end:
+        return begin, end
+    count = extents.size((extents.greatest(last - first, 0) + stride - 1) // stride)
+    return begin, begin + count * stride
 
 
 def _index_from_back(extents: ShapeValues, index: Any, extent: Any) -> Any:
@@ -229,25 +244,18 @@ def _squeeze(
 def _pad(
     extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
 ) -> Any | None:
-    return dynamic_padding.pad(extents.builder, inputs, known[1], attributes) if known[1] is not None else None
+    padded = dynamic_padding.pad(extents.builder, inputs, known[1], attributes) if known[1] is not None else None
+    return None if padded is None else extents.with_sizes(padded)
 
-
-def _resize(
-    extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
-) -> Any | None:
-    return convert_resize(extents.builder, inputs, known[3], attributes) if len(known) > 3 else None
-
-
-resize_to_dimensions = _of_dimensions(_resize)
 
 CONVERTERS: Mapping[str, Converter] = {
     "Reshape": _of_dimensions(_reshape),
-    "Expand": _of_dimensions(_expand, includes_data=True),
-    "ConstantOfShape": _of_dimensions(_constant_of_shape),
+    "Expand": _of_dimensions(_expand, includes_data=True, reads=[1]),
+    "ConstantOfShape": _of_dimensions(_constant_of_shape, reads=[0]),
     "Range": _of_dimensions(_range, ShapeValues.whole_numbers),
-    "Slice": _of_dimensions(_slice, includes_data=True),
+    "Slice": _of_dimensions(_slice, includes_data=True, reads=[1, 2]),
     "Squeeze": _of_dimensions(_squeeze, includes_data=True),
     "Tile": _of_dimensions(_tile),
-    "Pad": _of_dimensions(_pad),
+    "Pad": _of_dimensions(_pad, reads=[1]),
 }
 """Converters by the operator's name."""
