@@ -1,7 +1,7 @@
 """An ONNX graph under preparation: shapes, dtypes and constants of its values, and a builder for nodes."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,8 @@ class Graph:
         self.constants: dict[str, TensorProto] = {}
         self.extents: dict[str, np.ndarray] = {}
         """Partly known lists of dimensions, by value name: ints, dimension names, and None for unknown ones."""
+        self.same_shapes: dict[str, str] = {}
+        """Results of loops by name, with the value that has the same shape."""
         self._names: set[str] = set()
         self._set_large_aside()
         self.refresh(check_types=True)
@@ -155,7 +157,7 @@ class Graph:
         """
         del self.graph.value_info[:]
         try:
-            inferred = _infer_shapes(_replace_shapeless(self.model), check_types)
+            inferred = _infer_shapes(_replace_shapeless(self.model, self.same_shapes), check_types)
         except shape_inference.InferenceError as error:
             line = " ".join(str(error).split())
             raise InputError(
@@ -266,12 +268,23 @@ SHAPELESS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 """Operators whose result has the first input's shape. Repair: `group-norm-shapes`."""
 
 
-def _replace_shapeless(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of the model for inference, with such operators replaced by Identity; the model itself if it has none."""
-    if not any(node.op_type in SHAPELESS for node in all_nodes(model.graph)):
+def _replace_shapeless(model: onnx.ModelProto, same_shapes: Mapping[str, str]) -> onnx.ModelProto:
+    """A copy of the model for inference, with such operators replaced by Identity; the model itself if it has none.
+
+    Args:
+        same_shapes: results of other operators by name, with the value that has the same shape.
+    """
+    if not same_shapes and not any(node.op_type in SHAPELESS for node in all_nodes(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    nodes = list(copy.graph.node)
+    del copy.graph.node[:]
+    for node in nodes:
+        copied = {name: same_shapes[name] for name in node.output if name in same_shapes}
+        node.output[:] = [f"{name} of the loop" if name in copied else name for name in node.output]
+        copy.graph.node.append(node)
+        copy.graph.node.extend(helper.make_node("Identity", [value], [name]) for name, value in copied.items())
     for node in all_nodes(copy.graph):
         if node.op_type in SHAPELESS and node.domain in ("", "ai.onnx"):
             node.op_type = "Identity"

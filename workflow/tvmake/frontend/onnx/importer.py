@@ -27,6 +27,7 @@ from tvmake.frontend.onnx.inputs import (
     strip_initializers,
     value_ranges,
 )
+from tvmake.frontend.onnx.loops.functions import convert_loop
 from tvmake.frontend.onnx.prepare import inline_small, prepare
 from tvmake.frontend.onnx.rewrites.unstack_reductions import unstack_reductions
 from tvmake.frontend.onnx.shape_values import ShapeValues
@@ -125,6 +126,8 @@ class _Importer(ONNXGraphImporter):
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = self.bb.operator = f"{op_name} {attrs['tvm_custom']['name']!r}"
+        if op_name == "Loop":
+            return relax.Tuple(convert_loop(self.extents, inputs, attrs["body"], self._import_body, self.where))
         inputs = equalize_operands(op_name, inputs, self.extents)
         result = evaluate(self.extents, op_name, inputs, attrs)
         if result is None and op_name in CONVERTERS:
@@ -156,6 +159,12 @@ class _Importer(ONNXGraphImporter):
         with self.extents.branch(self._nodes[condition], is_then):
             return super()._convert_subgraph(bb, graph)
 
+    def _import_body(self, graph: onnx.GraphProto) -> "tvm.IRModule":
+        """A loop's body as a module; its sizes are checked in each iteration."""
+        importer = _importer(graph, self.where, keep_params_in_input=False)
+        importer.bb.dimensions = ()
+        return importer.from_onnx(graph, self.opset)
+
     def _name_rows(self, boxes: Any) -> Any:
         """Selected boxes with a dimension for their number; the type that TVM's operator declares has the largest number.
 
@@ -172,18 +181,8 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     Raises:
         InputError: the importer failed; the message names the node.
     """
-    # The importer reads a dimension of size 0 as "not set": pass such shapes explicitly.
-    empty = {
-        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in model.graph.input
-        if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in value.type.tensor_type.shape.dim)
-    }
-    importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
-    importer.bb = PaddingBuilder()
+    importer = _importer(model.graph, where, keep_params_in_input=True)
     importer.bb.dimensions = dimension_names(model)
-    importer.extents = ShapeValues(importer.bb)
-    importer.where = where
-    importer.branches = name_branches(model.graph)
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -197,7 +196,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
             f"{importer.node} cannot be imported: {_shorten(str(error)) or type(error).__name__}",
             _remedy(model),
         ) from error
-    if any(node.op_type == "If" for node in model.graph.node):
+    if any(node.op_type in ("If", "Loop") for node in all_nodes(model.graph)):
         # TVM's importer leaves networks with branches outside of dataflow blocks, which most passes need.
         module = relax.transform.ConvertToDataflow()(module)
     module = settle_sizes(module, importer.bb.equal_sizes, where)
@@ -205,6 +204,21 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     names = [var.name for var in module["main"].params[count:]]
     module, detached = relax.frontend.detach_params(module)
     return module, dict(zip(names, detached.get("main", []), strict=True))
+
+
+def _importer(graph: onnx.GraphProto, where: str, keep_params_in_input: bool) -> _Importer:
+    """An importer for a graph. TVM's reads a dimension of size 0 as "not set"; such shapes are passed explicitly."""
+    empty = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in graph.input
+        if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in value.type.tensor_type.shape.dim)
+    }
+    importer = _Importer(empty, None, keep_params_in_input=keep_params_in_input, sanitize=False)
+    importer.bb = PaddingBuilder()
+    importer.extents = ShapeValues(importer.bb)
+    importer.where = where
+    importer.branches = name_branches(graph)
+    return importer
 
 
 def name_branches(graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:

@@ -9,6 +9,7 @@ from onnx import helper
 
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes, subgraphs
+from tvmake.frontend.onnx.loops.bodies import prepare_loops
 from tvmake.frontend.onnx.opset import convert_opset, inline_functions
 from tvmake.frontend.onnx.rewrites import function_bodies, narrow
 from tvmake.frontend.onnx.rewrites.auto_pad import write_out_padding
@@ -104,6 +105,15 @@ def repeat_rounds(graph: Graph) -> Counter[str]:
     return changes
 
 
+def prepare_all(graph: Graph) -> Counter[str]:
+    """Apply the rounds to a standardized graph, its loops and its branches; returns the changes by name."""
+    changes = repeat_rounds(graph)
+    if loops := prepare_loops(graph, prepare_all):
+        changes += loops + repeat_rounds(graph)
+    drop_unused(graph)
+    return changes + prepare_branches(graph)
+
+
 def prepare_branches(graph: Graph) -> Counter[str]:
     """Apply the rounds to the branches of every If, each as a graph of its own; returns the changes by name.
 
@@ -118,7 +128,7 @@ def prepare_branches(graph: Graph) -> Counter[str]:
             body = helper.make_graph(branch.node, branch.name, inputs, branch.output, [*branch.initializer, *constants])
             model = helper.make_model(body, opset_imports=graph.model.opset_import)
             inner = Graph(model, graph.where)
-            changes += repeat_rounds(inner) + prepare_branches(inner)
+            changes += prepare_all(inner)
             drop_unused(inner)
             prepared = inner.finish().graph
             del branch.node[:], branch.initializer[:]

@@ -11,9 +11,8 @@ import onnx
 from onnx import helper
 
 from tvmake.frontend.onnx.graph import all_nodes
-from tvmake.frontend.onnx.preparations import prepare_branches, repeat_rounds, standardize
+from tvmake.frontend.onnx.preparations import prepare_all, standardize
 from tvmake.frontend.onnx.refuse import check_nodes
-from tvmake.frontend.onnx.rewrites.fold import drop_unused
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,7 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
         InputError: operators without an importer, with counts; attributes that would give wrong results.
     """
     graph = standardize(model, where, opset)
-    changes = repeat_rounds(graph)
-    drop_unused(graph)
-    changes += prepare_branches(graph)
+    changes = prepare_all(graph)
     name_nodes(graph.graph)
     check_nodes(graph)
     return Prepared(graph.finish(), {name: count for name, count in sorted(changes.items()) if count})

@@ -23,7 +23,7 @@ MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "E
 
 def supported_operators() -> frozenset[str]:
     """Operators of ONNX's domain that TVM's importer or tvmake converts."""
-    return frozenset(_get_convert_map()) | CONVERTERS.keys() | {"If"}
+    return frozenset(_get_convert_map()) | CONVERTERS.keys() | {"If", "Loop"}
 
 
 def check_nodes(graph: Graph) -> None:

@@ -1,0 +1,1 @@
+"""Loops whose number of iterations is known only at run time."""
