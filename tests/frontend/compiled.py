@@ -18,7 +18,7 @@ def run_compiled(model: ImportedModel, inputs: Sequence[np.ndarray]) -> list[np.
     ]
     machine = unoptimised_machine(model.module)
     values = [*inputs, *(np.asarray(p.numpy() if hasattr(p, "numpy") else p) for p in model.params.values())]
-    returned = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(value)) for value in values))
+    returned = machine["main"](*(tvm.runtime.tensor(np.array(value, order="C")) for value in values))
     outputs = [returned] if isinstance(returned, tvm.runtime.Tensor) else list(returned)
     assert len(outputs) == len(model.signature.outputs)
     return [output.numpy() for output in outputs]

@@ -127,7 +127,8 @@ class _Importer(ONNXGraphImporter):
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = self.bb.operator = f"{op_name} {attrs['tvm_custom']['name']!r}"
         if op_name == "Loop":
-            return relax.Tuple(convert_loop(self.extents, inputs, attrs["body"], self._import_body, self.where))
+            results = convert_loop(self.extents, inputs, attrs["body"], self._import_body, self.where)
+            return results[0] if len(results) == 1 else relax.Tuple(results)
         inputs = equalize_operands(op_name, inputs, self.extents)
         result = evaluate(self.extents, op_name, inputs, attrs)
         if result is None and op_name in CONVERTERS:

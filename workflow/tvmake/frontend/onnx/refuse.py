@@ -1,17 +1,17 @@
 """Refuse operators that cannot be imported faithfully, before the import, in one error that names all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx import dynamic_resize, recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
-from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes, depends_on_data
+from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
@@ -35,12 +35,7 @@ def check_nodes(graph: Graph) -> None:
     supported = supported_operators() - MICROSOFT_ONLY - {"Attention"}
     refuse_operators(graph.graph, graph.where, lambda node: node.op_type not in supported)
     refuse_shapes_of_data(graph)
-    reasons = []
-    for node in all_nodes(graph.graph):
-        check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
-        reason = _check_element_types(node, graph) or (check(node, graph) if check else None)
-        if reason:
-            reasons.append(f"{node.op_type} {node.name!r}: {reason}")
+    reasons = _reasons(graph)
     if reasons:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
         raise InputError(
@@ -48,6 +43,28 @@ def check_nodes(graph: Graph) -> None:
             f"cannot be imported faithfully: {shown}",
             "Export the model without these (docs/guides/import-onnx.md).",
         )
+
+
+def _reasons(graph: Graph) -> list[str]:
+    """Nodes with the reason to refuse them; loops are checked as graphs of their own."""
+    reasons: list[str] = []
+    for node in nodes_outside_of_loops(graph.graph):
+        if node.op_type == "Loop":
+            body = attributes(node)["body"]
+            reasons += _reasons(Graph(helper.make_model(body, opset_imports=graph.model.opset_import), graph.where))
+        check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
+        reason = _check_element_types(node, graph) or (check(node, graph) if check else None)
+        if reason:
+            reasons.append(f"{node.op_type} {node.name!r}: {reason}")
+    return reasons
+
+
+def nodes_outside_of_loops(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Every node, including nodes of branches."""
+    for node in graph.node:
+        yield node
+        for branch in subgraphs(node) if node.op_type == "If" else ():
+            yield from nodes_outside_of_loops(branch)
 
 
 Check = Callable[[onnx.NodeProto, Graph], str | None]

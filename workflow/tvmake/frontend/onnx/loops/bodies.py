@@ -28,24 +28,26 @@ def prepare_loops(graph: Graph, prepare: Prepare) -> Counter[str]:
         return changes
     nodes: list[onnx.NodeProto] = []
     for index, node in enumerate(graph.graph.node):
-        if node.op_type == "Scan" and graph.opset >= 9:
-            build = Builder(graph, f"Scan_{index}")
-            loop = loop_of_scan(node, build)
-            before, after = build.nodes[: build.nodes.index(loop)], build.nodes[build.nodes.index(loop) + 1 :]
-            changes["Scan"] += 1
-        else:
-            loop, before, after = node, [], []
-        if loop.op_type == "Loop":
-            changes += _prepare_loop(loop, graph, prepare)
-        nodes += [*before, loop, *after]
-    del graph.graph.node[:]
-    graph.graph.node.extend(nodes)
+        if node.op_type != "Scan" or graph.opset < 9:
+            nodes.append(node)
+            continue
+        build = Builder(graph, f"Scan_{index}")
+        write_as_loop(node, build)
+        nodes += build.nodes
+        changes["Scan"] += 1
+    if changes:
+        del graph.graph.node[:]
+        graph.graph.node.extend(nodes)
+        graph.refresh()
+    for node in graph.graph.node:
+        if node.op_type == "Loop":
+            changes += _prepare_loop(node, graph, prepare)
     graph.refresh()
     return changes
 
 
-def loop_of_scan(node: onnx.NodeProto, build: Builder) -> onnx.NodeProto:
-    """Write a Scan (from opset 9 on) as a Loop over positions; the builder has the Loop and the nodes around it."""
+def write_as_loop(node: onnx.NodeProto, build: Builder) -> None:
+    """Build a Loop over positions, and nodes around it, that replace a Scan (from opset 9 on)."""
     graph, values = build.graph, attributes(node)
     body: onnx.GraphProto = values["body"]
     scans = values["num_scan_inputs"]
@@ -77,8 +79,8 @@ def loop_of_scan(node: onnx.NodeProto, build: Builder) -> onnx.NodeProto:
     copy.output.extend(body.output)
 
     rows = [graph.fresh(f"{build.prefix}_rows") if name else "" for name in node.output[len(states) :]]
-    loop = helper.make_node("Loop", [count, "", *states], [*node.output[: len(states)], *rows], body=copy, name=node.name)
-    build.nodes.append(loop)
+    outputs_of_loop = [*node.output[: len(states)], *rows]
+    build.nodes.append(helper.make_node("Loop", [count, "", *states], outputs_of_loop, body=copy, name=node.name))
     for name, target, axis, backwards, value in zip(
         rows, node.output[len(states) :], out_axes, is_output_reversed, body.output[len(states) :], strict=True
     ):
@@ -92,7 +94,6 @@ def loop_of_scan(node: onnx.NodeProto, build: Builder) -> onnx.NodeProto:
             order.insert(axis % rank, 0)
             name = build.transpose(name, order)
         build.nodes.append(helper.make_node("Identity", [name], [target]))
-    return loop
 
 
 def _length(build: Builder, name: str, axis: int) -> str:
