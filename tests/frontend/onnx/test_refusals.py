@@ -57,7 +57,8 @@ def test_string_and_sequence_inputs_are_refused(tmp_path):
 
 
 def test_a_node_the_importer_fails_on_is_named_and_nothing_is_printed(tmp_path, capfd):
-    proto = model([node("Pad", ["x", "p"], ["y"], name="pad_here")], {"x": (FLOAT, [2, 2]), "p": (INT64, [4])}, ["y"])
+    inputs = {"x": (FLOAT, [2, 2]), "p": (INT64, [4]), "a": (INT64, [2])}
+    proto = model([node("Pad", ["x", "p", "", "a"], ["y"], name="pad_here")], inputs, ["y"])
     assert "Pad 'pad_here'" in refusal(save(tmp_path / "m.onnx", proto)).problem
     assert capfd.readouterr().out == ""
 
@@ -146,12 +147,12 @@ def test_a_number_of_distinct_values_is_refused(tmp_path):
             raise look(path)
 
 
-def test_slices_whose_bounds_depend_on_the_data_are_refused(tmp_path):
-    inputs = {"x": (FLOAT, [16, 8]), "offset": (onnx.TensorProto.INT64, [1])}
+def test_slices_of_axes_that_depend_on_the_data_are_refused(tmp_path):
+    inputs = {"x": (FLOAT, [16, 8]), "axis": (onnx.TensorProto.INT64, [1])}
     proto = model(
-        [node("Slice", ["x", "zero", "offset", "zero"], ["y"], name="n")], inputs, ["y"], {"zero": np.array([0])}
+        [node("Slice", ["x", "zero", "zero", "axis"], ["y"], name="n")], inputs, ["y"], {"zero": np.array([0])}
     )
-    with pytest.raises(InputError, match="the bounds of Slice 'n' depend on the data"):
+    with pytest.raises(InputError, match="the axes, the strides or the number of the bounds of Slice 'n' depend on the data"):
         raise refusal(save(tmp_path / "m.onnx", proto))
 
 

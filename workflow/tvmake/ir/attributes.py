@@ -10,4 +10,4 @@ SIZE_CHECK_MARK = "|size check|"
 """Delimiter of such a message in the error of TVM's virtual machine; also defined in native/package/virtual_machine.cc."""
 
 CPU_ONLY = "tvmake.cpu_only"
-"""Of a kernel that comes scheduled for CPUs: what it computes, for the message of targets that cannot run it."""
+"""Of a function that only CPUs run, such as a kernel that comes scheduled for them: what it computes, for the message of targets that cannot run it."""

@@ -116,6 +116,12 @@ GRAPH = (
         effect="Networks with checks of their sizes cannot be built.",
     ),
     Repair(
+        name="storage-of-branches",
+        layer="graph",
+        defect="StaticPlanBlockMemory lets a tensor of one branch of an ``If`` reuse the storage of the other branch.",
+        effect="Networks whose loops are functions with branches crash.",
+    ),
+    Repair(
         name="scalars-beside-shapes",
         layer="graph",
         defect="FuseOps gives a function dimensions that are in no shape as one argument of type ``R.Shape``, and those "

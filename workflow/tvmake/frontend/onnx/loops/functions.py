@@ -22,11 +22,14 @@ import tvm_ffi
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.loops.bodies import FIRST_STATE
 from tvmake.frontend.onnx.shape_values import ShapeValues, shape_of
+from tvmake.ir.attributes import CPU_ONLY
 
 from tvm import relax, tirx  # isort: skip
 
 MOST_ITERATIONS = (1 << 31) - 1
 """Iterations of a loop without another limit."""
+
+REASON = "loops whose number of iterations is known only at run time"
 
 ImportBody = Callable[[onnx.GraphProto], tvm.IRModule]
 """Imports a graph whose inputs have types."""
@@ -277,7 +280,7 @@ def _define(builder: Any, body: Body, name: str, write: Callable[[_Function], An
     with function.builder.function(name, function.parameters, private=True):
         function.builder.emit_func_output(write(function))
     written = function.builder.get()[name]
-    written = relax.Function(written.params, written.body, function.returned, True)
+    written = relax.Function(written.params, written.body, function.returned, True).with_attr(CPU_ONLY, REASON)
     if stub is None:
         return builder.add_func(written, name)
     builder.update_func(stub, written)
