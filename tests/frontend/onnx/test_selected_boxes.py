@@ -5,7 +5,8 @@ import pytest
 import tvm
 from onnx import helper
 
-from tests.frontend.onnx.models import FLOAT, model, read, runtime, save
+from tests.frontend.compiled import run_compiled
+from tests.frontend.onnx.models import FLOAT, INT64, model, read, runtime, save
 from tests.transform.nets import transformed
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.link import generate
@@ -59,3 +60,19 @@ def test_selected_rows_and_their_number_agree_with_onnx_runtime(proto, machine, 
     for output, expected in zip(machine["main"](*map(tvm.runtime.tensor, inputs)), runtime(proto, inputs), strict=True):
         assert output.shape == expected.shape
         np.testing.assert_allclose(output.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("center", [0, 1])
+def test_limits_and_thresholds_may_be_inputs(tmp_path, center):
+    layer = helper.make_node(
+        "NonMaxSuppression", ["boxes", "scores", "limit", "iou", "score"], ["y"], center_point_box=center
+    )
+    numbers = {"limit": (INT64, [1]), "iou": (FLOAT, [1]), "score": (FLOAT, [1])}
+    proto = model([layer], {"boxes": (FLOAT, [2, 6, 4]), "scores": (FLOAT, [2, 2, 6]), **numbers}, ["y"])
+    imported = read(save(tmp_path / "m.onnx", proto))
+    random = np.random.default_rng(1)
+    boxes = np.sort(random.random((2, 6, 2, 2), np.float32), axis=2).reshape(2, 6, 4)
+    scores = random.random((2, 2, 6), np.float32)
+    for limit, overlap, least in ((9, 0.5, 0), (1, 0.5, 0), (0, 0.5, 0), (9, 0, 0.4), (2, 1, 0.9)):
+        inputs = [boxes, scores, np.array([limit]), np.array([overlap], np.float32), np.array([least], np.float32)]
+        np.testing.assert_array_equal(run_compiled(imported, inputs)[0], runtime(proto, inputs)[0])

@@ -20,6 +20,8 @@ from tvmake.frontend.lowering.tables import merge_tables
 from tvmake.frontend.onnx import dynamic_padding, shaped_operators
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.recurrent import CELLS, convert_recurrent
+from tvmake.frontend.onnx.selection.boxes import select_boxes
+from tvmake.frontend.onnx.shape_values import ShapeValues
 from tvmake.frontend.onnx.shaped_operators import Converter
 
 from tvm import relax  # isort: skip
@@ -102,6 +104,7 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
         "Compress": _with_builder(_compress),
         "Elu": _with_builder(_elu),
         "MaxPool": _with_builder(dynamic_padding.max_pool),
+        "NonMaxSuppression": select_boxes,
         "NonZero": _with_builder(_nonzero),
         "Resize": convert_resize,
         "Selu": _with_builder(_selu),

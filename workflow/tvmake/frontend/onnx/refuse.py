@@ -11,7 +11,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx import dynamic_resize, recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
-from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data, subgraphs
+from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
@@ -100,9 +100,10 @@ def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 
 def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
-    if all(graph.is_constant(name) for name in node.input[2:] if name):
+    limit, shape = optional_input(node, 2), graph.shape(node.input[0])
+    if not limit or graph.is_constant(limit) or (shape is not None and isinstance(shape[1], int)):
         return None
-    return "limits and thresholds must be constants; TVM would take its defaults"
+    return "its limit depends on the data, which needs a fixed number of boxes (`--dim NAME=SIZE`, or `dims` of the model)"
 
 
 def _check_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -159,8 +160,8 @@ CHECKS: dict[str, Check] = {
     "BatchNormalization": _check_batch_normalization,
     "Expand": _check_expand,
     "ConvTranspose": _check_conv_transpose,
-    "NonMaxSuppression": _check_non_max_suppression,
     "LayerNormalization": _check_normalization,
+    "NonMaxSuppression": _check_non_max_suppression,
     "TopK": _check_top_k,
     "IsInf": _check_is_inf,
     "Mod": _check_modulo,

@@ -1,0 +1,1 @@
+"""Operators whose results have as many rows as the data select."""
