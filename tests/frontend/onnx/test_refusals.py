@@ -140,13 +140,6 @@ def test_inspection_refuses_exactly_the_operators_without_an_importer():
         assert name not in imported, name
 
 
-def test_a_number_of_distinct_values_is_refused(tmp_path):
-    path = save(tmp_path / "m.onnx", model([node("Unique", ["x"], ["y"], name="n")], {"x": (FLOAT, [4])}, ["y"]))
-    for look in (refusal, inspect):
-        with pytest.raises(InputError, match="the shape that Unique 'n' returns depends on the data"):
-            raise look(path)
-
-
 def test_slices_of_axes_that_depend_on_the_data_are_refused(tmp_path):
     inputs = {"x": (FLOAT, [16, 8]), "axis": (onnx.TensorProto.INT64, [1])}
     proto = model(

@@ -21,6 +21,7 @@ from tvmake.frontend.onnx import dynamic_padding, shaped_operators
 from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.recurrent import CELLS, convert_recurrent
 from tvmake.frontend.onnx.selection.boxes import select_boxes
+from tvmake.frontend.onnx.selection.unique import find_unique
 from tvmake.frontend.onnx.shape_values import ShapeValues
 from tvmake.frontend.onnx.shaped_operators import Converter
 
@@ -108,6 +109,7 @@ CONVERTERS: Mapping[str, Converter] = merge_tables(
         "NonZero": _with_builder(_nonzero),
         "Resize": convert_resize,
         "Selu": _with_builder(_selu),
+        "Unique": find_unique,
         "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),
         **{operator: partial(convert_recurrent, operator) for operator in CELLS},
     },

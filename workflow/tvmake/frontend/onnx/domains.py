@@ -6,7 +6,7 @@ from collections.abc import Callable
 import onnx
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
+from tvmake.frontend.onnx.graph import Graph, all_nodes
 from tvmake.frontend.onnx.rewrites.fold import RANDOM
 from tvmake.frontend.onnx.rewrites.replace_contrib import DOMAIN
 from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
@@ -90,26 +90,6 @@ def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[o
             f"{len(missing)} {plural('operator', missing)} cannot be imported: {counted(missing)}",
             special[0] if special else "Export the model without them (docs/guides/import-onnx.md).",
         )
-
-
-_SHAPES_OF_DATA = {
-    "Unique": (0, "return the values, and count them after the network has run"),
-}
-"""By operator, the index of the input that determines the output's shape, and the remedy. TVM computes these operators in Python
-functions, which packages do not contain."""
-
-
-def refuse_shapes_of_data(graph: Graph) -> None:
-    """Refuse tensors whose shapes depend on an input's elements.
-
-    Raises:
-        InputError: names the node that computes the first of them.
-    """
-    for node in graph.graph.node:
-        index, remedy = _SHAPES_OF_DATA.get(node.op_type, (None, ""))
-        if index is not None and node.domain in STANDARD and depends_on_data(node.input[index], graph):
-            name = f"{node.op_type} {node.name or node.output[0]!r}"
-            raise InputError(graph.where, f"the shape that {name} returns depends on the data", remedy)
 
 
 def plural(word: str, items: Counter[str]) -> str:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators, refuse_shapes_of_data
+from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
 from tvmake.frontend.onnx.narrow_types import NARROW, storage_range, storage_type
 from tvmake.frontend.onnx.preparations import standardize
@@ -58,7 +58,6 @@ def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None 
     else:
         graph = standardize(model, where, opset)
     refuse_operators(graph.graph, where, lambda node: node.op_type in NEVER_IMPORTED)
-    refuse_shapes_of_data(graph)
     return signature
 
 

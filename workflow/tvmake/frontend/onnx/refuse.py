@@ -10,7 +10,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 from tvmake.errors import InputError
 from tvmake.frontend.onnx import dynamic_resize, recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
-from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
+from tvmake.frontend.onnx.domains import STANDARD, refuse_operators
 from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS
@@ -34,7 +34,6 @@ def check_nodes(graph: Graph) -> None:
     """
     supported = supported_operators() - MICROSOFT_ONLY - {"Attention"}
     refuse_operators(graph.graph, graph.where, lambda node: node.op_type not in supported)
-    refuse_shapes_of_data(graph)
     reasons = _reasons(graph)
     if reasons:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
