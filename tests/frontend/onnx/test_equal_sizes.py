@@ -112,6 +112,24 @@ def test_all_valid_sizes_are_accepted_if_they_are_not_multiples_of_a_number(tmp_
         run(random(1, 2, 6, 4))
 
 
+def test_sizes_of_a_pattern_that_is_not_that_of_multiples_are_accepted(tmp_path):
+    # Windows with padding: sizes of the form 4k and 4k + 3 fit, which starts like the multiples of 3.
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    nodes = [
+        node("MaxPool", ["image"], ["half"], **window),
+        node("MaxPool", ["half"], ["quarter"], **window),
+        node("ConvTranspose", ["quarter", "w0"], ["up"], **DOWN),
+        node("Concat", ["up", "half"], ["joined"], name="join", axis=1),
+    ]
+    proto = model(nodes, {"image": (FLOAT, [1, 2, "height", "width"])}, ["joined"], {"w0": WEIGHTS["w0"]})
+    run = machine(read(save(tmp_path / "m.onnx", proto)))
+    for height, width in ((8, 7), (11, 16), (3, 4)):
+        image = random(1, 2, height, width)
+        np.testing.assert_allclose(run(image), runtime(proto, [image])[0], rtol=1e-5, atol=1e-5)
+    with pytest.raises(InputError, match="Concat 'join' needs equal sizes"), checking_arguments():
+        run(random(1, 2, 9, 8))
+
+
 def test_an_image_enlarged_by_whole_factors_may_have_any_size(tmp_path):
     nodes = [
         node(

@@ -214,7 +214,7 @@ def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | 
         problem = f"{_requirement(conditions[0])}, and no size of {name} makes them equal"
         raise InputError(where, problem, "export the network another way")
     multiple = remainders[1] if len(remainders) > 1 else period
-    return multiple if remainders == list(range(0, period, multiple)) else None
+    return multiple if not period % multiple and remainders == list(range(0, period, multiple)) else None
 
 
 def _smallest_size(name: str, conditions: Sequence[EqualSizes]) -> int | None:
