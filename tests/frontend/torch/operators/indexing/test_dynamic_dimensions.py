@@ -10,6 +10,7 @@ import torch
 import tvm
 from torch import Tensor, nn
 
+from tests.frontend.torch.running import compile_imported
 from tests.unoptimised import unoptimised_machine
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import PassOptions
@@ -120,3 +121,14 @@ def test_a_slice_up_to_a_number_needs_as_many_rows(least: int):
     main = read(program, ImportOptions(source="net.pt2")).module["main"]
     assert int(next(iter(main.attrs[LOWER].values()))) == max(2, least)
     assert not size_reports(main)
+
+
+def test_the_global_pool_of_an_image_of_any_size_is_no_lookup():
+    # PyTorch writes it as an average, and a strided view of it with other strides for the extents of 1.
+    pool = nn.Sequential(nn.Conv2d(3, 8, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    free = torch.export.Dim.AUTO
+    program = torch.export.export(pool, (torch.randn(2, 3, 6, 5),), dynamic_shapes=({0: free, 2: free, 3: free},))
+    run = compile_imported(read(program, ImportOptions(source="m.pt2")))
+    for size in ((1, 3, 4, 9), (3, 3, 7, 5)):
+        x = torch.randn(size)
+        np.testing.assert_allclose(run(x.numpy())[0], pool(x).detach(), rtol=1e-5, atol=1e-5)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from tvmake.frontend.lowering.dimension_values import extents_of, whole_number
 
@@ -44,6 +45,8 @@ def _as_strided(node: fx.Node, importer: Any) -> Any:
     """Convert a strided view to a lookup of each element. Strides are those of the memory, whose order may differ."""
     value, result = node.args[0].meta["val"], node.meta["val"]
     if not all(isinstance(extent, int) for extent in (*value.shape, *result.shape, *result.stride())):
+        if _is_whole_view(value, result):  # a pooled image, which PyTorch gives other strides for its extents of 1
+            return importer.env[node.args[0]]
         raise ValueError("as_strided of dynamic dimensions: use slices, unfold or index_select instead")
     extents = [(tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))) for tensor in (value, result)]
     source, view = (
@@ -58,6 +61,19 @@ def _as_strided(node: fx.Node, importer: Any) -> Any:
     flat = emit(relax.op.reshape(importer.env[node.args[0]], [source.size]))
     elements = emit(relax.op.take(flat, relax.const(indices[view]), axis=0))
     return emit(relax.op.reshape(elements, extents[1][0]))
+
+
+def _is_whole_view(value: Any, result: Any) -> bool:
+    """Whether a strided view has the elements of its operand in the operand's order, whatever the dynamic dimensions are."""
+    is_known = statically_known_true
+    if len(value.shape) != len(result.shape) or not is_known(value.storage_offset() == result.storage_offset()):
+        return False
+    return all(
+        is_known(extent == wanted) and (is_known(extent == 1) or is_known(stride == other))
+        for extent, wanted, stride, other in zip(
+            value.shape, result.shape, value.stride(), result.stride(), strict=True
+        )
+    )
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
