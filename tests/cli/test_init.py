@@ -86,6 +86,13 @@ def test_bounds_that_the_file_states_are_written(capsys):
     assert load([Path("tvmake.yaml")]).models["net"].dims == {name: DimBounds(min=3, max=512)}
 
 
+def test_files_with_the_models_weights_are_listed():
+    onnx.save(
+        onnx.load(RESOURCES / "digits.onnx"), "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    assert written("m.onnx").config.models["m"].files == ["w.bin"]
+
+
 def test_a_zoo_network_shows_its_arguments():
     plan = written("zoo:mobilenet_v2")
     assert list(plan.config.models) == ["mobilenet_v2"]

@@ -4,6 +4,7 @@ import json
 import tarfile
 from pathlib import Path
 
+import onnx
 import pytest
 import yaml
 
@@ -135,3 +136,32 @@ def test_a_precision_that_the_target_has_not_is_answered_with_what_a_command_can
 def test_the_command_that_makes_it_knows_what_gave_its_keys():
     *_, option, given = SingleRun(DIGITS, "llvm -mcpu=foo").command("mod.so")
     assert option == "--given-as" and json.loads(given)["targets.llvm-mcpu-foo"] == "target"
+
+
+def test_the_files_of_a_models_weights_are_found_under_any_name(tmp_path: Path):
+    (tmp_path / "net").mkdir()
+    model = onnx.load(DIGITS)
+    onnx.save(model, tmp_path / "net/m.onnx", save_as_external_data=True, location="weights.v2", size_threshold=0)
+    assert SingleRun("net/m.onnx").config()["models"]["m"]["files"] == [str(tmp_path / "net/weights.v2")]
+    assert "files" not in SingleRun(DIGITS).config()["models"]["digits"]
+    (tmp_path / "net/weights.v2").rename("weights.v2")  # elsewhere: the import refuses it
+    assert "files" not in SingleRun("net/m.onnx").config()["models"]["m"]
+
+
+def test_a_link_to_a_model_keeps_its_own_name(tmp_path: Path):
+    (tmp_path / "3f2a").write_bytes(Path(DIGITS).read_bytes())
+    (tmp_path / "model.onnx").symlink_to("3f2a")
+    assert SingleRun("model.onnx").config()["models"]["model"]["source"] == str(tmp_path / "model.onnx")
+
+
+def test_relative_paths_of_a_layer_start_at_the_working_directory(tmp_path: Path):
+    layer = {
+        "models": {"digits": {"files": ["a.bin", "/b.bin"], "dataset": {"path": "images"}}},
+        "cache": {"where": "s3://b"},
+    }
+    config = SingleRun(DIGITS, layer=layer).config()
+    assert config["models"]["digits"]["files"] == [str(tmp_path / "a.bin"), "/b.bin"]
+    assert config["models"]["digits"]["dataset"]["path"] == str(tmp_path / "images")
+    assert config["cache"]["where"] == "s3://b"
+    with pytest.raises(InputError, match="files"):
+        SingleRun(DIGITS, layer={"models": {"digits": {"files": 3}}}).check_config()

@@ -184,6 +184,14 @@ def test_external_data_elsewhere_must_be_listed(tmp_path):
     assert read(path, files=[str(tmp_path / "weights.bin")]).params
 
 
+def test_linked_external_data_is_refused(tmp_path):
+    path = external(tmp_path, "m.onnx.data")
+    (tmp_path / "m.onnx.data").rename(tmp_path / "blob")
+    (tmp_path / "m.onnx.data").symlink_to("blob")
+    error = refusal(path)
+    assert "is a symbolic link" in error.problem and f"cp -rL {tmp_path} " in error.remedy
+
+
 def test_missing_external_data_is_refused(tmp_path):
     path = external(tmp_path, "m.onnx.data")
     (tmp_path / "m.onnx.data").unlink()

@@ -333,7 +333,7 @@ def _load_by_name(text: str, inputs: Any, config: Path | None, name: str, truste
             return loaded
         if config or name_of(text) == text:
             raise InputError(str(file), f"has no model '{text}'", f"it has: {', '.join(models)}")
-    model = Model("", text if text.startswith(ZOO) else str(Path(text).resolve()), _shapes(inputs), trusted)
+    model = Model("", text if text.startswith(ZOO) else str(Path(text).absolute()), _shapes(inputs), trusted)
     run = SingleRun(text, model=model._keys(), name=name)
     run.check_config()
     model.name = run.model_name

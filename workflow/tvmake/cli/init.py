@@ -107,7 +107,9 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.cli.dimensions import lines_of_config
     from tvmake.config.documents.starter import StarterInput, starter
     from tvmake.errors import InputError
+    from tvmake.frontend.external_data import external_files
     from tvmake.frontend.inspect import inspect_source
+    from tvmake.frontend.model_files import model_files
     from tvmake.process.output import argument, printable
     from tvmake.storage.destinations import check_destination
     from tvmake.storage.files import write_text
@@ -115,9 +117,11 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     check_destination(output, "config")
     if output.exists() and not force:
         raise InputError(str(output), "already exists", "--force replaces it; -o writes another file")
-    declared = inspect_source(_import_options(model), lists_files=False)
+    options = _import_options(model)
+    declared = inspect_source(options, lists_files=False)
+    files = [file for file in external_files(options) if file not in model_files(options)]
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
-    write_text(output, starter(model, inputs, declared.format, declared.arguments, declared.bounds))
+    write_text(output, starter(model, inputs, declared.format, declared.arguments, declared.bounds, files))
     typer.echo(printable(f"wrote {output}"))
     for entry in inputs:
         typer.echo(f"  input {entry.name}: {entry.dtype} [{', '.join(map(str, entry.shape))}]")

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.zoo_names import ZOO
+from tvmake.plan.layer_paths import with_absolute_paths
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text, writing
 from tvmake.storage.notes.state_file import read_state, write_state
@@ -55,7 +57,7 @@ class SingleRun:
         trials: candidates to measure; 0 for a package that is not tuned.
         model: additional keys of the model's config: inputs, dims …
         target_keys: additional keys of the target: cc, link_options …
-        layer: a config layer that overrides all this.
+        layer: a config layer that overrides all this; its relative paths start at ``root``.
         device: device to measure kernels on, as keys of its config; None for the target's.
         layer_name: the option that gave the layer (:func:`tvmake.config.reading.load.load_layers`), for messages.
         options: options by the dotted config key that they set, for messages.
@@ -181,12 +183,16 @@ class SingleRun:
         """The config."""
         from tvmake.config.reading.load import merge  # imports pydantic, which `tvmake --help` does not need
 
-        return merge(self._config(), self.layer)
+        return merge(self._config(), self._layer())
+
+    def _layer(self) -> dict[str, Any]:
+        return with_absolute_paths(self.layer, self.root)
 
     def _config(self) -> dict[str, Any]:
         """The config without the layer."""
+        files = {"files": self._external_files} if self._external_files else {}
         return {
-            "models": {self.model_name: {"source": self._source(), **self.model}},
+            "models": {self.model_name: {"source": self._source(), **files, **self.model}},
             "precisions": [self.precision],
             "targets": {self.target_name: self._target()},
             "tuning": {"trials": self.trials},
@@ -195,7 +201,15 @@ class SingleRun:
         }
 
     def _source(self) -> str:
-        return self.source if self.source.startswith(ZOO) else str((self.root / self.source).resolve())
+        # A link keeps its name: caches of downloads link to files whose names have no suffix.
+        return self.source if self.source.startswith(ZOO) else str((self.root / self.source).absolute())
+
+    @cached_property
+    def _external_files(self) -> list[str]:
+        from tvmake.frontend.external_data import external_files
+        from tvmake.frontend.options import ImportOptions
+
+        return external_files(ImportOptions.model_construct(source=self._source()))
 
     def _target(self) -> Any:
         keys = {**self.target_keys, **({"device": DEVICE} if self.device else {})}
@@ -236,7 +250,7 @@ class SingleRun:
         from tvmake.errors import ErrorList
 
         try:
-            return load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
+            return load_layers([], self._layer(), first=self._config(), given_as=self.layer_name)
         except InputError as error:
             raise self._as_given(error, NO_FILE) from None
         except ErrorList as errors:

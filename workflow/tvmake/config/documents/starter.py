@@ -32,6 +32,7 @@ def starter(
     kind: str,
     arguments: dict[str, object] | None = None,
     bounds: Bounds | None = None,
+    files: Sequence[str] = (),
 ) -> str:
     """Return a config for ``source`` as YAML text, with every useful key set or in a comment.
 
@@ -40,8 +41,9 @@ def starter(
         kind: the source's format, as in ``models.*.format``.
         arguments: a zoo network's arguments with their defaults, for the comment.
         bounds: bounds of dynamic dimensions.
+        files: further files that the model reads.
     """
-    parts = [_head(source), _model(source, inputs, kind, arguments or {}, bounds or {}), _AXES, _STAGES]
+    parts = [_head(source), _model(source, inputs, kind, arguments or {}, bounds or {}, files), _AXES, _STAGES]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
@@ -90,12 +92,21 @@ def _head(source: str) -> str:
 """
 
 
-def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object], bounds: Bounds) -> str:
+def _model(
+    source: str,
+    inputs: Sequence[StarterInput],
+    kind: str,
+    arguments: dict[str, object],
+    bounds: Bounds,
+    files: Sequence[str],
+) -> str:
     lines = [
         "models:",
         f"  {_text(model_name(source))}:  # name of its results",
         f"    source: {_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
     ]
+    if files:
+        lines.append(f"    files: [{', '.join(map(_text, files))}]  # with weights of the model")
     if kind == "factory":
         lines += [
             "    trusted: true  # a factory is Python code; the import calls it only with this line",

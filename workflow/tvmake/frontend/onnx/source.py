@@ -58,6 +58,11 @@ def read_checked(source: Path, files: Sequence[str] | None = None) -> onnx.Model
     return model
 
 
+def external_locations(source: Path) -> list[str]:
+    """The names of the files that hold the model's external data, relative to its directory; raises as :func:`parse`."""
+    return sorted({info.location for info in _external(parse(source))})
+
+
 def has_external(model: onnx.ModelProto) -> bool:
     """Whether some tensors of the model are in other files."""
     return any(True for _ in _external(model))
@@ -149,6 +154,9 @@ def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequ
         if Path(location).is_absolute():
             problem = f"external data is named by an absolute path ({location}), which is valid on one machine only"
             raise InputError(where, problem, _save_again(source))
+        if path.is_symlink():  # the onnx package opens no links
+            problem = f"external data {location!r} is a symbolic link, which is not followed"
+            raise InputError(where, problem, f"copy the files themselves: cp -rL {source.parent} DIRECTORY")
         if not path.resolve().is_relative_to(folder):
             raise InputError(where, f"external data {location!r} is outside the model's directory", _save_again(source))
         if not path.is_file():
@@ -163,7 +171,7 @@ def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequ
         raise InputError(
             where,
             f"reads external data that the config does not list: {', '.join(unlisted)}",
-            f"Add `files: [{', '.join(str(source.parent / name) for name in unlisted)}]` to the model.",
+            f"Add `files: [{', '.join(str(source.parent / name) for name in unlisted)}]` to the model; `tvmake compile` finds them itself.",
         )
 
 
