@@ -111,7 +111,6 @@ def zipped(*names: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "what", "remedy"),
     [
-        (zipped("m/data.pkl", "m/code/x.py", "m/constants.pkl"), "is a TorchScript archive", "torch.export.save("),
         (
             zipped("m/data.pkl", "m/data/0"),
             "is a file of torch.save, with weights and without the network",
@@ -125,7 +124,7 @@ def zipped(*names: str) -> bytes:
         (zipped("config.json", "model.weights.h5"), "is a Keras model", "rename it to .keras"),
         (zipped("readme.txt"), "is a zip archive of an unknown kind", "unpack it"),
     ],
-    ids=["TorchScript", "weights", "pt2", "Keras", "any"],
+    ids=["weights", "pt2", "Keras", "any"],
 )
 def test_the_contents_of_an_archive_are_reported(tmp_path, name, content, what, remedy):
     (tmp_path / name).write_bytes(content)
@@ -133,14 +132,14 @@ def test_the_contents_of_an_archive_are_reported(tmp_path, name, content, what, 
     assert done.returncode == 1 and what in done.stderr and remedy in done.stderr
 
 
-@pytest.mark.parametrize("name", ["m.pt", "model", "m.bin"])
+@pytest.mark.parametrize("name", ["m.pth", "model", "m.bin"])
 @pytest.mark.parametrize(
     ("content", "what", "remedy"),
     [
         (b"", "is empty", "download the file again"),
         (LFS, "is a pointer of Git LFS", "git lfs pull"),
         (DIGITS, "is an ONNX model", "set `format: onnx`"),
-        (zipped("m/data.pkl", "m/code/x.py"), "is a TorchScript archive", "torch.export.save("),
+        (zipped("m/data.pkl", "m/code/x.py"), "is a TorchScript archive", "rename it to .pt"),
     ],
     ids=["empty", "Git LFS", "ONNX", "TorchScript"],
 )

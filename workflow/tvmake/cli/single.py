@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tvmake.config.target import TargetConfig
     from tvmake.plan.single import SingleRun
 
-Model = Annotated[str, typer.Argument(help="A .onnx, .pt2, .tflite, .keras, .h5 or .mlir file, or zoo:<name>.")]
+Model = Annotated[str, typer.Argument(help="A .onnx, .pt2, .pt, .tflite, .keras, .h5 or .mlir file, or zoo:<name>.")]
 Target = Annotated[
     str,
     typer.Option(
@@ -66,7 +66,8 @@ PackageShapes = Annotated[
 Trusted = Annotated[
     bool,
     typer.Option(
-        "--trusted", help="Allow the model to run its own code when it is loaded (.keras, .h5 and some .pt2 files)."
+        "--trusted",
+        help="Allow the model to run its own code when it is loaded (.keras, .h5, .pt and some .pt2 files).",
     ),
 ]
 OnDevice = Annotated[

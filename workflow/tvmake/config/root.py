@@ -64,7 +64,7 @@ class ModelConfig(ImportOptions):
     """One model: its source, inputs and goals, and its overrides of the general options."""
 
     source: LocalPath
-    """A path (.onnx, .pt2, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
+    """A path (.onnx, .pt2, .pt, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
     ``format: relax``, a Relax module), or ``zoo:<name>``."""
     files: list[LocalPath] = Field(default_factory=list)
     """Further files that the source reads (ONNX external data other than <source>.data)."""

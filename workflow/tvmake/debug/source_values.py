@@ -151,6 +151,7 @@ READERS: Mapping[str, Callable[[str, ImportOptions, Signature, Tensors], Iterato
     "onnx": _onnx,
     "pt2": _torch,
     "keras": _torch,
+    "torchscript": _torch,
     "factory": _torch,
     "zoo": _torch,
     "tflite": _tflite,

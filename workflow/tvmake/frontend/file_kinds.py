@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from tvmake.frontend.options import EXPORT, FORMATS, OTHER_FORMATS
 from tvmake.storage.placeholders import PLACEHOLDERS
@@ -19,7 +19,7 @@ Archive = Literal["keras", "torchscript", "checkpoint", "pt2"]
 
 ARCHIVES: Mapping[Archive | None, tuple[str, str]] = {
     "keras": ("a Keras model", "rename it to .keras"),
-    "torchscript": ("a TorchScript archive", f"TorchScript is not read; {EXPORT}"),
+    "torchscript": ("a TorchScript archive", "rename it to .pt, or set `format: torchscript`"),
     "checkpoint": ("a file of torch.save, with weights and without the network's code", EXPORT),
     "pt2": ("a program that PyTorch exported", "rename it to .pt2, or set `format: pt2`"),
     None: ("a zip archive of an unknown kind", "unpack it, and name the model's file"),
@@ -32,7 +32,7 @@ FILE_HEADS: tuple[tuple[bytes, tuple[str, ...], str, str], ...] = (
     (rb"....TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
     # The format's version, then the producer, the graph, or the opsets.
     (rb"\x08[\x03-\x1f][\x12\x3a\x42]", (".onnx",), "an ONNX model", "rename it to .onnx, or set `format: onnx`"),
-    (re.escape(ZIP), (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
+    (re.escape(ZIP), (".pt2", ".keras", ".pt"), "a damaged zip archive", "copy or download the file again"),
     (rb"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "rename it to .h5"),
     *((pattern, (), kind, remedy) for pattern, kind, remedy in PLACEHOLDERS),
 )
@@ -52,7 +52,7 @@ TRANSFORMERS = (
 )
 
 
-def archive_kind(source: Path) -> Archive | None:
+def archive_kind(source: Path | BinaryIO) -> Archive | None:
     """The kind of a zip archive, by the names of its members; None if unknown.
 
     Raises:

@@ -15,6 +15,7 @@ FRONTENDS: dict[str, tuple[str, ...]] = {
     "tflite": ("tvmake.frontend.tflite.importer",),
     "pt2": TORCH_FRONTEND,
     "keras": TORCH_FRONTEND,
+    "torchscript": TORCH_FRONTEND,
     "factory": TORCH_FRONTEND,
     "zoo": TORCH_FRONTEND,
     "stablehlo": ("tvmake.frontend.stablehlo.importer",),
@@ -27,6 +28,7 @@ RUNTIMES: dict[str, str] = {
     "tflite": "tvmake.validate.reference.tflite_model",
     "pt2": "tvmake.validate.reference.torch_program",
     "keras": "tvmake.validate.reference.torch_program",
+    "torchscript": "tvmake.validate.reference.torch_program",
     "factory": "tvmake.validate.reference.torch_program",
     "zoo": "tvmake.validate.reference.torch_program",
     "stablehlo": "tvmake.validate.reference.jax_program",
@@ -39,6 +41,7 @@ BASELINES: dict[str, str] = {
     "tflite": "tvmake.benchmark.baseline.tflite_model",
     "pt2": "tvmake.benchmark.baseline.torch_model",
     "keras": "tvmake.benchmark.baseline.torch_model",
+    "torchscript": "tvmake.benchmark.baseline.torch_model",
     "factory": "tvmake.benchmark.baseline.torch_model",
     "zoo": "tvmake.benchmark.baseline.torch_model",
     "stablehlo": "tvmake.benchmark.baseline.jax_model",
@@ -46,7 +49,7 @@ BASELINES: dict[str, str] = {
 }
 """Every module has ``prepare(source, options, signature, inputs, threads) -> Prepared``."""
 
-_LIBRARIES = {"pt2": "torch", "tflite": "tflite", "stablehlo": "jax"}
+_LIBRARIES = {"pt2": "torch", "torchscript": "torch", "tflite": "tflite", "stablehlo": "jax"}
 """The library that reads a format."""
 
 

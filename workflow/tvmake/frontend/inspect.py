@@ -14,7 +14,7 @@ from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import unloaded_library
 from tvmake.frontend.model_files import python_file
 from tvmake.frontend.options import ImportOptions
-from tvmake.frontend.source_file import COPY, open_source
+from tvmake.frontend.source_file import COPY, check_torchscript, open_source
 from tvmake.process.limits import isolated
 from tvmake.process.user_code import check_function
 
@@ -25,7 +25,7 @@ class Declared:
 
     format: str
     inputs: Sequence[TensorSpec] = ()
-    """Empty for a factory and for a Keras model: both would have to run."""
+    """Empty for a factory, and a Keras or TorchScript model: they would have to run."""
     outputs: Sequence[TensorSpec] = ()
     """Also empty for a network of the zoo."""
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -75,6 +75,9 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
     if kind == "keras":  # only Keras can read its inputs, and loading it needs trust
         with open_source(path, path.suffix.lower(), COPY):
             return Declared(kind)
+    if kind == "torchscript":  # it stores no shapes
+        check_torchscript(path)
+        return Declared(kind)
     try:
         signature = Signature.model_validate_json(isolated(lambda: _inspect_file(kind, options, lists_files), source))
     except InputError as error:

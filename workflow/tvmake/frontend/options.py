@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from tvmake.frontend.zoo_names import ZOO, unknown_network
 from tvmake.options import Positive, Strict
 
-SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
+SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "torchscript", "factory", "relax", "zoo", "stablehlo"]
 
 
 def _refuse_boolean(value: Any) -> Any:
@@ -25,6 +25,7 @@ Dim = (
 
 FORMATS: Mapping[str, SourceFormat] = {
     ".onnx": "onnx", ".pt2": "pt2", ".tflite": "tflite", ".keras": "keras", ".h5": "keras",
+    ".pt": "torchscript", ".jit": "torchscript", ".torchscript": "torchscript",
     ".mlir": "stablehlo", ".mlirbc": "stablehlo", ".stablehlo": "stablehlo",
 }  # fmt: skip
 """Formats of model files, by suffix."""
@@ -37,7 +38,6 @@ CLASSICAL = (
 )
 
 OTHER_FORMATS: Mapping[str, str] = {
-    ".pt": f"TorchScript and checkpoints are not read; {EXPORT}",
     ".pth": f"a checkpoint holds weights only; {EXPORT}",
     ".ckpt": f"a checkpoint holds weights only; {EXPORT}",
     ".safetensors": f"it holds weights only; build the module with them, and {EXPORT}",
@@ -77,12 +77,12 @@ class ImportOptions(Strict):
     """What a model is imported from."""
 
     source: str
-    """A path (.onnx, .pt2, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
+    """A path (.onnx, .pt2, .pt, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
     ``format: relax``, a Relax module), or ``zoo:<name>``."""
     format: SourceFormat | None = None
     """The source's format; by default the one that the source's name implies."""
     trusted: bool = False
-    """Allow loading this source to execute its code (factories; Keras files; .pt2 files that hold more than tensors)."""
+    """Allow loading this source to execute its code (factories; Keras and TorchScript files; .pt2 files that hold more than tensors)."""
     inputs: dict[str, InputSpec] = Field(default_factory=dict)
     """Per input, by the name in the source."""
     arguments: dict[str, Any] = Field(default_factory=dict)

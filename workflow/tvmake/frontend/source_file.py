@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tvmake.errors import InputError
-from tvmake.frontend.file_kinds import HEAD_BYTES, recognise_file
+from tvmake.frontend.file_kinds import ARCHIVES, DAMAGES, HEAD_BYTES, archive_kind, recognise_file
+from tvmake.frontend.options import EXPORT
 from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
@@ -45,3 +46,20 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
         ) from error
     except OSError as error:
         raise unreadable_error(source, error, where=where) from error
+
+
+def check_torchscript(source: Path) -> None:
+    """Refuse a file that is not a TorchScript archive, by the names of its members, without loading it.
+
+    Raises:
+        InputError: as :func:`open_source`; it is another kind of archive, or damaged.
+    """
+    where = str(source)
+    with open_source(source, ".pt", COPY) as file:
+        try:
+            kind = archive_kind(file)
+        except DAMAGES as error:
+            raise InputError(where, "is not a TorchScript archive, or a damaged one", EXPORT) from error
+    if kind != "torchscript":
+        what, remedy = ARCHIVES[kind]
+        raise InputError(where, f"is {what}", remedy)

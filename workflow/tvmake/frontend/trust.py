@@ -6,6 +6,7 @@ from tvmake.frontend.options import ImportOptions
 RUNS_CODE = {
     "factory": "a factory is Python code that the import would run",
     "relax": "a function that builds a Relax module is Python code that the import would run",
+    "torchscript": "loading a TorchScript archive runs code that it contains",
     "keras": "loading a Keras model can run code that it brings along",
 }
 """Formats whose loading can run code, and why."""

@@ -50,7 +50,7 @@ def starter(
 def model_name(source: str) -> str:
     """Derive a name for a model's results from its source."""
     stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
-    stem = re.sub(r"\.(onnx|pt2|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
+    stem = re.sub(r"\.(onnx|pt2|pt|jit|torchscript|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
     return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
 
@@ -115,6 +115,8 @@ def _model(
         ]
     if kind == "keras":
         lines.append("    trusted: true  # loading a Keras model can run code in the file; it fails without this line")
+    if kind == "torchscript":
+        lines.append("    trusted: true  # loading a TorchScript archive runs its code; it fails without this line")
     if kind == "pt2":
         lines.append("    # trusted: false  # true lets a file with custom objects run its code")
     if kind == "zoo":
@@ -137,8 +139,13 @@ def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
             "    #   image: {shape: [1, 224, 224, 3]}",
         ]
     if not inputs:
+        required = (
+            "Required: an archive stores no shapes"
+            if kind == "torchscript"
+            else "Required unless the factory also returns example inputs"
+        )
         return [
-            "    # Arguments of forward(), by name. Required unless the factory also returns example inputs. A name",
+            f"    # Arguments of forward(), by name. {required}. A name",
             "    # instead of a size makes a dimension dynamic.",
             "    # inputs:",
             "    #   x: {shape: [1, 3, 224, 224], dtype: float32}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.export import ExportedProgram
 
 from tvmake.artifact.signature import Signature, TensorSpec
@@ -15,6 +15,7 @@ from tvmake.errors import InputError, MachineError
 from tvmake.frontend.configured_inputs import check_inputs
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.source_file import COPY, open_source
+from tvmake.frontend.torch.exporting.named_inputs import NamedInputsModule
 from tvmake.frontend.trust import check_trusted
 
 BACKEND = "KERAS_BACKEND"
@@ -56,7 +57,7 @@ def export_model(source: str, model: Any, options: ImportOptions) -> ExportedPro
     """Export a Keras model on its PyTorch backend; raises InputError as ``export``."""
     _refuse_state(source, model)
     inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
-    module = _NamedInputsModule(model, [spec.name for spec in model.inputs])
+    module = NamedInputsModule(model, [spec.name for spec in model.inputs], _call)
     try:
         with torch.no_grad():
             return torch.export.export(module, tuple(inputs))
@@ -102,21 +103,9 @@ def _refuse_state(source: str, model: Any) -> None:
             )
 
 
-class _NamedInputsModule(nn.Module):
-    """A model whose ``forward`` has one argument for each input, with the input's name."""
-
-    def __init__(self, model: Any, names: list[str]):
-        super().__init__()
-        self.model = model
-        arguments = ", ".join(names)
-        namespace: dict[str, Any] = {}
-        # torch.export names inputs after the arguments of forward, so *args would lose the names.
-        exec(f"def forward(self, {arguments}):\n    return self.call([{arguments}])", namespace)
-        self.forward = namespace["forward"].__get__(self)
-
-    def call(self, values: list[Tensor]) -> Any:
-        """The model's outputs, as in inference."""
-        return self.model(values[0] if len(values) == 1 else values, training=False)
+def _call(model: Any, values: list[Tensor]) -> Any:
+    """The model's outputs, as in inference."""
+    return model(values[0] if len(values) == 1 else values, training=False)
 
 
 def _specs(source: str, model: Any, options: ImportOptions) -> list[TensorSpec]:
