@@ -12,7 +12,12 @@ def spec(name: str, *shape: int | str) -> TensorSpec:
 
 
 SIGNATURE = Signature(
-    inputs=(spec("ids", "batch", "length"), spec("past", "batch", "past", 8), spec("mask", "batch", "past + length")),
+    inputs=(
+        spec("ids", "batch", "length"),
+        spec("past", "batch", "past", 8),
+        spec("mask", "batch", "past + length"),
+        spec("rate"),
+    ),
     outputs=(),
     bounds={"length": (1, 512), "past": (0, 64), "batch": (2, None)},
 )
@@ -25,8 +30,9 @@ SIGNATURE = Signature(
         {"ids": (9999, 1), "past": (9999, 64, 8), "mask": (9999, 65)},
         {"mask": (2, 70)},
         {"ids": (2, 512, 1)},
+        {},
     ],
-    ids=["bounds", "no largest size", "others are not given", "other axes, which others refuse"],
+    ids=["bounds", "no largest size", "others are not given", "other axes, which others refuse", "nothing"],
 )
 def test_sizes_within_their_bounds_that_agree_are_taken(shapes: dict):
     check_extents(SIGNATURE, shapes)

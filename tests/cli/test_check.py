@@ -174,8 +174,8 @@ def test_shapes_are_compared_with_the_file_the_sizes_and_the_target(tmp_path, ex
 @pytest.mark.parametrize(
     ("dims", "problem"),
     [
-        ({"N": {"max": 65}}, "models.digits.dims.N: should be at most 65, but the model's file says 0 to 64"),
-        ({"N": 65}, "models.digits.dims.N: should be 65, but the model's file says 0 to 64"),
+        ({"N": {"max": 65}}, "models.digits.dims.N: should be at most 65, but the network takes 0 to 64"),
+        ({"N": 65}, "models.digits.dims.N: should be 65, but the network takes 0 to 64"),
         ({"N": {"min": 9, "max": 4}}, "models.digits.dims.N: min is 9 and max is 4"),
         ({"N": {}}, "models.digits.dims.N: bounds without a bound"),
         ({"N": {"min": -1}}, "models.digits.dims.N.min: expected at least 0 (got -1)"),

@@ -270,7 +270,7 @@ def test_bounds_of_the_file_apply_unless_the_config_sets_them():
 def test_sizes_and_bounds_beyond_the_files_are_refused_with_both(size: int | DimBounds, asked: str):
     model = classifier("batch")
     model = replace(model, module=with_bounds(model.module, {"batch": (2, 16)}))
-    with pytest.raises(InputError, match=f"^dims.batch: should be {asked}, but the model's file says 2 to 16"):
+    with pytest.raises(InputError, match=f"^dims.batch: should be {asked}, but the network takes 2 to 16"):
         transformed(model, dims={"batch": size})
 
 

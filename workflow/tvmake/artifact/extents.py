@@ -51,7 +51,7 @@ def narrow_bounds(where: str, size: int | DimBounds, declared: Bounds | None) ->
             requested = (
                 describe_bounds(bounds) if isinstance(size, int) or None not in (size.min, size.max) else _spell(size)
             )
-            problem = f"should be {requested}, but the model's file says {describe_bounds(declared)}"
+            problem = f"should be {requested}, but the network takes {describe_bounds(declared)}"
             raise InputError(where, problem, "stay within that, or export the model with other bounds")
     return bounds
 
@@ -71,7 +71,9 @@ def check_extents(signature: Signature, shapes: Mapping[str, Sequence[int]]) -> 
     """
     sizes: dict[str, tuple[int, str]] = {}
     sizes_given = [
-        (spec, shapes[spec.name]) for spec in signature.inputs if len(shapes.get(spec.name, ())) == len(spec.shape)
+        (spec, shapes[spec.name])
+        for spec in signature.inputs
+        if spec.name in shapes and len(shapes[spec.name]) == len(spec.shape)
     ]
     extents = [
         (extent, size, spec.name)

@@ -65,7 +65,9 @@ def _read(kind: str, request: ImportOptions) -> ImportedModel:
     with foreign(request):
         source = loader[0].load_program(request.source, request) if loader else Path(request.source)
         imported: ImportedModel = frontend.read(source, request)
-    return imported
+    from tvmake.frontend.smallest_sizes import bound_sizes  # imports TVM, after the frontend
+
+    return bound_sizes(imported, request.source)
 
 
 def import_request(job: JobContext) -> ImportOptions:
