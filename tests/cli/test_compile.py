@@ -50,7 +50,7 @@ def test_plain_loops_are_a_warning_whether_they_are_built_now_or_were_before(pro
         plain = project.run("tvmake", "compile", "net.onnx", "--set", "build.schedule_rules=false")
         assert plain.stderr.endswith(
             "warning: 100 % of the estimated time is in kernels without a schedule; matmul (100 %):"
-            " build.schedule_rules is false; leave it out; what would help: --tune TRIALS\n"
+            " build.schedule_rules is false; leave it out; what would help: `--tune TRIALS`\n"
         )
 
 
@@ -59,8 +59,11 @@ def test_dynamic_dimensions_are_listed_with_what_fixes_and_bounds_them(project: 
     done = project.run("tvmake", "compile", "net.onnx", "--dim", "length=0..64")
     assert done.returncode == 0, done.stderr
     *_, batch, length = done.stdout.splitlines()
-    assert batch == "  dynamic dimension batch, any size: `--dim batch=1` fixes it, `--dim batch=1..8` bounds it"
-    assert length == "  dynamic dimension length, 0 to 64: `--dim length=64` fixes it"
+    assert (
+        batch
+        == "  dynamic dimension batch (axis 0 of x), any size: `--dim batch=1` fixes it, `--dim batch=..8` bounds it"
+    )
+    assert length == "  dynamic dimension length (length of a signal, axis 1 of x), 0 to 64: `--dim length=64` fixes it"
     ran = project.run("tvmake", "run", "net.tar", "-i", save_zeros(project.directory / "long.npy", (1, 65)))
     assert (ran.returncode, ran.stderr) == (1, "error: inputs: length is 65 in 'x'; this package takes 0 to 64\n")
     done = project.run("tvmake", "compile", "net.onnx", "--dim", "length=16", "--dim", "batch=2")
@@ -87,6 +90,7 @@ def test_a_package_for_another_processor_is_not_reported_to_run_here(project: Pr
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(
         "wrote phone.tar; run it on its device: `tvmake run phone.tar -d ssh:HOST`, or `-d adb:SERIAL`\n"
+        "  input image: float32 [1, 1, 8, 8]\n"
     )
 
 
@@ -173,7 +177,7 @@ def test_a_model_that_runs_code_is_loaded_where_it_is_trusted(command: str, proj
     (project.directory / "net.keras").write_bytes(b"no archive")
     refused = project.run("tvmake", command, "net.keras")
     assert refused.returncode == 1
-    assert "without a config: `--trusted`" in refused.stderr
+    assert "set `--trusted`" in refused.stderr
     trusted = project.run("tvmake", command, "net.keras", "--trusted")
     assert trusted.returncode == 1
     assert "trust" not in trusted.stderr.replace("--trusted", "")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from onnx import TensorProto, helper
 
-from tvmake.artifact.dims import DimBounds
 from tvmake.cli.init import init
 from tvmake.config.documents.schema import config_schema
 from tvmake.config.documents.starter import StarterInput, dynamic_sizes, model_name, starter
@@ -58,32 +57,48 @@ def test_a_model_file_becomes_a_config_that_loads_and_shows_the_inputs(name, cap
     assert "tvmake make" in capsys.readouterr().out
 
 
-def test_open_extents_are_named_fixed_and_explained():
+def test_dynamic_dimensions_are_listed_with_what_they_are_taken_for_and_stay_dynamic(capsys):
     image = helper.make_tensor_value_info("image:0", TensorProto.FLOAT, ["batch", 3, None, None])
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3, None, None])
     graph = helper.make_graph([helper.make_node("Relu", ["image:0"], ["y"])], "g", [image], [result])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
     plan = written("net.onnx")
-    dims = plan.config.models["net"].dims
-    assert dims["batch"] == 1
-    assert len(dims) == 3
-    assert "a guess" in Path("tvmake.yaml").read_text()
-    assert "inputs" not in yaml.safe_load(Path("tvmake.yaml").read_text())["models"]["net"]
+    assert plan.config.models["net"].dims == {}
+    text = Path("tvmake.yaml").read_text()
+    assert "#   batch: {max: 8}  # or 1; axis 0 of image:0\n" in text
+    assert "{max: 896}  # or 224; height, axis 2 of image:0\n" in text
+    model = uncommented(text)["models"]["net"]
+    assert model["dims"] == {name: {"max": 8 if name == "batch" else 896} for name in model["validation"]["dims"]}
+    assert "any size: `dims: {batch: 1}` fixes it, `dims: {batch: {max: 8}}` bounds it" in capsys.readouterr().out
+    assert "inputs" not in yaml.safe_load(text)["models"]["net"]
+
+
+def test_an_input_without_axes_is_shown_with_a_value():
+    rate = helper.make_tensor_value_info("rate", TensorProto.INT64, [])
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["rate"], ["y"])],
+        "g",
+        [rate],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    written("net.onnx")
+    assert "#   rate: {value: 16000}  # if it always has one value" in Path("tvmake.yaml").read_text()
 
 
 def test_bounds_that_the_file_states_are_written(capsys):
     length = torch.export.Dim("length", min=3, max=512)
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1, 7),), dynamic_shapes=({1: length},))
     torch.export.save(program, "net.pt2")
-    (name,) = written("net.pt2").config.models["net"].dims
-    assert f"{name}: 3  # a guess: write the size you will use, or {{min: 3, max: 512}}, as the model states" in (
-        Path("tvmake.yaml").read_text()
+    written("net.pt2")
+    text = Path("tvmake.yaml").read_text()
+    ((name, bounds),) = uncommented(text)["models"]["net"]["dims"].items()
+    assert bounds == {"min": 3, "max": 512}
+    assert f"{name}: {{min: 3, max: 512}}  # or 512; length of a signal, axis 1 of input, as the model states" in text
+    line = (
+        f"dynamic dimension {name} (length of a signal, axis 1 of input), 3 to 512: `dims: {{{name}: 512}}` fixes it\n"
     )
-    line = f"dynamic dimension {name}, 3 to 512: `dims` fixes it to 3; `{name}: {{max: 512}}` there bounds it"
     assert line in capsys.readouterr().out
-    bounded = Path("tvmake.yaml").read_text().replace(f"{name}: 3", f"{name}: {{min: 3, max: 512}}")
-    Path("tvmake.yaml").write_text(bounded)
-    assert load([Path("tvmake.yaml")]).models["net"].dims == {name: DimBounds(min=3, max=512)}
 
 
 def test_files_with_the_models_weights_are_listed():
@@ -183,8 +198,9 @@ names = st.text(min_size=1, max_size=8).filter(lambda text: text.isprintable() o
 )
 def test_any_input_names_and_shapes_give_a_config_that_loads(inputs):
     entries = [StarterInput(name, shape, "float32", None) for name, shape in inputs]
-    config = load_text(starter("net.onnx", entries, "onnx"))
-    assert config.models["net"].dims == dynamic_sizes(entries)
+    text = starter("net.onnx", entries, "onnx")
+    assert load_text(text).models["net"].dims == {}
+    assert all(f"#   {name}: " in text for name in dynamic_sizes(entries))
 
 
 def load_text(text: str):

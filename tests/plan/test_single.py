@@ -135,7 +135,7 @@ def test_a_precision_that_the_target_has_not_is_answered_with_what_a_command_can
 
 def test_the_command_that_makes_it_knows_what_gave_its_keys():
     *_, option, given = SingleRun(DIGITS, "llvm -mcpu=foo").command("mod.so")
-    assert option == "--given-as" and json.loads(given)["targets.llvm-mcpu-foo"] == "target"
+    assert option == "--notation" and json.loads(given)["options"]["targets.llvm-mcpu-foo"] == "target"
 
 
 def test_the_files_of_a_models_weights_are_found_under_any_name(tmp_path: Path):

@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.report.conftest import gather
 from tvmake.artifact.manifest import Manifest, Unscheduled, UnscheduledKernel
 from tvmake.report.terminal import print_summary
-from tvmake.report.unscheduled import KEYS, OPTIONS, unscheduled_lines
+from tvmake.report.unscheduled import unscheduled_lines
 
 DYNAMIC = "its dimension 't' is dynamic"
 SLOW = Unscheduled(
@@ -28,14 +28,13 @@ def test_a_line_has_share_kernels_by_reason_and_what_to_type():
         "97 % of the estimated time is in kernels without a schedule; matmul (60 %), softmax (30 %):"
         " its dimension 't' is dynamic; einsum (7 %): no rule takes its copy; what would help: "
     )
-    assert list(unscheduled_lines(SLOW, OPTIONS)) == [f"{start}--dim t=SIZE, --tune TRIALS"]
-    assert list(unscheduled_lines(SLOW, KEYS)) == [f"{start}`dims: {{t: SIZE}}`, `tuning: {{trials: TRIALS}}`"]
+    assert list(unscheduled_lines(SLOW)) == [f"{start}`dims: {{t: SIZE}}`, `tuning: {{trials: TRIALS}}`"]
 
 
 def test_what_takes_no_time_is_not_worth_a_line_and_a_failed_layout_is():
-    assert not list(unscheduled_lines(Unscheduled(time_share=0.004), OPTIONS))
-    assert not list(unscheduled_lines(None, OPTIONS))
-    (line,) = unscheduled_lines(Unscheduled(layout_failure="why"), OPTIONS)
+    assert not list(unscheduled_lines(Unscheduled(time_share=0.004)))
+    assert not list(unscheduled_lines(None))
+    (line,) = unscheduled_lines(Unscheduled(layout_failure="why"))
     assert line.endswith("TVM cannot convert the network (why)")
 
 

@@ -158,7 +158,7 @@ def test_a_record_with_another_layout_of_weights_is_a_miss():
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ({"length": 4}, "shapes: the model has no dynamic dimension 'length'"),
+        ({"length": 4}, "shapes.length: the model has no dynamic dimension 'length'"),
         ({"batch": 9}, "shapes.batch: should be 9, but the model's file says 1 to 8"),
     ],
 )

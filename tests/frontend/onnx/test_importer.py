@@ -131,9 +131,9 @@ def test_dimension_names_that_are_not_identifiers_become_distinct_identifiers(tm
     [
         ({"input1": {"shape": [1, 16]}}, "no input 'input1'"),
         ({"input.1": {"dtype": "float16"}}, "float32, not float16"),
-        ({"input.1": {"shape": [1, 16, 1]}}, "rank 3"),
-        ({"input.1": {"shape": [1, 8]}}, "extent 1 is 16 in the model, not 8"),
-        ({"input.1": {"shape": [1, "width"]}}, "extent 1 is 16 in the model, not width"),
+        ({"input.1": {"shape": [1, 16, 1]}}, "has 2 axes, not 3"),
+        ({"input.1": {"shape": [1, 8]}}, "axis 1 of input 'input.1' is 16, not 8"),
+        ({"input.1": {"shape": [1, "width"]}}, "axis 1 of input 'input.1' is 16, not width"),
     ],
 )
 def test_a_config_that_contradicts_the_model_is_refused_with_the_models_inputs(tmp_path, inputs, complaint):

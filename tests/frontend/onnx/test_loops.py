@@ -137,7 +137,13 @@ def scan() -> onnx.ModelProto:
     )
     attributes = {"scan_input_axes": [1, 1], "scan_input_directions": [0, 1], "scan_output_axes": [1]}
     layer = node(
-        "Scan", ["start", "x", "x"], ["y", "rows"], body=body, num_scan_inputs=2, scan_output_directions=[1], **attributes
+        "Scan",
+        ["start", "x", "x"],
+        ["y", "rows"],
+        body=body,
+        num_scan_inputs=2,
+        scan_output_directions=[1],
+        **attributes,
     )
     return model([layer], {"x": (FLOAT, ["b", "t", 4]), "start": ROWS}, ["y", "rows"], CONSTANTS)
 

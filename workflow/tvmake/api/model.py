@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from tvmake.api.model_keys import Size, model_keys
 from tvmake.errors import InputError
 from tvmake.frontend.zoo_names import ZOO
 from tvmake.plan.single import NATIVE, SingleRun, name_of
@@ -34,8 +35,6 @@ IN_MEMORY = {
     "tensorflow.": "convert it to TFLite or ONNX, and load that file",
 }
 """Remedies for models of other frameworks, by the beginning of their types' names."""
-
-Shapes = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ class Model:
     Args:
         name: its name in results.
         source: its file, or ``zoo:<name>``; empty for a model of a config.
-        shapes: sizes of the file's dynamic dimensions.
-        trusted: whether loading the source may run code of the source.
+        keys: further keys of the model in a config: inputs, dims, trusted.
         config: the config of the model.
 
     Results go to the working directory at the time of loading, even if the process changes it later.
@@ -94,16 +92,14 @@ class Model:
         self,
         name: str,
         source: str = "",
-        shapes: Shapes | None = None,
-        trusted: bool = False,
+        keys: Mapping[str, Any] | None = None,
         config: Path | None = None,
     ):
         self.name = name
         self.source = source
         self.config_file = config.absolute() if config else None
         self.directory = Path.cwd()
-        self._shapes = {key: _extents(shape) for key, shape in (shapes or {}).items()}
-        self._trusted = trusted
+        self._keys = dict(keys or {})
         self._trials: dict[str, int] = {}
 
     def compile(
@@ -194,12 +190,7 @@ class Model:
 
         if self.config_file:
             return self._config(self.config_file).models[self.name].import_options()
-        return ModelConfig(source=str(self.source), **self._keys()).import_options()
-
-    def _keys(self) -> dict[str, Any]:
-        """The keys of the model in a config, except its source."""
-        inputs = {"inputs": {name: {"shape": shape} for name, shape in self._shapes.items()}} if self._shapes else {}
-        return {**inputs, **({"trusted": True} if self._trusted else {})}
+        return ModelConfig(source=str(self.source), **self._keys).import_options()
 
     @contextmanager
     def _build(
@@ -237,7 +228,7 @@ class Model:
             NATIVE if target is None else target,
             "float32" if precision is None else precision,
             trials or 0,
-            self._keys(),
+            self._keys,
             layer=layer,
             layer_name=OPTIONS,
             name=self.name,
@@ -273,14 +264,19 @@ class Model:
         return str(origin.relative_to(here) if origin.is_relative_to(here) else origin)
 
     def _repr_html_(self) -> str:
-        shapes = [(name, shape) for name, shape in self._shapes.items()]
-        return html_table(self.name, ("", ""), [("source", self._origin()), *shapes])
+        inputs = [
+            (name, entry.get("value", entry.get("shape"))) for name, entry in self._keys.get("inputs", {}).items()
+        ]
+        dims = list(self._keys.get("dims", {}).items())
+        return html_table(self.name, ("", ""), [("source", self._origin()), *inputs, *dims])
 
 
 def load(
     model: Any,
     inputs: Any = None,
     *,
+    dims: Mapping[str, Size] | None = None,
+    values: Mapping[str, Any] | None = None,
     config: Path | str | None = None,
     name: str = "",
     trusted: bool = False,
@@ -292,6 +288,8 @@ def load(
             ``onnx.ModelProto``, or the name of a model in a config.
         inputs: for a PyTorch module the example inputs, a tensor or a tuple of them; for a file the shapes of inputs with dynamic
             dimensions: ``{"image": (1, 3, 224, 224)}``.
+        dims: sizes of dynamic dimensions by name, or their smallest and largest size: ``{"batch": 1, "length": (1, 512)}``.
+        values: values of inputs that always have the same one, and that the package then does not take: ``{"sr": 16000}``.
         config: the config with the model's name; default: ``tvmake.yaml`` here, unless ``model`` is a file.
         name: its name in results; default: from its file or class.
         trusted: let loading the source run code of the source.
@@ -306,16 +304,17 @@ def load(
     config = validate_argument("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
     if isinstance(model, str | os.PathLike):
         path_of("load", "a model's file", model)
-        return _load_by_name(os.fspath(model), inputs, Path(config) if config else None, name, trusted)
+        keys = model_keys(inputs, dims, values, trusted=trusted)
+        return _load_by_name(os.fspath(model), keys, Path(config) if config else None, name)
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
     if "onnx.ModelProto" in kinds or hasattr(model, "SerializeToString"):
         file = sources.onnx_file(model, name)
-        return Model(name or _without_digest(file), str(file), _shapes(inputs), trusted)
+        return Model(name or _without_digest(file), str(file), model_keys(inputs, dims, values, trusted=trusted))
     if kinds & {"torch.Module", "torch.ExportedProgram"}:
         examples = () if inputs is None else tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
         file = sources.torch_file(model, examples, name)
         # It was written a moment ago, in this process.
-        return Model(name or _without_digest(file), str(file), trusted=True)
+        return Model(name or _without_digest(file), str(file), model_keys(None, dims, values, trusted=True))
     remedy = next(
         (remedy for start, remedy in IN_MEMORY.items() if any(kind.startswith(start) for kind in kinds)),
         "use a file's path, a PyTorch module, an ONNX model, or a model's name in a config",
@@ -323,36 +322,24 @@ def load(
     raise InputError("load", f"a {type(model).__name__} is not a model that tvmake reads", remedy)
 
 
-def _load_by_name(text: str, inputs: Any, config: Path | None, name: str, trusted: bool) -> Model:
+def _load_by_name(text: str, keys: Mapping[str, Any], config: Path | None, name: str) -> Model:
     is_file = text.startswith(ZOO) or Path(text).is_file()
     file = config or (DEFAULT_CONFIG if not is_file and DEFAULT_CONFIG.is_file() else None)
     if file is not None:
         loaded = Model(text, config=file)
         models = loaded._config(file).models
         if text in models:
+            if given := next((key for key in keys if key != "trusted"), None):
+                problem = f"model '{text}' has its inputs in the config"
+                raise InputError(given, problem, f"write them into {file}, or load the model's file")
             return loaded
         if config or name_of(text) == text:
             raise InputError(str(file), f"has no model '{text}'", f"it has: {', '.join(models)}")
-    model = Model("", text if text.startswith(ZOO) else str(Path(text).absolute()), _shapes(inputs), trusted)
-    run = SingleRun(text, model=model._keys(), name=name)
+    model = Model("", text if text.startswith(ZOO) else str(Path(text).absolute()), keys)
+    run = SingleRun(text, model=keys, name=name)
     run.check_config()
     model.name = run.model_name
     return model
-
-
-def _shapes(inputs: Any) -> Shapes:
-    if inputs is None or isinstance(inputs, Mapping):
-        return inputs or {}
-    raise InputError("inputs", f"expected shapes by input (got {type(inputs).__name__})", "{'image': (1, 3, 224, 224)}")
-
-
-def _extents(shape: Any) -> Any:
-    """A shape as a list of plain numbers; other values are unchanged, and the config refuses them."""
-    if hasattr(shape, "dtype") and hasattr(shape, "shape"):  # an array or tensor represents its shape
-        shape = tuple(shape.shape)
-    if not isinstance(shape, Sequence) or isinstance(shape, str):
-        return shape
-    return [int(extent) if hasattr(extent, "__index__") else extent for extent in shape]
 
 
 def _nest(options: Mapping[str, Any]) -> dict[str, Any]:

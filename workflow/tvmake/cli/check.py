@@ -114,7 +114,7 @@ def _clml_notes(plan: "Plan") -> list[str]:
 
 def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> list[str]:
     """Notes on models and variants that may get kernels without a schedule, as far as the config shows."""
-    from tvmake.report.unscheduled import KEYS
+    from tvmake.report.unscheduled import fix_dims
 
     notes = []
     for name, signature in declared.items():
@@ -124,7 +124,7 @@ def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> lis
         if names:
             effect = "their kernels are not tuned; a build reports kernels that no rule schedules"
             notes.append(
-                f"note: models.{name}: dynamic dimensions {', '.join(names)}: {effect}; {KEYS.dims(names)} fixes them"
+                f"note: models.{name}: dynamic dimensions {', '.join(names)}: {effect}; {fix_dims(names)} fixes them"
             )
     for variant in plan.variants:
         target = plan.config.targets[variant.target]

@@ -1,7 +1,7 @@
 """``tvmake compile``: build one package from one model, without a config."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -90,7 +90,7 @@ def compile_model(
 
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
-    from tvmake.cli.dimensions import lines_of_package, lines_of_shapes
+    from tvmake.cli.dimensions import input_lines, shape_lines
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
@@ -154,11 +154,10 @@ def compile_model(
     typer.echo(
         printable(f"wrote {package}; {_how_to_run(package, kind, run.directory / run.result('mod.so'), device)}")
     )
-    for line in lines_of_shapes(manifest):
-        typer.echo(line)
-    for line in lines_of_package(manifest.signature) if not manifest.signature.shapes else ():
-        typer.echo(line)
-    _print_unscheduled(manifest.unscheduled)
+    translate = run.notation().translate
+    for line in [*input_lines(manifest.signature, run.input_values), *shape_lines(manifest)]:
+        typer.echo(translate(line))
+    _print_unscheduled(manifest.unscheduled, translate)
 
 
 def _option_texts(
@@ -173,13 +172,13 @@ def _option_texts(
     return {key: " ".join(f"{option} {text}" for text in texts) for key, option, texts in options if texts}
 
 
-def _print_unscheduled(part: "Unscheduled | None") -> None:
+def _print_unscheduled(part: "Unscheduled | None", translate: Callable[[str], str]) -> None:
     """Print which kernels have no schedule; a warning if most of the time is in them."""
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
-    from tvmake.report.unscheduled import OPTIONS, is_alarming, unscheduled_lines
+    from tvmake.report.unscheduled import is_alarming, unscheduled_lines
 
-    for line in unscheduled_lines(part, OPTIONS):
+    for line in map(translate, unscheduled_lines(part)):
         if part is not None and is_alarming(part.time_share):
             typer.echo(printable(f"warning: {line}"), err=True)
         else:

@@ -104,7 +104,7 @@ def _import_options(model: str) -> ImportOptions:
 
 def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.artifact.signature import Signature
-    from tvmake.cli.dimensions import lines_of_config
+    from tvmake.cli.dimensions import input_lines
     from tvmake.config.documents.starter import StarterInput, starter
     from tvmake.errors import InputError
     from tvmake.frontend.external_data import external_files
@@ -123,9 +123,7 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
     write_text(output, starter(model, inputs, declared.format, declared.arguments, declared.bounds, files))
     typer.echo(printable(f"wrote {output}"))
-    for entry in inputs:
-        typer.echo(f"  input {entry.name}: {entry.dtype} [{', '.join(map(str, entry.shape))}]")
-    for line in lines_of_config(Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)):
+    for line in input_lines(Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)):
         typer.echo(line)
     option = "" if output == Path("tvmake.yaml") else f" -c {argument(output)}"
     typer.echo(printable(f"next: review it, then run `tvmake check{option}` and `tvmake make{option}`"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import sys
@@ -21,6 +20,7 @@ from tvmake.storage.directories import SNAKEMAKE_STATE
 
 if TYPE_CHECKING:
     from tvmake.config.reading.load import Layers
+    from tvmake.config.reading.notation import Notation
     from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
     from tvmake.plan.plan import Plan
     from tvmake.report.rows import Summary, SummaryRow
@@ -74,12 +74,9 @@ def make(
         Path | None,
         typer.Option("--locked", help="Rebuild the run of this lock and compare every byte.", dir_okay=False),
     ] = None,
-    given_as: Annotated[
-        str,
-        typer.Option(
-            hidden=True, help="A JSON mapping from config keys to the options of another command that set them."
-        ),
-    ] = "{}",
+    notation: Annotated[
+        str, typer.Option(hidden=True, help="How the user of another command writes keys of the config, as JSON.")
+    ] = "",
 ) -> None:
     """Make everything the config requests. Results that are up to date are kept.
 
@@ -155,7 +152,7 @@ def make(
         stop_early,
         files,
         here,
-        _given_as(given_as),
+        _notation(notation),
     )
     if rebuild:
         # Results of another run in a cache would prove nothing.
@@ -164,18 +161,15 @@ def make(
     raise typer.Exit(_run(plan, options, read_fingerprint if is_whole else lambda _: None))
 
 
-def _given_as(text: str) -> dict[str, str]:
-    """Parse the JSON of ``--given-as``."""
+def _notation(text: str) -> Notation | None:
+    """Parse the JSON of ``--notation``."""
+    from tvmake.config.reading.notation import Notation
     from tvmake.errors import UsageError
 
     try:
-        options = json.loads(text)
+        return Notation.load(text)
     except ValueError:
-        options = None
-    if not isinstance(options, dict) or not all(isinstance(option, str) for option in options.values()):
-        problem = "expected a JSON mapping of keys of the config to options"
-        raise UsageError("--given-as", problem, "omit it; it is for tvmake's own commands")
-    return options
+        raise UsageError("--notation", "not a notation", "omit it; it is for tvmake's own commands") from None
 
 
 @dataclass(frozen=True)
@@ -200,8 +194,8 @@ class _Options:
     """The config files."""
     user_directory: Path
     """The directory in which the command was typed."""
-    given_as: dict[str, str]
-    """Options of another command, by the dotted config key that they set."""
+    notation: Notation | None
+    """The notation of another command's options, which started this one."""
 
 
 def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None], RunFingerprint | None]) -> int:
@@ -263,7 +257,8 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
                     missing_inputs=lambda: missing_inputs(plan),
                     obstacle=lambda args: check_cluster(args, plan),
                     user_directory=options.user_directory,
-                    named=naming(options.files, options.given_as),
+                    named=naming(options.files, options.notation),
+                    translate=options.notation.translate if options.notation else lambda text: text,
                 )
             )
         # Files may be requested after Snakemake's own options, whose values look the same.

@@ -174,14 +174,13 @@ def build_artifact(run: SingleRun, artifact: str, cores: str | None, quiet: bool
 
 def _check_target(run: SingleRun, target: TargetConfig) -> None:
     """Refuse a target that cannot be built for before a large model is imported for it."""
-    from tvmake.config.reading.positions import option_of
     from tvmake.errors import TvmakeError
     from tvmake.targets.validate import check_target
 
     try:
         check_target(target, f"targets.{run.target_name}")
     except TvmakeError as error:
-        where = option_of(error.where, run.given_as()) or error.where
+        where = run.notation().option_of(error.where) or error.where
         raise type(error)(where, error.problem, error.remedy) from None
 
 

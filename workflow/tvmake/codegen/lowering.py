@@ -281,7 +281,9 @@ def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:
     if operators:
         problem = f"TVM computes {', '.join(sorted(operators))} in Python, which packages run without"
         raise InputError(
-            where, problem, "fix the dynamic extents under `dims`, or leave what needs it out of the network"
+            where,
+            problem,
+            "fix the dynamic dimensions (`dims: {NAME: SIZE}`), or leave what needs it out of the network",
         )
 
 

@@ -173,5 +173,5 @@ def _extents(shape: Any) -> list[int]:
         return [int(extent) for extent in shape]
     except (TypeError, ValueError):
         raise InputError(
-            "debug", "the network has dimensions without a value", "set them under `dims` of the model"
+            "debug", "the network has dimensions without a value", "set them: `dims: {NAME: SIZE}`"
         ) from None

@@ -85,6 +85,8 @@ class Request:
     """Returns the error for files of the config that do not exist; called if Snakemake reports missing files."""
     named: Callable[[TvmakeError], TvmakeError]
     """Adds the position of the config key to an error."""
+    translate: Callable[[str], str]
+    """Writes keys in a message as the user's command has them."""
     user_directory: Path
     """The user's directory; the run may use another one."""
     obstacle: Callable[[argparse.Namespace], TvmakeError | None]
@@ -111,6 +113,7 @@ def run(request: Request) -> int:
         request.missing_inputs,
         lambda: jobs_of(request.plan, request.plan.variants),
         request.named,
+        request.translate,
         request.user_directory,
     )
     parsed = _parse_arguments(request.arguments)

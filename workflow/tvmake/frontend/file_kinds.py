@@ -115,7 +115,7 @@ def format_remedy(source: str) -> str:
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not path.parent.exists() and not path.suffix[1:].isalpha():
         return "there is no such file; for a model of a hub, name a function that returns it (package.module:function)"
     expected = (
-        f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config);"
+        f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format: FORMAT`);"
         " if the file was converted for another program, give the model that it was converted from"
     )
     return of_suffix or expected

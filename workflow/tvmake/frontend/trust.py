@@ -23,5 +23,5 @@ def check_trusted(options: ImportOptions) -> None:
         raise InputError(
             options.source,
             problem,
-            "if you trust it, set `trusted: true`; without a config: `--trusted`, in Python `trusted=True`",
+            "if you trust it, set `trusted: true`",
         )

@@ -1,6 +1,5 @@
 """A run of one model for one target and precision without a user's config: its generated config and directory."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -8,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.zoo_names import ZOO
@@ -18,6 +17,7 @@ from tvmake.storage.files import digest_bytes, write_text, writing
 from tvmake.storage.notes.state_file import read_state, write_state
 
 if TYPE_CHECKING:
+    from tvmake.config.reading.notation import Notation
     from tvmake.config.root import Config
     from tvmake.config.target import TargetConfig
 
@@ -176,8 +176,8 @@ class SingleRun:
     def command(self, artifact: str) -> list[str]:
         """Arguments of ``tvmake`` that make a result of the variant."""
         result, directory = self.result(artifact), str(self.directory)
-        options = json.dumps(self.given_as())
-        return ["make", result, "--directory", directory, "--config", str(self.config_file), "--given-as", options]
+        notation = self.notation().dump()
+        return ["make", result, "--directory", directory, "--config", str(self.config_file), "--notation", notation]
 
     def config(self) -> dict[str, Any]:
         """The config."""
@@ -256,18 +256,27 @@ class SingleRun:
         except ErrorList as errors:
             raise one_or_many([self._as_given(error, NO_FILE) for error in errors.errors]) from None
 
-    def given_as(self) -> dict[str, str]:
-        """Options by the dotted config key that they set."""
+    @property
+    def input_values(self) -> dict[str, Any]:
+        """Values of inputs that the package does not take, by name."""
+        inputs = self.config()["models"][self.model_name].get("inputs", {})
+        return {name: keys["value"] for name, keys in inputs.items() if keys.get("value") is not None}
+
+    def notation(self) -> "Notation":
+        """How the user writes what the config has as keys."""
+        from tvmake.config.reading.notation import Notation
+
         named = {f"models.{self.model_name}.source": self.source, f"targets.{self.target_name}": "target"}
-        return {**named, f"precisions.{self.precision}": "precision", **self.options}
+        options = {**named, f"precisions.{self.precision}": "precision", **self.options}
+        kind: Literal["options", "arguments"] = "options" if self.layer_name == "--set" else "arguments"
+        return Notation(kind, self.model_name, self._source(), self.source, options)
 
     def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
         """Name the option that set a key in an error about the key."""
-        from tvmake.config.reading.positions import option_of
         from tvmake.config.variants import LEAVE_OUT
 
         key, _, problem = error.problem.partition(": ")
-        option = option_of(key, self.given_as())
+        option = self.notation().option_of(key)
         if option is None or (option not in self.options.values() and error.where != nowhere):
             return error
         remedy = error.remedy and error.remedy.replace(LEAVE_OUT, "name another precision or another target")

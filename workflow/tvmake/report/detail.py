@@ -15,7 +15,7 @@ from tvmake.records.best import BestSet
 from tvmake.report import precisions, quantities
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
-from tvmake.report.unscheduled import KEYS, help_text, unscheduled_headline, unscheduled_lines
+from tvmake.report.unscheduled import help_text, unscheduled_headline, unscheduled_lines
 from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
@@ -192,7 +192,7 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
     # With tuning off the misses are all kernels, which the row states already.
     if manifest.records_sha256 and coverage.misses:
         facts.append(("kernels not tuned", "; ".join(f"{name}: {why}" for name, why in coverage.misses.items())))
-    facts += [("without a schedule", line) for line in unscheduled_lines(manifest.unscheduled, KEYS)]
+    facts += [("without a schedule", line) for line in unscheduled_lines(manifest.unscheduled)]
     facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
     return facts
 
@@ -285,7 +285,7 @@ def _unscheduled_table(part: Unscheduled) -> Table:
             quantities.share(kernel.time_share, 1),
             ", ".join(kernel.blocks) or "all",
             kernel.reason,
-            help_text([kernel], KEYS) or quantities.ABSENT,
+            help_text([kernel]) or quantities.ABSENT,
         )
         for kernel in part.kernels
     ]

@@ -24,7 +24,7 @@ from tvmake.errors import InputError
 from tvmake.report import quantities
 from tvmake.report.cache_use import CacheUse
 from tvmake.report.results import VariantResults
-from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_lines
+from tvmake.report.unscheduled import is_alarming, unscheduled_lines
 from tvmake.storage.documents import FailsFast
 from tvmake.transform.options import Layout
 from tvmake.validate.verdict import MissedGoal
@@ -376,7 +376,7 @@ def _warnings(result: VariantResults) -> list[str]:
             warnings.append(f"no baseline: {baseline.problem}{remedy}")
     unscheduled = result.manifest.unscheduled
     if unscheduled and is_alarming(unscheduled.time_share):
-        warnings += [f"kernels: {line}" for line in unscheduled_lines(unscheduled, KEYS)]
+        warnings += [f"kernels: {line}" for line in unscheduled_lines(unscheduled)]
     if len(result.fingerprints) > 1:
         warnings.append("the device or its software changed between validation and benchmark")
     return warnings

@@ -1,7 +1,6 @@
 """Describe a package's kernels without a schedule: the reasons, and the remedies."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
 
@@ -17,25 +16,14 @@ SHOWN = 3
 LONGEST_NAME = 60
 """Characters of a kernel's name that a line has; mod.json has all of it."""
 
+TUNE = "`tuning: {trials: TRIALS}`"
+
 HEADLINE = "of the estimated time is in kernels without a schedule"
 
 
-@dataclass(frozen=True)
-class Remedies:
-    """The notation of a remedy for users."""
-
-    dims: Callable[[Sequence[str]], str]
-    """Fixes dynamic dimensions."""
-    tune: str
-
-
-OPTIONS = Remedies(lambda names: " ".join(f"--dim {name}=SIZE" for name in names), "--tune TRIALS")
-"""Of ``tvmake compile``."""
-
-KEYS = Remedies(
-    lambda names: f"`dims: {{{', '.join(f'{name}: SIZE' for name in names)}}}`", "`tuning: {trials: TRIALS}`"
-)
-"""Of a config."""
+def fix_dims(names: Sequence[str]) -> str:
+    """The key of a model that fixes dynamic dimensions, for messages."""
+    return f"`dims: {{{', '.join(f'{name}: SIZE' for name in names)}}}`"
 
 
 def is_alarming(time_share: float | None) -> bool:
@@ -48,8 +36,8 @@ def unscheduled_headline(part: Unscheduled) -> str:
     return f"{_percent(part.time_share)} {HEADLINE}"
 
 
-def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[str]:
-    """The description of a package's kernels without a schedule; empty if they have no weight."""
+def unscheduled_lines(part: Unscheduled | None) -> Iterator[str]:
+    """The description of a package's kernels without a schedule, with keys of a config as remedies; empty if they have no weight."""
     if part is None:
         return
     if part.time_share >= LEAST_SHARE:
@@ -57,17 +45,17 @@ def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[
         for kernel in part.kernels:
             by_reason.setdefault(kernel.reason, []).append(kernel)
         listed = "".join(f"; {_list_kernels(kernels)}: {reason}" for reason, kernels in by_reason.items())
-        helps = help_text(part.kernels, remedies)
+        helps = help_text(part.kernels)
         yield f"{unscheduled_headline(part)}{listed}{f'; what would help: {helps}' if helps else ''}"
     if part.layout_failure:
         yield f"convolutions keep the layout NCHW, which suits the target less: TVM cannot convert the network ({part.layout_failure})"
 
 
-def help_text(kernels: Sequence[UnscheduledKernel], remedies: Remedies) -> str:
-    """The option or key that gives kernels a schedule, as typed; empty if none is known."""
+def help_text(kernels: Sequence[UnscheduledKernel]) -> str:
+    """The config's key that gives kernels a schedule, as typed; empty if none is known."""
     dims = list(dict.fromkeys(name for kernel in kernels for name in kernel.dims))
     is_tunable = any(kernel.is_tunable for kernel in kernels)
-    return ", ".join([*([remedies.dims(dims)] if dims else []), *([remedies.tune] if is_tunable else [])])
+    return ", ".join([*([fix_dims(dims)] if dims else []), *([TUNE] if is_tunable else [])])
 
 
 def _list_kernels(kernels: Sequence[UnscheduledKernel]) -> str:

@@ -157,7 +157,7 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where
     for name in dims:
         if name not in symbolic:
             remedy = f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
-            raise InputError(where, f"the model has no dynamic dimension '{name}'", remedy)
+            raise InputError(f"{where}.{name}", f"the model has no dynamic dimension '{name}'", remedy)
     declared = bounds_of(module)
     bounds = declared | {
         name: narrow_bounds(f"{where}.{name}", size, declared.get(name)) for name, size in dims.items()

@@ -101,7 +101,7 @@ def _extent(spec: TensorSpec, extent: str, dims: Mapping[str, int]) -> int:
         raise InputError(
             spec.name,
             f"cannot work out the extent {extent!r}",
-            f"set it under `dims`, or set inputs.{spec.name}.shape",
+            f"fix it, or the input's shape: `inputs: {{{spec.name}: {{shape: […]}}}}`",
         ) from None
 
 
@@ -134,6 +134,6 @@ def _integer_bounds(spec: TensorSpec, dtype: np.dtype) -> tuple[int, int]:
             f"no {spec.dtype} is in the range {spec.range[0]:g} to {spec.range[1]:g}"
             if low > high
             else f"the range {spec.range[0]:g} to {spec.range[1]:g} does not fit {spec.dtype}",
-            f"correct inputs.{spec.name}.range",
+            f"correct it: `inputs: {{{spec.name}: {{range: [LOW, HIGH]}}}}`",
         )
     return low, high

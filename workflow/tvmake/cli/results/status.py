@@ -82,14 +82,14 @@ def _unscheduled_warnings(plan: Plan) -> Iterator[str]:
     """Warn of each package that spends most of its time in kernels without a schedule."""
     from tvmake.artifact.manifest import Unscheduled
     from tvmake.process.output import printable
-    from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_lines
+    from tvmake.report.unscheduled import is_alarming, unscheduled_lines
 
     for variant in plan.variants:
         file = Path(plan.file("mod.json", **vars(variant)))
         with suppress(OSError, ValueError, AttributeError):  # commands that read the whole manifest report its errors
             part = Unscheduled.model_validate(json.loads(file.read_bytes()).get("unscheduled") or {})
             if is_alarming(part.time_share):
-                yield from (printable(f"warning: {variant}: {line}") for line in unscheduled_lines(part, KEYS))
+                yield from (printable(f"warning: {variant}: {line}") for line in unscheduled_lines(part))
 
 
 def _state(jobs: Sequence[JobState]) -> State:

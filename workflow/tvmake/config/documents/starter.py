@@ -7,9 +7,16 @@ from dataclasses import dataclass
 import yaml
 
 from tvmake.config.root import RESERVED_MODEL_NAMES
+from tvmake.process.output import printable
 
 SPATIAL = 224
-SEQUENCE = 128
+
+BATCH = "batch"
+
+SIZES = {"height": SPATIAL, "width": SPATIAL, "length of a sequence": 128, "length of a signal": 16000, BATCH: 1}
+"""A typical size of an axis, by what it is taken for."""
+
+IMAGE_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -63,27 +70,50 @@ def dynamic_sizes(inputs: Sequence[StarterInput], bounds: Bounds | None = None) 
             if isinstance(extent, str):
                 for name in re.findall(r"[A-Za-z_]\w*", extent):
                     least, most = (bounds or {}).get(name, (1, None))
-                    size = max(least, _guess(name, axis, len(entry.shape)))
+                    size = max(least, _guess(name, axis, entry))
                     sizes.setdefault(name, size if most is None else min(size, most))
     return sizes
 
 
-def larger_size(size: int) -> int:
-    """Return an example of an upper bound for a dimension of this typical size."""
-    return max(8, 4 * size)
+def example_bounds(size: int, bounds: tuple[int, int | None] | None) -> str:
+    """Return bounds for a dimension of this typical size, as in a config; with a minimum only if the model states one."""
+    least, most = bounds or (None, None)
+    largest = most or max(8, 4 * size)
+    return f"{{max: {largest}}}" if least is None else f"{{min: {least}, max: {largest}}}"
 
 
-def _guess(name: str, axis: int, rank: int) -> int:
-    if axis == 0:
-        return 1
-    if rank == 4 or name.lower() in ("height", "width", "h", "w"):
-        return SPATIAL
-    return SEQUENCE if "seq" in name.lower() or "len" in name.lower() else 1
+def axes_of(name: str, inputs: Sequence[StarterInput]) -> str:
+    """What a dimension is taken for, with the first axis that has it: ``batch, axis 0 of image``."""
+    for entry in inputs:
+        for axis, extent in enumerate(entry.shape):
+            if extent == name:
+                meaning, where = _meaning(name, axis, entry), printable(f"axis {axis} of {entry.name}")
+                return where if meaning in ("", name) else f"{meaning}, {where}"
+    return "part of other dimensions"
+
+
+def _meaning(name: str, axis: int, entry: StarterInput) -> str:
+    """A guess at what an axis counts, from its position and name; empty without one."""
+    rank, lower = len(entry.shape), name.lower()
+    if axis == 0 and rank > 1:
+        return BATCH
+    if lower in ("height", "h") or (rank == 4 and axis == 2 and entry.shape[1] in IMAGE_CHANNELS):
+        return "height"
+    if lower in ("width", "w") or (rank == 4 and axis == 3 and entry.shape[1] in IMAGE_CHANNELS):
+        return "width"
+    if entry.dtype.startswith("float") and rank <= 2:
+        return "length of a signal"
+    return "length of a sequence" if re.search("seq|len|token", lower) or entry.dtype.startswith("int") else ""
+
+
+def _guess(name: str, axis: int, entry: StarterInput) -> int:
+    meaning = _meaning(name, axis, entry)
+    return SIZES.get(meaning, SPATIAL if len(entry.shape) == 4 and axis else 1)
 
 
 def _head(source: str) -> str:
     return f"""
-# tvmake config for {_text(source)}.
+# tvmake config for {yaml_text(source)}.
 #
 #   tvmake check      check this file and list the results it would make
 #   tvmake make       import, build, validate and time everything below that is not up to date
@@ -102,11 +132,11 @@ def _model(
 ) -> str:
     lines = [
         "models:",
-        f"  {_text(model_name(source))}:  # name of its results",
-        f"    source: {_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
+        f"  {yaml_text(model_name(source))}:  # name of its results",
+        f"    source: {yaml_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
     ]
     if files:
-        lines.append(f"    files: [{', '.join(map(_text, files))}]  # with weights of the model")
+        lines.append(f"    files: [{', '.join(map(yaml_text, files))}]  # with weights of the model")
     if kind == "factory":
         lines += [
             "    trusted: true  # a factory is Python code; the import calls it only with this line",
@@ -156,9 +186,12 @@ def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
         "    # inputs:",
     ]
     for entry in inputs:
-        shape = ", ".join(_text(extent) if isinstance(extent, str) else str(extent) for extent in entry.shape)
+        shape = ", ".join(yaml_text(extent) if isinstance(extent, str) else str(extent) for extent in entry.shape)
         bounds = f", range: [{entry.range[0]:g}, {entry.range[1]:g}]" if entry.range else ""
-        lines.append(f"    #   {_text(entry.name)}: {{shape: [{shape}], dtype: {entry.dtype}{bounds}}}")
+        lines.append(f"    #   {yaml_text(entry.name)}: {{shape: [{shape}], dtype: {entry.dtype}{bounds}}}")
+        if not entry.shape:
+            remark = "if it always has one value, which selects a branch or removes work"
+            lines.append(f"    #   {yaml_text(entry.name)}: {{value: 16000}}  # {remark}")
     return lines
 
 
@@ -167,29 +200,24 @@ def _dims(inputs: Sequence[StarterInput], bounds: Bounds) -> list[str]:
     if not sizes:
         return []
     lines = [
-        "    # Dynamic dimensions of the model, by name, with fixed sizes. Without its line, a dimension takes any size that",
-        "    # the model does. Bounds keep it dynamic, with memory planned once: {min: 1, max: 512}.",
-        "    dims:",
+        "    # Dynamic dimensions of the model, by name, with what each is taken for. They take every size that the network does.",
+        "    # A number fixes one: tiles are chosen for it, and textures and CLML need it. Bounds keep it dynamic: if all have",
+        "    # one, memory is planned once, for the largest sizes. Other sizes are refused before the network runs.",
+        "    # dims:",
     ]
-    batches = {extent for entry in inputs for extent in entry.shape[:1] if isinstance(extent, str)}
     for name, size in sizes.items():
-        is_guess = name not in batches
-        comment = (
-            f"{'a guess: write the size you will use, or ' if is_guess else 'or '}{_written_bounds(name, size, bounds)}"
-        )
-        lines.append(f"      {_text(name)}: {size}  # {comment}")
-    return lines
+        stated = ", as the model states" if name in bounds else ""
+        written = example_bounds(size, bounds.get(name))
+        lines.append(f"    #   {yaml_text(name)}: {written}  # or {size}; {axes_of(name, inputs)}{stated}")
+    typical = ", ".join(f"{yaml_text(name)}: {size}" for name, size in sizes.items())
+    return [
+        *lines,
+        "    # Their sizes when the package is validated and timed; by default the smallest that the network takes.",
+        f"    # validation: {{dims: {{{typical}}}}}",
+    ]
 
 
-def _written_bounds(name: str, size: int, bounds: Bounds) -> str:
-    if name not in bounds:
-        return f"{{min: 1, max: {larger_size(size)}}}"
-    least, most = bounds[name]
-    written = f"{{min: {least}}}" if most is None else f"{{min: {least}, max: {most}}}"
-    return f"{written}, as the model states"
-
-
-def _text(value: str) -> str:
+def yaml_text(value: str) -> str:
     """Write a string as a YAML scalar on one line, quoted only if necessary."""
     if re.fullmatch(r"[A-Za-z./][A-Za-z0-9_./:-]*", value) and yaml.safe_load(f"[{value}]") == [value]:
         return value

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from tvmake.config.reading.kinds import kinds_below
 from tvmake.config.reading.mistakes import empty_entries, mistakes
-from tvmake.config.reading.positions import NO_FILE, SET, KeyPath, Position, format_path, option_of, where_is
+from tvmake.config.reading.notation import Notation
+from tvmake.config.reading.positions import NO_FILE, SET, KeyPath, Position, format_path, where_is
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
 from tvmake.errors import ErrorList, InputError, TvmakeError
@@ -160,17 +161,17 @@ def locate(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
     return type(error)(f"{position.file}:{position.line}: {error.where}", error.problem, error.remedy)
 
 
-def naming(files: Sequence[Path], options: Mapping[str, str]) -> Callable[[TvmakeError], TvmakeError]:
+def naming(files: Sequence[Path], notation: Notation | None) -> Callable[[TvmakeError], TvmakeError]:
     """Return a function that replaces an error's leading key by the option that set it, or adds file and line.
 
     Args:
         files: see :func:`locate`.
-        options: the option that set a key, by the dotted key.
+        notation: how the user writes keys; None for a config.
     """
 
     def add_position(error: TvmakeError) -> TvmakeError:
         key, _, rest = error.where.partition(": ")
-        option = option_of(key, options)
+        option = notation.option_of(key) if notation else None
         if option is None:
             return locate(error, files)
         return type(error)(": ".join(filter(None, (option, rest))), error.problem, error.remedy)

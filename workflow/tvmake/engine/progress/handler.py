@@ -89,6 +89,8 @@ class Run:
     verbose = False
     named: Callable[[TvmakeError], TvmakeError] = staticmethod(lambda error: error)
     """Adds the position of the config key to an error."""
+    translate: Callable[[str], str] = staticmethod(lambda text: text)
+    """Writes keys in a message as the user's command has them."""
     jobs: Callable[[], Iterable[Job]] = staticmethod(tuple)
     """The jobs of the config, to determine their changes."""
     user_directory: Path
@@ -108,6 +110,7 @@ class Run:
         missing_inputs: Callable[[], TvmakeError | None],
         jobs: Callable[[], Iterable[Job]],
         named: Callable[[TvmakeError], TvmakeError],
+        translate: Callable[[str], str],
         user_directory: Path,
     ) -> None:
         """Reset the state for a new run."""
@@ -116,6 +119,7 @@ class Run:
         cls.missing_inputs = staticmethod(missing_inputs)
         cls.jobs = staticmethod(jobs)
         cls.named = staticmethod(named)
+        cls.translate = staticmethod(translate)
         cls.user_directory = user_directory
 
     @classmethod
@@ -319,7 +323,7 @@ class LogHandler(LogHandlerBase):
             logs = [log for log in logs if written_since(Path(log), self.began)]
         for failure in failures(label, rule, message, logs, clusters, was_sent=group or bool(message)):
             # A lost store or device fails the search of every kernel with the same message.
-            text = with_positions(failure.text, Run.named)
+            text = Run.translate(with_positions(failure.text, Run.named))
             self._print("  the same error" if failure.text in self.shown else text, markup=False)
             self.shown.add(failure.text)
             for shown in failure.logs:

@@ -22,7 +22,6 @@ from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.recurrent import CELLS, convert_recurrent
 from tvmake.frontend.onnx.selection.boxes import select_boxes
 from tvmake.frontend.onnx.selection.unique import find_unique
-from tvmake.frontend.onnx.shape_values import ShapeValues
 from tvmake.frontend.onnx.shaped_operators import Converter
 
 from tvm import relax  # isort: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import onnx
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.graph import Graph, all_nodes
+from tvmake.frontend.onnx.graph import all_nodes
 from tvmake.frontend.onnx.rewrites.fold import RANDOM
 from tvmake.frontend.onnx.rewrites.replace_contrib import DOMAIN
 from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES

@@ -186,7 +186,9 @@ def pad(builder: Any, inputs: Sequence[Any], widths: np.ndarray, attributes: Map
             if mode != b"constant":
                 return elements
             pairs = zip(positions, tensor.shape, strict=True)
-            is_within = tirx.all(*(bound for position, size in pairs for bound in (position >= whole(0), position < size)))
+            is_within = tirx.all(
+                *(bound for position, size in pairs for bound in (position >= whole(0), position < size))
+            )
             return tirx.if_then_else(is_within, elements, filling(*[whole(0)] * len(filling.shape)))
 
         shape = [start + size + end for start, size, end in zip(before, tensor.shape, after, strict=True)]

@@ -239,7 +239,7 @@ def _remedy(model: onnx.ModelProto) -> str:
         name for node in model.graph.node if node.op_type == "If" for name in sources(node.input[0], model.graph)
     ]
     if (name := next(filter(inputs.__contains__, selecting), None)) is not None:
-        return f"Fix the input that selects the branch: `--input-value {name}=VALUE`, or `inputs: {{{name}: {{value: …}}}}`."
+        return f"Fix the input that selects the branch: `inputs: {{{name}: {{value: VALUE}}}}`."
     return "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md)."
 
 

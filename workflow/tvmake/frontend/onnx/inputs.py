@@ -162,14 +162,14 @@ def input_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where
         spec = entries.get(value.name)
         if spec is None or spec.value is None:
             continue
-        problem = f"inputs.{value.name}.value: the model's input is {_type_text(value)}, "
+        problem = f"input {value.name!r} is {_type_text(value)}, "
         shape, kind = spec.shape or value_shape(value), value.type.tensor_type.elem_type
         if kind in _UNSUPPORTED_TYPES or kind in NARROW:
             raise InputError(where, f"{problem}whose element type cannot have one", "Leave the input in the package.")
         sizes = [dim for dim in shape or () if isinstance(dim, int)]
         if shape is None or len(sizes) < len(shape):
             raise InputError(
-                where, f"{problem}which has no fixed shape", "Give it one: `--input-shape`, or `shape` beside `value`."
+                where, f"{problem}which has no fixed shape", f"Give it one: `inputs: {{{value.name}: {{shape: […]}}}}`."
             )
         dtype = helper.tensor_dtype_to_np_dtype(kind)
         try:
@@ -179,7 +179,7 @@ def input_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where
             raise InputError(
                 where, f"{problem}not {spec.value}", "Write one number, or nested lists of the input's shape."
             ) from None
-        if dtype.kind in "iub" and not (array == given).all():
+        if dtype.kind in "iub" and (not (array == given).all() or (given.dtype.kind == "b") != (dtype.kind == "b")):
             raise InputError(where, f"{problem}which cannot be {spec.value}", "Write a value of its element type.")
         values[value.name] = array
     return values
@@ -254,9 +254,7 @@ def _check_against(
     shape = value_shape(value)
     dtype = dtype_name(value.type.tensor_type.elem_type)
     if spec and spec.dtype is not None and spec.dtype != dtype:
-        raise InputError(
-            where, f"inputs.{value.name}.dtype: the model's input is {dtype}, not {spec.dtype}", _list_inputs(inputs)
-        )
+        raise InputError(where, f"input {value.name!r} is {dtype}, not {spec.dtype}", _list_inputs(inputs))
     if shape is None:
         if spec is None or spec.shape is None:
             raise InputError(
@@ -274,17 +272,13 @@ def _check_against(
         return
     if spec is None or spec.shape is None:
         return
-    key = f"inputs.{value.name}.shape"
+    key = f"input {value.name!r}"
     if len(spec.shape) != len(shape):
-        raise InputError(
-            where, f"{key}: rank {len(spec.shape)}, the model's input has {len(shape)}", _list_inputs(inputs)
-        )
+        raise InputError(where, f"{key} has {len(shape)} axes, not {len(spec.shape)}", _list_inputs(inputs))
     for axis, (extent, declared) in enumerate(zip(spec.shape, shape, strict=True)):
         if isinstance(declared, int) and declared >= 0:
             if extent != declared:
-                raise InputError(
-                    where, f"{key}: extent {axis} is {declared} in the model, not {extent}", _list_inputs(inputs)
-                )
+                raise InputError(where, f"axis {axis} of {key} is {declared}, not {extent}", _list_inputs(inputs))
             continue
         dim = value.type.tensor_type.shape.dim[axis]
         if not isinstance(declared, str):
@@ -295,7 +289,7 @@ def _check_against(
         elif bound.setdefault(declared, extent) != extent:
             raise InputError(
                 where,
-                f"{key}: dimension {declared!r} is {extent} here and {bound[declared]} in another shape",
+                f"dimension {declared!r} of {key} is {extent} here and {bound[declared]} in another shape",
                 _list_inputs(inputs),
             )
 

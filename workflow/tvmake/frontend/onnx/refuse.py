@@ -102,7 +102,9 @@ def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None
     limit, shape = optional_input(node, 2), graph.shape(node.input[0])
     if not limit or graph.is_constant(limit) or (shape is not None and isinstance(shape[1], int)):
         return None
-    return "its limit depends on the data, which needs a fixed number of boxes (`--dim NAME=SIZE`, or `dims` of the model)"
+    return (
+        "its limit depends on the data, which needs a fixed number of boxes (`--dim NAME=SIZE`, or `dims` of the model)"
+    )
 
 
 def _check_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -135,7 +137,7 @@ def _check_pool(node: onnx.NodeProto, graph: Graph) -> str | None:
     if node.op_type == "MaxPool" and any(node.output[1:]):
         if graph.static_shape(node.input[0]) is not None:
             return f"the indices of its maxima are supported only in windows of at most {MAX_TAPS} elements"
-        return "the indices of its maxima need fixed dimensions (`--dim NAME=SIZE`, or `dims` of the model)"
+        return "the indices of its maxima need fixed dimensions (`dims: {NAME: SIZE}`)"
     if shape is None or not values.get("ceil_mode") or values.get("auto_pad", "NOTSET") != "NOTSET":
         return None
     rank = len(shape) - 2

@@ -138,7 +138,9 @@ class ShapeValues:
     def with_sizes(self, tensor: Any) -> Any:
         """A tensor whose dimensions shapes can contain (see :meth:`size`)."""
         tensor = self.builder.emit(tensor)
-        if not any(isinstance(extent, tvm.ir.Expr) and self._depends_on_data(extent) for extent in tensor.ty.shape.values):
+        if not any(
+            isinstance(extent, tvm.ir.Expr) and self._depends_on_data(extent) for extent in tensor.ty.shape.values
+        ):
             return tensor
         shape = [self.size(extent) for extent in tensor.ty.shape.values]
         # The first cast removes the expressions, with which passes would replace the dimensions.

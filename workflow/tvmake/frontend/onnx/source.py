@@ -170,8 +170,8 @@ def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequ
     if unlisted:
         raise InputError(
             where,
-            f"reads external data that the config does not list: {', '.join(unlisted)}",
-            f"Add `files: [{', '.join(str(source.parent / name) for name in unlisted)}]` to the model; `tvmake compile` finds them itself.",
+            f"reads external data that is not listed: {', '.join(unlisted)}",
+            f"List them: `files: [{', '.join(str(source.parent / name) for name in unlisted)}]`.",
         )
 
 

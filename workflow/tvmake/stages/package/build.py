@@ -60,7 +60,7 @@ def build(
     from tvmake.codegen.sources import dump_sources
     from tvmake.codegen.weights import packed_weights
     from tvmake.records.best import BestSet
-    from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_headline, unscheduled_lines
+    from tvmake.report.unscheduled import is_alarming, unscheduled_headline, unscheduled_lines
     from tvmake.storage.files import atomic_path
     from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
@@ -108,7 +108,7 @@ def build(
         if is_alarming(without_schedule.time_share)
         else []
     )
-    return [*warnings, *unscheduled_lines(without_schedule, KEYS), *(times.lines() if times else ())]
+    return [*warnings, *unscheduled_lines(without_schedule), *(times.lines() if times else ())]
 
 
 def _offload(module: tvm.IRModule, request: BuildRequest, target: tvm.target.Target, inputs: int) -> Offloaded:

@@ -150,7 +150,11 @@ def _report(cut: Partition, function: str) -> Offload:
         for operator in layer.operators:
             counts[operator] = counts.get(operator, 0) + 1
     is_open = bool(relax.analysis.defined_symbolic_vars(cut.module["main"]))
-    why = "the network has dynamic dimensions, which CLML does not take; set them under `dims`" if is_open else None
+    why = (
+        "the network has dynamic dimensions, which CLML does not take; fix them: `dims: {NAME: SIZE}`"
+        if is_open
+        else None
+    )
     return Offload(
         is_compiled=bool(symbols),
         reason=None if symbols else why or "the network has no operator that CLML computes",

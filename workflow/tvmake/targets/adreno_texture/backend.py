@@ -31,7 +31,7 @@ class AdrenoTextureBackend(AdrenoBufferBackend):
         symbols = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
         if symbols:
             problem = f"textures need fixed shapes, and the model has the dimensions {', '.join(symbols)}"
-            remedy = "fix them (`--dim NAME=SIZE`, or `dims` of the model), list the sizes to take (`--shape NAME=SIZE,…`, or `shapes`), or use a target without textures (adreno-…-buffer)"
+            remedy = "fix them (`dims: {NAME: SIZE}`), list the sizes to take (`shapes: [{NAME: SIZE}]`), or use a target without textures (adreno-…-buffer)"
             raise InputError("targets", problem, remedy)
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:

@@ -43,7 +43,7 @@ class GpuBackend(Backend):
                 raise InputError(
                     "targets",
                     f"{reason} run on CPUs only",
-                    "take a target of kind llvm; a recurrent layer needs only a fixed length (`--dim NAME=SIZE`, or `dims` of the model)",
+                    "take a target of kind llvm; a recurrent layer needs only a fixed length (`dims: {NAME: SIZE}`)",
                 )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:

@@ -76,7 +76,9 @@ def convert_loop(
         raise InputError(where, problem, "Export the loop with results of the same shape in each iteration.")
     loop = _add_functions(builder, body)
     limit, condition = inputs[:2]
-    count = relax.const(MOST_ITERATIONS, "int64") if limit is None else _scalar(builder, _tensor(extents, limit), "int64")
+    count = (
+        relax.const(MOST_ITERATIONS, "int64") if limit is None else _scalar(builder, _tensor(extents, limit), "int64")
+    )
     runs = relax.const(True, "bool") if condition is None else _scalar(builder, condition, "bool")
     is_counted = body.condition_holds and (condition is None or _is_true(condition))
     result = builder.emit(relax.Call(loop, [relax.const(0, "int64"), count, runs, *values]))
@@ -303,9 +305,7 @@ def _add_functions(builder: Any, body: Body) -> Any:
         return relax.Tuple([condition, *casts, *(function.emit(relax.op.expand_dims(row, 0)) for row in rows)])
 
     def none(function: _Function) -> Any:
-        unchanged = [
-            value for value, is_same in zip(function.values, body.is_unchanged, strict=True) if not is_same
-        ]
+        unchanged = [value for value, is_same in zip(function.values, body.is_unchanged, strict=True) if not is_same]
         rows = [
             function.emit(relax.op.zeros(relax.ShapeExpr([tirx.IntImm("int64", 0), *kind.shape.values]), kind.dtype))
             for kind in function.rows
@@ -351,4 +351,3 @@ def _declare(builder: Any, body: Body) -> Any:
     call = relax.Call(relax.ExternFunc("declared"), [function.first], ty_args=[function.returned])
     stub = relax.Function(function.parameters, relax.SeqExpr([], call), function.returned, False)
     return builder.add_func(stub, "loop")
-

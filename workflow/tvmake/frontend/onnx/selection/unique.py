@@ -69,12 +69,11 @@ def _kernel(dtype: str, is_sorted: bool) -> "tvm.tirx.PrimFunc":
                 def compare(before: Any, after: Any) -> None:
                     """Store -1, 0 or 1 for rows that are in ascending order, equal or in descending order."""
                     difference.set(zero)
-                    with T.serial(zero, m) as column:
-                        with T.If(difference.get() == zero), T.Then():
-                            a, b = rows[before, column], rows[after, column]
-                            is_less, is_greater = (a < b, b < a) if dtype != "bool" else (_less(a, b), _less(b, a))
-                            unequal = tirx.Select(is_less, -one, tirx.Select(is_greater, one, zero))
-                            difference.set(unequal)
+                    with T.serial(zero, m) as column, T.If(difference.get() == zero), T.Then():
+                        a, b = rows[before, column], rows[after, column]
+                        is_less, is_greater = (a < b, b < a) if dtype != "bool" else (_less(a, b), _less(b, a))
+                        unequal = tirx.Select(is_less, -one, tirx.Select(is_greater, one, zero))
+                        difference.set(unequal)
 
                 with T.serial(zero, n) as row:
                     T.buffer_store(order, row, [row])
@@ -119,11 +118,10 @@ def _kernel(dtype: str, is_sorted: bool) -> "tvm.tirx.PrimFunc":
                 if not is_sorted:
                     # Number the rows by their first occurrence; `order` has the new numbers, `merged` the counts.
                     left.set(zero)
-                    with T.serial(zero, n) as row:
-                        with T.If(first[inverse[row]] == row), T.Then():
-                            T.buffer_store(order, left.get(), [inverse[row]])
-                            T.buffer_store(merged, counts[inverse[row]], [left.get()])
-                            left.set(left.get() + one)
+                    with T.serial(zero, n) as row, T.If(first[inverse[row]] == row), T.Then():
+                        T.buffer_store(order, left.get(), [inverse[row]])
+                        T.buffer_store(merged, counts[inverse[row]], [left.get()])
+                        left.set(left.get() + one)
                     left.set(zero)
                     with T.serial(zero, n) as row:
                         T.buffer_store(inverse, order[inverse[row]], [row])

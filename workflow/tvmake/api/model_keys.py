@@ -1,0 +1,59 @@
+"""The keys of a model in a config, from arguments in Python."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmake.errors import InputError
+
+Size = int | tuple[int | None, int | None]
+"""Of a dynamic dimension; or its smallest and largest size."""
+
+
+def model_keys(
+    shapes: Any, dims: Mapping[str, Size] | None, values: Mapping[str, Any] | None, *, trusted: bool
+) -> dict[str, Any]:
+    """The keys of a model, except its source.
+
+    Args:
+        shapes: shapes of inputs by name, or arrays of these shapes.
+        dims: sizes or bounds of dynamic dimensions, by name.
+        values: values of inputs that the package does not take, by name.
+        trusted: whether loading the source may run code of the source.
+
+    Raises:
+        InputError: an argument is not a mapping.
+    """
+    for name, argument, example in (
+        ("inputs", shapes, "{'image': (1, 3, 224, 224)}"),
+        ("dims", dims, "{'batch': 1, 'length': (1, 512)}"),
+        ("values", values, "{'sr': 16000}"),
+    ):
+        if not isinstance(argument, Mapping | None):
+            raise InputError(name, f"expected a mapping by name (got {type(argument).__name__})", example)
+    inputs: dict[str, dict[str, Any]] = {name: {"shape": _extents(shape)} for name, shape in (shapes or {}).items()}
+    for name, value in (values or {}).items():
+        inputs.setdefault(name, {})["value"] = _plain(value)
+    sizes = {name: _size(size) for name, size in (dims or {}).items()}
+    keys = {"inputs": inputs, "dims": sizes, "trusted": trusted}
+    return {name: value for name, value in keys.items() if value}
+
+
+def _extents(shape: Any) -> Any:
+    """A shape as a list of plain numbers; other values are unchanged, and the config refuses them."""
+    if hasattr(shape, "dtype") and hasattr(shape, "shape"):  # an array or tensor represents its shape
+        shape = tuple(shape.shape)
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        return shape
+    return [int(extent) if hasattr(extent, "__index__") else extent for extent in shape]
+
+
+def _size(size: Any) -> Any:
+    """A size, or bounds as a config has them; other values are unchanged, and the config refuses them."""
+    if isinstance(size, tuple | list) and len(size) == 2:
+        return {end: _plain(bound) for end, bound in zip(("min", "max"), size, strict=True) if bound is not None}
+    return _plain(size)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and their numbers as plain numbers and lists; other values are unchanged."""
+    return value.tolist() if hasattr(value, "tolist") else value
