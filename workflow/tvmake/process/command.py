@@ -99,7 +99,8 @@ def errors_in(lines: Sequence[str], kind: type[TvmakeError]) -> list[TvmakeError
 
 def _error(lines: Sequence[str], code: int, arguments: Sequence[str]) -> TvmakeError:
     kind = KINDS.get(code, InputError)
-    errors = errors_in(lines, kind)
+    # Several jobs may fail for one reason, such as the import of a model and its reference.
+    errors = list({str(error): error for error in errors_in(lines, kind)}.values())
     if not errors:
         last = " ".join(line.strip() for line in lines[-LAST_LINES:]) or "no output"
         return kind(f"tvmake {arguments[0]}", f"ended with exit code {code}: {last}")

@@ -51,7 +51,7 @@ class Notation:
         """The notation in a text that :meth:`dump` returned; None for an empty text.
 
         Raises:
-            ValueError: the text is no notation.
+            ValueError: the text is not a notation.
         """
         if not text:
             return None

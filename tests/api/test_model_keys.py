@@ -1,0 +1,27 @@
+"""Arguments of `tvmake.load` as keys of a config."""
+
+import numpy as np
+import pytest
+
+from tvmake.api.model_keys import model_keys
+from tvmake.config.root import ModelConfig
+from tvmake.errors import InputError
+
+
+def test_arguments_become_the_keys_of_a_model():
+    dims = {"batch": 1, "length": (1, np.int64(512)), "past": (0, None), "rows": (None, 8)}
+    keys = model_keys({"x": np.zeros((1, 3))}, dims, {"x": np.float32(2), "sr": np.array([1, 2])}, trusted=True)
+    assert keys == {
+        "inputs": {"x": {"shape": [1, 3], "value": 2.0}, "sr": {"value": [1, 2]}},
+        "dims": {"batch": 1, "length": {"min": 1, "max": 512}, "past": {"min": 0}, "rows": {"max": 8}},
+        "trusted": True,
+    }
+    assert ModelConfig(source="net.onnx", **keys)
+    assert model_keys(None, None, None, trusted=False) == {}
+
+
+@pytest.mark.parametrize("argument", ["inputs", "dims", "values"])
+def test_an_argument_that_is_not_a_mapping_is_refused_with_an_example(argument: str):
+    given = {"inputs": None, "dims": None, "values": None, argument: 1}
+    with pytest.raises(InputError, match=f"^{argument}: expected a mapping by name \\(got int\\)\n.*{{'"):
+        model_keys(given["inputs"], given["dims"], given["values"], trusted=False)
