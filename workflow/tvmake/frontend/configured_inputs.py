@@ -31,9 +31,6 @@ def check_inputs(where: str, signature: Signature, entries: Mapping[str, InputSp
             problem = f"the model has no input '{name}'" + (f"; did you mean '{close[0]}'?" if close else "")
             raise InputError(where, problem, listing)
         spec = inputs[name]
-        if entry.value is not None:
-            problem = f"input '{name}' has a value, which only ONNX models support"
-            raise InputError(where, problem, "write the value into the model's forward(), and export it again")
         if entry.dtype is not None and entry.dtype != spec.dtype:
             raise InputError(where, f"input '{name}' is {spec.dtype}, not {entry.dtype}", listing)
         if entry.shape is None:

@@ -20,6 +20,7 @@ from tvmake.benchmark.statistics import latency_statistics
 from tvmake.config.requests.running import BenchmarkRequest
 from tvmake.device.sharing.turns import TURNS, Sampler, turn_limit_s
 from tvmake.errors import TvmakeError
+from tvmake.frontend.fixed_inputs import complete_inputs, fixed_inputs
 from tvmake.frontend.formats import BASELINES
 from tvmake.process.parent_death import end_with_starter
 from tvmake.process.tvm_import import hide_torch_from_tvm
@@ -84,9 +85,10 @@ def _prepare(request: BenchmarkRequest, reference: Path, threads: int) -> Prepar
     known = ReferenceSet(reference)
     sample = next(iter(known))
     module = importlib.import_module(BASELINES[str(request.baseline.source_format())])
-    prepared: Prepared = module.prepare(
-        request.baseline.source, request.baseline, known.info.signature, sample.inputs, threads
-    )
+    fixed = fixed_inputs(request.baseline)
+    signature = known.info.signature if fixed is None else fixed.complete(known.info.signature)
+    inputs = complete_inputs(sample.inputs, fixed)
+    prepared: Prepared = module.prepare(request.baseline.source, request.baseline, signature, inputs, threads)
     return prepared
 
 

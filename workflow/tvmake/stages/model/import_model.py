@@ -55,9 +55,11 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
 def _read(kind: str, request: ImportOptions) -> ImportedModel:
     import importlib
 
+    from tvmake.frontend.fixed_inputs import bind_values, fixed_inputs
     from tvmake.frontend.foreign import foreign
     from tvmake.frontend.formats import FRONTENDS, unloaded_library
 
+    fixed = fixed_inputs(request)  # forks a process, before the frontend starts threads
     try:
         frontend, *loader = (importlib.import_module(name) for name in FRONTENDS[kind])
     except (ImportError, OSError) as error:
@@ -67,7 +69,7 @@ def _read(kind: str, request: ImportOptions) -> ImportedModel:
         imported: ImportedModel = frontend.read(source, request)
     from tvmake.frontend.smallest_sizes import bound_sizes  # imports TVM, after the frontend
 
-    return bound_sizes(imported, request.source)
+    return bound_sizes(bind_values(imported, fixed), request.source)
 
 
 def import_request(job: JobContext) -> ImportOptions:

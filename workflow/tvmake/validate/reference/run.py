@@ -6,6 +6,7 @@ module, imported when needed: LiteRT is not needed for an ONNX model.
 
 import importlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import tee
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
+from tvmake.frontend.fixed_inputs import complete_inputs, fixed_inputs
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import RUNTIMES
 from tvmake.frontend.options import ImportOptions
@@ -37,7 +39,10 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     module = RUNTIMES.get(options.source_format() or "")
     if module is None:
         raise InputError(source, "the model's format is unknown", "set models.<name>.format")
-    return importlib.import_module(module).open_model(source, options, signature)
+    fixed = fixed_inputs(options)
+    whole = signature if fixed is None else fixed.complete(signature)
+    runtime: Runtime = importlib.import_module(module).open_model(source, options, whole)
+    return replace(runtime, run=lambda inputs: runtime.run(complete_inputs(inputs, fixed)))
 
 
 def open_imported(options: ImportOptions, signature: Signature, imported: SourceRecord) -> Runtime:
