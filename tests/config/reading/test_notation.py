@@ -19,6 +19,7 @@ ARGUMENTS = Notation("arguments", "net")
         ("dims: {NAME: SIZE}", "--dim NAME=SIZE", "dims={\"NAME\": SIZE}"),
         ("dims: {a: 1, b: {min: 1, max: 8}}", "--dim a=1 --dim b=1..8", 'dims={"a": 1, "b": (1, 8)}'),
         ("dims: {b: {max: 8}}", "--dim b=..8", 'dims={"b": (None, 8)}'),
+        ("shapes: [{a: 1}, {a: 8, b: 2}]", "--shape a=1 --shape a=8,b=2", 'shapes=[{"a": 1}, {"a": 8, "b": 2}]'),
         ("inputs: {x: {shape: [1, 3]}}", "--input-shape x=1,3", 'inputs={"x": (1, 3)}'),
         ("inputs: {x: {shape: […]}}", "--input-shape 'x=…'", 'inputs={"x": (…,)}'),
         ("inputs: {x: {value: [0.5, 2]}}", "--input-value 'x=[0.5,2]'", 'values={"x": [0.5, 2]}'),

@@ -276,6 +276,7 @@ def load(
     inputs: Any = None,
     *,
     dims: Mapping[str, Size] | None = None,
+    shapes: Sequence[Mapping[str, int]] = (),
     values: Mapping[str, Any] | None = None,
     config: Path | str | None = None,
     name: str = "",
@@ -289,6 +290,7 @@ def load(
         inputs: for a PyTorch module the example inputs, a tensor or a tuple of them; for a file the shapes of inputs with dynamic
             dimensions: ``{"image": (1, 3, 224, 224)}``.
         dims: sizes of dynamic dimensions by name, or their smallest and largest size: ``{"batch": 1, "length": (1, 512)}``.
+        shapes: sizes of dynamic dimensions for which packages have code of their own: ``[{"batch": 1}, {"batch": 8}]``.
         values: values of inputs that always have the same one, and that the package then does not take: ``{"sr": 16000}``.
         config: the config with the model's name; default: ``tvmake.yaml`` here, unless ``model`` is a file.
         name: its name in results; default: from its file or class.
@@ -304,17 +306,19 @@ def load(
     config = validate_argument("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
     if isinstance(model, str | os.PathLike):
         path_of("load", "a model's file", model)
-        keys = model_keys(inputs, dims, values, trusted=trusted)
+        keys = model_keys(inputs, dims, shapes, values, trusted=trusted)
         return _load_by_name(os.fspath(model), keys, Path(config) if config else None, name)
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
     if "onnx.ModelProto" in kinds or hasattr(model, "SerializeToString"):
         file = sources.onnx_file(model, name)
-        return Model(name or _without_digest(file), str(file), model_keys(inputs, dims, values, trusted=trusted))
+        return Model(
+            name or _without_digest(file), str(file), model_keys(inputs, dims, shapes, values, trusted=trusted)
+        )
     if kinds & {"torch.Module", "torch.ExportedProgram"}:
         examples = () if inputs is None else tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
         file = sources.torch_file(model, examples, name)
         # It was written a moment ago, in this process.
-        return Model(name or _without_digest(file), str(file), model_keys(None, dims, values, trusted=True))
+        return Model(name or _without_digest(file), str(file), model_keys(None, dims, shapes, values, trusted=True))
     remedy = next(
         (remedy for start, remedy in IN_MEMORY.items() if any(kind.startswith(start) for kind in kinds)),
         "use a file's path, a PyTorch module, an ONNX model, or a model's name in a config",

@@ -10,31 +10,42 @@ Size = int | tuple[int | None, int | None]
 
 
 def model_keys(
-    shapes: Any, dims: Mapping[str, Size] | None, values: Mapping[str, Any] | None, *, trusted: bool
+    input_shapes: Any,
+    dims: Mapping[str, Size] | None,
+    shapes: Sequence[Mapping[str, int]],
+    values: Mapping[str, Any] | None,
+    *,
+    trusted: bool,
 ) -> dict[str, Any]:
     """The keys of a model, except its source.
 
     Args:
-        shapes: shapes of inputs by name, or arrays of these shapes.
+        input_shapes: shapes of inputs by name, or arrays of these shapes.
         dims: sizes or bounds of dynamic dimensions, by name.
+        shapes: sizes of dynamic dimensions for which packages have code of their own.
         values: values of inputs that the package does not take, by name.
         trusted: whether loading the source may run code of the source.
 
     Raises:
-        InputError: an argument is not a mapping.
+        InputError: an argument is not a mapping, or not a list of mappings.
     """
+    if isinstance(shapes, str | Mapping) or not isinstance(shapes, Sequence):
+        raise InputError("shapes", f"expected a list (got {type(shapes).__name__})", "[{'batch': 1}, {'batch': 8}]")
     for name, argument, example in (
-        ("inputs", shapes, "{'image': (1, 3, 224, 224)}"),
+        ("inputs", input_shapes, "{'image': (1, 3, 224, 224)}"),
         ("dims", dims, "{'batch': 1, 'length': (1, 512)}"),
         ("values", values, "{'sr': 16000}"),
     ):
         if not isinstance(argument, Mapping | None):
             raise InputError(name, f"expected a mapping by name (got {type(argument).__name__})", example)
-    inputs: dict[str, dict[str, Any]] = {name: {"shape": _extents(shape)} for name, shape in (shapes or {}).items()}
+    inputs: dict[str, dict[str, Any]] = {
+        name: {"shape": _extents(shape)} for name, shape in (input_shapes or {}).items()
+    }
     for name, value in (values or {}).items():
         inputs.setdefault(name, {})["value"] = _plain(value)
     sizes = {name: _size(size) for name, size in (dims or {}).items()}
-    keys = {"inputs": inputs, "dims": sizes, "trusted": trusted}
+    functions = [_sizes(shape) for shape in shapes]
+    keys = {"inputs": inputs, "dims": sizes, "shapes": functions, "trusted": trusted}
     return {name: value for name, value in keys.items() if value}
 
 
@@ -52,6 +63,11 @@ def _size(size: Any) -> Any:
     if isinstance(size, tuple | list) and len(size) == 2:
         return {end: _plain(bound) for end, bound in zip(("min", "max"), size, strict=True) if bound is not None}
     return _plain(size)
+
+
+def _sizes(shape: Any) -> Any:
+    """The sizes of a shape as plain numbers; other values are unchanged, and the config refuses them."""
+    return {name: _plain(size) for name, size in shape.items()} if isinstance(shape, Mapping) else shape
 
 
 def _plain(value: Any) -> Any:

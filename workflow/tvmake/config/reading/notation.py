@@ -129,6 +129,8 @@ def _arguments(key: str, value: Any) -> Iterator[str]:
                 named["inputs"][name] = tuple(entry) if isinstance(entry, list) else entry
             case ["inputs", name, "value"]:
                 named["values"][name] = entry
+            case ["shapes"]:
+                yield f"shapes={_python(entry)}"
             case ["trusted"]:
                 yield f"trusted={entry}"
             case [only] if _FROM_KEYS.get(only, ("", ""))[1]:
