@@ -159,7 +159,7 @@ def test_a_record_with_another_layout_of_weights_is_a_miss():
     ("shape", "problem"),
     [
         ({"length": 4}, "shapes.length: the model has no dynamic dimension 'length'"),
-        ({"batch": 9}, "shapes.batch: should be 9, but the model's file says 1 to 8"),
+        ({"batch": 9}, "shapes.batch: should be 9, but the network takes 1 to 8"),
     ],
 )
 def test_a_shape_that_the_network_does_not_have_is_refused(shape: Mapping[str, int], problem: str):

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvmake.artifact.size_points import SizePoint, merge_points
 from tvmake.codegen.dynamic_sizes import evaluate_extent
 from tvmake.codegen.kernel_analysis import leaf_blocks
-from tvmake.ir.bounds import bounds_of
+from tvmake.ir.bounds import bounds_of_function
 from tvmake.ir.dimensions import TYPICAL_EXTENT
 from tvmake.targets.weights.layout_free import tensor_calls
 
@@ -29,7 +29,7 @@ a ResNet-18 are a trillion."""
 
 
 def network_points(module: "tvm.IRModule", values: Values | None = None) -> tuple[SizePoint, ...]:
-    """The sizes of ``main``'s dynamic dimensions at which the network's kernels are measured; none without such dimensions.
+    """The sizes of a network's dynamic dimensions at which the network's kernels are measured; none without such dimensions.
 
     By default :data:`SPREAD` from the smallest to the largest size on a logarithmic scale, with equal weights. Without
     an upper bound, the largest is the typical size of memory planning. It is reduced, that of batches first, until the
@@ -40,10 +40,13 @@ def network_points(module: "tvm.IRModule", values: Values | None = None) -> tupl
         values: measure at these values instead. The first value of each dimension is combined with the first of the
             others, and so on; a shorter list repeats its last value.
     """
-    names = _dimensions(module["main"])
+    functions = [function for _, function in module.functions_items() if isinstance(function, tvm.relax.Function)]
+    # Of the functions for several shapes, one has the dimensions of all.
+    network = max(functions, key=lambda function: len(_dimensions(function)))
+    names = _dimensions(network)
     if not names:
         return ()
-    bounds = bounds_of(module)
+    bounds = bounds_of_function(network)
     lower = {name: max(1, bounds.get(name, (1, None))[0]) for name in names}
     upper = {name: bounds.get(name, (1, None))[1] or max(TYPICAL_EXTENT, lower[name]) for name in names}
     given = {name: values[name] for name in names if values and values.get(name)}

@@ -13,12 +13,16 @@ UPPER = "tir_var_upper_bound"
 
 def bounds_of(module: "tvm.IRModule") -> dict[str, tuple[int, int | None]]:
     """Return the smallest and largest sizes of ``main``'s bounded dynamic dimensions, by name."""
-    main = module["main"]
-    attributes = main.attrs or {}
+    return bounds_of_function(module["main"])
+
+
+def bounds_of_function(function: "tvm.relax.Function") -> dict[str, tuple[int, int | None]]:
+    """Return the smallest and largest sizes of a function's bounded dynamic dimensions, by name."""
+    attributes = function.attrs or {}
     lower, upper = (
         {str(name): int(size) for name, size in (attributes.get(key) or {}).items()} for key in (LOWER, UPPER)
     )
-    symbols = {str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(main)} if lower or upper else ()
+    symbols = {str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(function)} if lower or upper else ()
     return {name: (lower.get(name, 0), upper.get(name)) for name in sorted({*lower, *upper} & {*symbols})}
 
 
