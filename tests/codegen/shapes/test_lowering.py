@@ -1,6 +1,8 @@
 """A network at several shapes: a function for each, over the same weights."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,9 +18,11 @@ from tvmake.codegen.lowering import Applied, Lowered, LoweringOptions, lower_fun
 from tvmake.codegen.options import BuildOptions
 from tvmake.codegen.shapes.lowering import fused_shapes, lower_shapes
 from tvmake.codegen.weights import packed_weights
+from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.targets.backends import backend_of
+from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
 from tvmake.transform.options import TransformRequest
 
@@ -153,6 +157,14 @@ def test_a_record_with_another_layout_of_weights_is_a_miss():
     lowered = lower_shapes(module, how, [{"batch": 1, "length": 1}, {"batch": 8, "length": 64}])
     assert "its weights have the layout that a function for another shape chose" in lowered.misses.values()
     assert lowered.tuned.keys().isdisjoint(lowered.misses)
+
+
+def test_each_function_is_captured_in_a_cuda_graph_of_its_own():
+    module, _ = network("classifier")
+    cuda = tvm_target(TargetConfig(tag="cuda-sm90"), "targets.cuda")
+    lowered = lower_shapes(module, replace(OPTIONS, target=cuda, cuda_graph=True), [{"batch": 1}, {"batch": 4}])
+    graphs = re.findall(r"(\w+)_cuda_graph_capture, \([^)]*\), (\d+)", lowered.final.script(show_meta=False))
+    assert graphs == [("main_batch1", "0"), ("main_batch4", "1")]
 
 
 @pytest.mark.parametrize(
