@@ -66,6 +66,8 @@ def print_details(workloads: list[dict[str, Any]]) -> None:
     """The page of ``tvmake records show`` for one workload."""
     from rich.table import Table
 
+    from tvmake.artifact.size_points import describe_sizes
+
     console = open_console()
     for number, row in enumerate(workloads):
         lines = {
@@ -75,6 +77,8 @@ def print_details(workloads: list[dict[str, Any]]) -> None:
             "target": row["target"],
             "trials": ", ".join(f"{count} {outcome}" for outcome, count in row["trials"].items()) or "none",
         }
+        if points := [point for record in row["records"][:1] for point in record["points"]]:
+            lines["sizes"] = "; ".join(describe_sizes(point["sizes"]) for point in points)
         if number:
             console.print()
         for key, value in lines.items():
