@@ -21,7 +21,7 @@ def spread_trials(
     """Write ``budget`` (a Budget) and ``kernels``, a directory with every kernel in it.
 
     Args:
-        tasks: TaskLists in the order of ``request.variants``, each beside its directory of workloads.
+        tasks: TaskLists in the order of the variants' names, each beside its directory of workloads.
         receipts: receipts of the rounds before this one.
 
     Raises:
@@ -35,7 +35,8 @@ def spread_trials(
     from tvmake.tune.budget import spread
     from tvmake.tune.receipts import Receipt
 
-    lists = {name: stage_json.load(TaskList, path) for name, path in zip(request.variants, tasks, strict=True)}
+    names = sorted(request.variants)  # a request's JSON has no other order
+    lists = {name: stage_json.load(TaskList, path) for name, path in zip(names, tasks, strict=True)}
     earlier = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
     shares, shared = spread(lists, request.variants, request.number / request.rounds, earlier)
     files = {
@@ -54,16 +55,21 @@ def spread_trials(
 def budget_request(job: JobContext) -> BudgetRequest:
     """The trials of each tuned variant of the target."""
     variants = {
-        f"{variant.model}/{variant.precision}": ModelBudget(
+        name: ModelBudget(
             trials=variant.tuning.trials,
             trials_per_kernel=variant.tuning.trials_per_kernel,
             floor=variant.tuning.floor,
             kernels=variant.tuning.kernels,
         )
-        for variant in job.variants
-        if variant.is_tuned
+        for name, variant in _tuned_variants(job).items()
     }
     return BudgetRequest(target_name=job.target, number=int(job.number), rounds=job.rounds, variants=variants)
+
+
+def _tuned_variants(job: JobContext) -> dict[str, JobContext]:
+    """The target's tuned variants by ``model/precision``, in the order of the names."""
+    variants = {f"{variant.model}/{variant.precision}": variant for variant in job.variants if variant.is_tuned}
+    return dict(sorted(variants.items()))
 
 
 STAGE = Stage(
@@ -74,7 +80,7 @@ STAGE = Stage(
         Input(
             "tasks.json",
             "tasks",
-            lambda job: [variant.file("tasks.json") for variant in job.variants if variant.is_tuned],
+            lambda job: [variant.file("tasks.json") for variant in _tuned_variants(job).values()],
             is_many=True,
         ),
         Input(
