@@ -14,6 +14,7 @@ TYPES = {
     "int4": schema.TensorType.INT4,
     "int32": schema.TensorType.INT32,
     "int64": schema.TensorType.INT64,
+    "complex64": schema.TensorType.COMPLEX64,
     "bool": schema.TensorType.BOOL,
     "string": schema.TensorType.STRING,
 }

@@ -111,6 +111,14 @@ IMPORT = (
         no_probe="needs a file of LiteRT: tests/frontend/tflite/test_while_loops.py",
     ),
     Repair(
+        name="tflite-complex-tensors",
+        layer="import",
+        defect="The importer for TFLite represents complex tensors with an axis more, which its reshapes and casts do not "
+        "know, and takes the shapes of spectra from the file, which has placeholders for computed ones.",
+        effect="Networks that start with a spectrogram cannot be imported.",
+        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_spectra.py",
+    ),
+    Repair(
         name="tflite-lstm",
         layer="import",
         defect="The importer for TFLite has the LSTM with one gate for input and forgetting alone.",

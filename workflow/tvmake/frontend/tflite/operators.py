@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.tflite.lstm import RecurrentConverter
+from tvmake.frontend.tflite.spectra import SpectrumConverter
 
 from tvm import relax  # isort: skip
 
@@ -20,7 +20,7 @@ NOT_BUILT = frozenset({
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
 
-class Converter(RecurrentConverter):
+class Converter(SpectrumConverter):
     """TVM's converter with corrected operators."""
 
     def __init__(self, *arguments: Any):
