@@ -110,3 +110,27 @@ def test_a_recurrent_layer_in_integers_whose_length_follows_from_shapes(tmp_path
     proto, x = columns_as_steps(1, layer, constants), random(1, 3, 2, 7)
     result = run_compiled(read(save(tmp_path / "m.onnx", proto)), [x])
     np.testing.assert_allclose(result[0], runtime(proto, [x])[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_of_scikit_learn_scales_its_inputs_and_returns_labels(tmp_path):
+    constants = {"w": random(5, 3), "classes": np.array([7, 2, 5], np.int64)}
+    nodes = [
+        node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.5, 0, 1, 2, 3], scale=[2.0] * 5),
+        node("MatMul", ["scaled", "w"], ["scores"]),
+        node("ArgMax", ["scores"], ["best"], axis=1),
+        node("ArrayFeatureExtractor", ["classes", "best"], ["label"], domain="ai.onnx.ml"),
+        node("ArrayFeatureExtractor", ["scores", "some"], ["two"], domain="ai.onnx.ml"),
+    ]
+    constants["some"] = np.array([2, 0], np.int64)
+    proto = model(nodes, {"x": (FLOAT, ["n", 5])}, ["scores"], constants, domains=["ai.onnx.ml"])
+    proto.graph.output.extend(
+        [
+            helper.make_tensor_value_info("label", onnx.TensorProto.INT64, None),
+            helper.make_tensor_value_info("two", FLOAT, None),
+        ]
+    )
+    imported = read(save(tmp_path / "m.onnx", proto))
+    for rows in (1, 4):
+        x = random(rows, 5)
+        for found, wanted in zip(run_compiled(imported, [x]), runtime(proto, [x]), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

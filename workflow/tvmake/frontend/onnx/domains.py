@@ -8,14 +8,11 @@ import onnx
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import all_nodes
 from tvmake.frontend.onnx.rewrites.fold import RANDOM
-from tvmake.frontend.onnx.rewrites.replace_contrib import DOMAIN
-from tvmake.frontend.onnx.rewrites.table import CONTRIB_REWRITES
+from tvmake.frontend.onnx.rewrites.replace_contrib import CLASSICAL_DOMAIN, DOMAIN
+from tvmake.frontend.onnx.rewrites.table import CLASSICAL_REWRITES, CONTRIB_REWRITES
 from tvmake.frontend.options import CLASSICAL
 
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
-
-CLASSICAL_DOMAIN = "ai.onnx.ml"
-"""Trees, support vectors and table encoders, written by scikit-learn's exporter."""
 
 CLASSICAL_REMEDY = f"tvmake compiles neural networks: {CLASSICAL}, and ONNX Runtime runs this file unchanged"
 
@@ -42,7 +39,9 @@ def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False)
     unusual: Counter[str] = Counter()
     for node in all_nodes(model.graph):
         if node.domain not in STANDARD:
-            is_known = node.domain == DOMAIN and node.op_type in CONTRIB_REWRITES
+            is_known = node.op_type in {DOMAIN: CONTRIB_REWRITES, CLASSICAL_DOMAIN: CLASSICAL_REWRITES}.get(
+                node.domain, ()
+            )
             (unusual if is_known else foreign)[f"{node.domain}::{node.op_type}"] += 1
     if foreign:
         problem = (

@@ -212,7 +212,7 @@ def _check_tensor(value: onnx.ValueInfoProto, kind: str, where: str) -> None:
         raise InputError(
             where,
             f"{kind} {value.name!r} is {type_name}; only tensors can be inputs and outputs",
-            "Export a tensor-only model.",
+            "Export a tensor-only model; with skl2onnx: to_onnx(…, options={'zipmap': False}).",
         )
     data_type = value.type.tensor_type.elem_type
     if data_type in _UNSUPPORTED_TYPES:

@@ -9,9 +9,11 @@ from onnx import helper
 from tvmake.frontend.onnx.graph import Builder, Graph, Rule, opset_of
 from tvmake.frontend.onnx.rewrites import declared_shapes
 from tvmake.frontend.onnx.rewrites.fold import fold
-from tvmake.frontend.onnx.rewrites.table import CONTRIB_FALLBACKS, CONTRIB_REWRITES
+from tvmake.frontend.onnx.rewrites.table import CLASSICAL_REWRITES, CONTRIB_FALLBACKS, CONTRIB_REWRITES
 
 DOMAIN = "com.microsoft"
+CLASSICAL_DOMAIN = "ai.onnx.ml"
+"""Trees, support vectors and table encoders, written by scikit-learn's exporter."""
 
 MISPLACED = {"LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
 """Operators that ONNX Runtime writes into ONNX's domain, and the first opset in which they belong to ONNX."""
@@ -35,6 +37,8 @@ def rewrite_contrib(graph: Graph) -> None:
     Types and shapes after such an operator are known only once it is replaced, so a chain of them takes several rounds. Some shapes are
     known only after constants are folded.
     """
+    while _replace_known(graph, CLASSICAL_REWRITES, CLASSICAL_DOMAIN):
+        graph.refresh()
     while any(node.domain == DOMAIN for node in graph.graph.node) and (
         _replace_known(graph, CONTRIB_REWRITES) or _settle_shapes(graph) or _replace_known(graph, CONTRIB_FALLBACKS)
     ):
@@ -55,12 +59,12 @@ def _settle_shapes(graph: Graph) -> int:
     return changed
 
 
-def _replace_known(graph: Graph, rules: Mapping[str, Rule]) -> int:
+def _replace_known(graph: Graph, rules: Mapping[str, Rule], domain: str = DOMAIN) -> int:
     """Replace the operators whose first input has a known type; returns the number of nodes."""
     nodes: list[onnx.NodeProto] = []
     changed = 0
     for index, node in enumerate(graph.graph.node):
-        rule = rules.get(node.op_type) if node.domain == DOMAIN else None
+        rule = rules.get(node.op_type) if node.domain == domain else None
         build = Builder(graph, f"{node.op_type}_{index}")
         outputs = rule(node, build) if rule and graph.dtype(node.input[0]) else None
         if outputs is None:

@@ -16,7 +16,7 @@ from tvmake.frontend.onnx.rewrites import (
     sampling,
     signal,
 )
-from tvmake.frontend.onnx.rewrites.contrib import attention, grouped_attention, rotary
+from tvmake.frontend.onnx.rewrites.contrib import attention, classical, grouped_attention, rotary
 from tvmake.frontend.onnx.rewrites.contrib import operators as contrib_operators
 from tvmake.frontend.onnx.rewrites.contrib import quantized as contrib_quantized
 
@@ -42,6 +42,9 @@ CONTRIB_REWRITES: Mapping[str, Rule] = merge_tables(
     rotary.RULES,
 )
 """Rules by the operator's name in ONNX Runtime's domain, ``com.microsoft``."""
+
+CLASSICAL_REWRITES: Mapping[str, Rule] = classical.RULES
+"""Rules by the operator's name in the domain of classical models, ``ai.onnx.ml``."""
 
 CONTRIB_FALLBACKS: Mapping[str, Rule] = contrib_quantized.FALLBACKS
 """Rules for operators that the others leave when shapes and constants are settled."""
