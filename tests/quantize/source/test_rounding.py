@@ -17,7 +17,7 @@ from tvmake.artifact.module_files import load_module
 from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.config.target import TargetConfig
-from tvmake.config.validation import Goals
+from tvmake.config.validation import Goals, default_goals
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch.importer import read
 from tvmake.quantize.precision import PrecisionConfig
@@ -27,6 +27,7 @@ from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
 from tvmake.transform.options import TransformRequest
+from tvmake.validate.numerics import compare
 
 
 def imported(model: onnx.ModelProto, place):
@@ -100,3 +101,27 @@ def test_explicit_goals_apply_to_a_quantised_source_unchanged():
     request = ValidateRequest(goals=Goals(sqnr_db=60), quantized_goals=Goals(sqnr_db=10))
     assert (request.goals_of(True).sqnr_db, request.goals_of(False).sqnr_db) == (10, 60)
     assert ValidateRequest(goals=Goals(sqnr_db=8)).goals_of(True).sqnr_db == 8
+
+
+@pytest.mark.parametrize(("operator", "rounds"), [("Round", True), ("ArgMax", False)])
+def test_bytes_that_a_network_rounds_from_float16_may_be_one_step_apart(tmp_path, operator, rounds):
+    half, byte = onnx.TensorProto.FLOAT16, onnx.TensorProto.UINT8
+    last = helper.make_node("Round", ["h"], ["r"]) if operator == "Round" else helper.make_node("ArgMax", ["h"], ["r"])
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], to=half),
+        helper.make_node("Mul", ["f", "k"], ["h"]),
+        last,
+        helper.make_node("Cast", ["r"], ["b"], to=byte),
+        helper.make_node("Transpose", ["b"], ["y"]),
+    ]
+    model = onnx_models.model(nodes, {"x": (byte, [4, 8])}, ["y"], {"k": np.float16([0.3])})
+    assert is_quantized(model, tmp_path) is rounds
+    goals, other = default_goals("float16", rounds), default_goals("float16")
+    expected = np.arange(100, dtype=np.uint8)
+    rarely = np.arange(100) % 10 == 0
+    apart, off, biased = expected + rarely, expected + 2 * rarely, expected + 1
+    passes = [
+        compare([({"y": expected}, {"y": got.astype(np.uint8)}, None)], goals).passed for got in (apart, off, biased)
+    ]
+    assert passes == [rounds, False, False]
+    assert not compare([({"y": expected}, {"y": apart.astype(np.uint8)}, None)], other).passed

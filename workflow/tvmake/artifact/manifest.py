@@ -194,7 +194,7 @@ class Manifest(_Part):
     self_test: SelfTest | None = Field(default=None, exclude_if=lambda value: value is None)
     """None in packages of older versions, and without a self-test."""
     is_source_quantized: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether the source model itself rounds activations, to integers or to bfloat16."""
+    """Whether the source model itself rounds activations, to integers, to bfloat16, or to float16 before it returns bytes."""
     own_sha256: str = ""
     """sha256 of this manifest without this field, as canonical JSON: it detects copying errors and edits, not forgery."""
 

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, field
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.config.validation import Goals
 from tvmake.storage.documents import FailsFast
@@ -38,7 +38,8 @@ class OutputFigures(FailsFast, BaseModel):
     ``max_abs_rms`` is the largest |error| as a share of the RMS of the reference in the same sample.
     ``worst_cosine`` and ``worst_sqnr_db`` are those of the worst sample, ``worst_sample`` its index (by SQNR).
     ``beyond_tolerance`` counts elements with |got − reference| > atol + rtol·|reference|; ``worst_excess`` is the
-    largest ratio of the two sides. Both are None without such a goal. ``equal`` is the share of equal elements.
+    largest ratio of the two sides. Both are None without such a goal. ``equal`` is the share of equal elements;
+    ``is_within_step`` whether all elements of an 8-bit output are equal or one step apart.
     ``sensitivity_db`` is the power of the reference's change from one sample to the next against the error's power;
     None for a single sample.
     """
@@ -49,6 +50,7 @@ class OutputFigures(FailsFast, BaseModel):
     dtype: str
     elements: int
     equal: float
+    is_within_step: bool = Field(default=False, exclude_if=lambda value: not value)
     max_abs: float
     max_abs_rms: float
     mean_abs: float
@@ -224,6 +226,7 @@ class OutputComparison:
             dtype=self.dtype,
             elements=self.elements,
             equal=self.equal / self.elements if self.elements else 1.0,
+            is_within_step=self.dtype in ("int8", "uint8") and self.max_abs <= 1,
             max_abs=finite(self.max_abs),
             max_abs_rms=finite(self.max_abs_rms),
             mean_abs=finite(self.sum_abs / compared),

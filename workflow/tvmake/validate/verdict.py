@@ -48,8 +48,11 @@ def _output_goals(goals: Goals, figures: OutputFigures, samples: int) -> list[Mi
         missed.append(MissedGoal(goal=goal, output=figures.name, bound=bound, value=value, reason=reason))
 
     if is_discrete(figures):
-        if goals.equal is not None and figures.equal < goals.equal:
-            miss("equal", goals.equal, figures.equal, f"{figures.equal:.4%} of the elements are equal")
+        least = goals.equal
+        if least is not None and figures.is_within_step and goals.equal_within_step is not None:
+            least = min(least, goals.equal_within_step)
+        if least is not None and figures.equal < least:
+            miss("equal", least, figures.equal, f"{figures.equal:.4%} of the elements are equal")
         return missed
     if 0 < figures.elements == figures.nonfinite_reference.nan:
         miss("finite", 0, figures.elements, "all of the original's values are NaN, so nothing can be compared")

@@ -37,7 +37,9 @@ def self_test_goals(goals: Goals, defaults: Goals) -> dict[str, float]:
 
     Stricter goals concern the model's quality, which validation checks; they do not change the package.
     """
-    least = {name: (getattr(defaults, name), getattr(goals, name)) for name in ("sqnr_db", "equal")}
+    least = {
+        name: (getattr(defaults, name), getattr(goals, name)) for name in ("sqnr_db", "equal", "equal_within_step")
+    }
     most = {"max_abs_rms": (defaults.max_abs_rms, goals.max_abs_rms)}
     chosen = {
         **{name: (min, pair) for name, pair in least.items()},
