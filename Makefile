@@ -1,7 +1,7 @@
 # make demo   install into .venv from the lock, run the demo, and print where the results are
 # make test   install, and run the tests that a change can break, within six minutes; PYTEST_ARGS=tests/tune runs that room
 # make test-all   all tests, less than an hour on two cores
-# make test-tools   install tools that some tests need: Debian packages, Snakemake's plugins, an OpenCL driver
+# make test-tools   install tools that some tests need: Debian packages, Snakemake's plugins, an OpenCL driver, trained models
 # make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev
 # make coverage   all tests, with the coverage of the package's code; slower than make test-all
 # make test-soak   the long forms of some tests, hours

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Install tools that some tests need and this machine lacks: test-tools.sh VENV
 #
-# Debian packages (with sudo if the user is not root), Snakemake's plugins for clusters, and on x86-64 Intel's OpenCL
-# for CPUs (275 MB, under Intel's licence; see intel-opencl.sh). VENV already has the packages of test.lock.
+# Debian packages (with sudo if the user is not root), Snakemake's plugins for clusters, on x86-64 Intel's OpenCL
+# for CPUs (275 MB, under Intel's licence; see intel-opencl.sh), and trained models of Python packages (9 MB; see published.sh).
+# VENV already has the packages of test.lock.
 set -eu
 venv=$1
 here=$(dirname "$0")
@@ -17,4 +18,5 @@ if [ -n "$missing" ]; then
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
 fi
 "$here/cluster.sh" "$venv/bin/python" "$venv/cluster"
+"$here/published.sh" "$venv/bin/python" "$venv/published"
 [ "$(uname -sm)" != "Linux x86_64" ] || "$here/intel-opencl.sh" "$venv/bin/python" "$here/../.venv-intel-opencl"

@@ -63,7 +63,9 @@ def test_dynamic_dimensions_are_listed_with_what_fixes_and_bounds_them(project: 
         batch
         == "  dynamic dimension batch (axis 0 of x), any size: `--dim batch=1` fixes it, `--dim batch=..8` bounds it"
     )
-    assert length == "  dynamic dimension length (length of a signal, axis 1 of x), 0 to 64: `--dim length=64` fixes it"
+    assert (
+        length == "  dynamic dimension length (length of a sequence, axis 1 of x), 0 to 64: `--dim length=64` fixes it"
+    )
     ran = project.run("tvmake", "run", "net.tar", "-i", save_zeros(project.directory / "long.npy", (1, 65)))
     assert (ran.returncode, ran.stderr) == (1, "error: inputs: length is 65 in 'x'; this package takes 0 to 64\n")
     done = project.run("tvmake", "compile", "net.onnx", "--dim", "length=16", "--dim", "batch=2")

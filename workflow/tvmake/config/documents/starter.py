@@ -95,6 +95,8 @@ def axes_of(name: str, inputs: Sequence[StarterInput]) -> str:
 def _meaning(name: str, axis: int, entry: StarterInput) -> str:
     """A guess at what an axis counts, from its position and name; empty without one."""
     rank, lower = len(entry.shape), name.lower()
+    if re.search("seq|len|token", lower):
+        return "length of a sequence"
     if axis == 0 and rank > 1:
         return BATCH
     if lower in ("height", "h") or (rank == 4 and axis == 2 and entry.shape[1] in IMAGE_CHANNELS):
@@ -103,7 +105,7 @@ def _meaning(name: str, axis: int, entry: StarterInput) -> str:
         return "width"
     if entry.dtype.startswith("float") and rank <= 2:
         return "length of a signal"
-    return "length of a sequence" if re.search("seq|len|token", lower) or entry.dtype.startswith("int") else ""
+    return "length of a sequence" if entry.dtype.startswith("int") else ""
 
 
 def _guess(name: str, axis: int, entry: StarterInput) -> int:
