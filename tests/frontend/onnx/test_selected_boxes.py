@@ -6,7 +6,7 @@ import tvm
 from onnx import helper
 
 from tests.frontend.compiled import run_compiled
-from tests.frontend.onnx.models import FLOAT, INT64, model, read, runtime, save
+from tests.frontend.onnx.models import FLOAT, INT64, model, read, refusal, runtime, save
 from tests.transform.nets import transformed
 from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.link import generate
@@ -76,3 +76,25 @@ def test_limits_and_thresholds_may_be_inputs(tmp_path, center):
     for limit, overlap, least in ((9, 0.5, 0), (1, 0.5, 0), (0, 0.5, 0), (9, 0, 0.4), (2, 1, 0.9)):
         inputs = [boxes, scores, np.array([limit]), np.array([overlap], np.float32), np.array([least], np.float32)]
         np.testing.assert_array_equal(run_compiled(imported, inputs)[0], runtime(proto, inputs)[0])
+
+
+def test_rows_of_a_dynamic_number_of_boxes_keep_their_own_number(tmp_path):
+    """Passes that clean up bindings may not replace it by the number of all boxes."""
+    proto = model(NODES[:1], {"boxes": (FLOAT, [1, "n", 4]), "scores": (FLOAT, [1, 2, "n"])}, ["selected"], CONSTANTS)
+    module = transformed(read(save(tmp_path / "m.onnx", proto)))[0]
+    module = relax.transform.CanonicalizeBindings()(relax.transform.CanonicalizeBindings()(module))
+    lowered = lower(module, UNOPTIMISED, [], PassOptions(), 2, rules=False)
+    machine = relax.VirtualMachine(generate(lowered.final, UNOPTIMISED, BuildOptions(), "targets.t"), tvm.cpu())
+    random = np.random.default_rng(1)
+    for count in (5, 1, 9):
+        corners = np.sort(random.random((1, count, 2, 2), np.float32), axis=2).reshape(1, count, 4)
+        inputs = [corners, random.random((1, 2, count), np.float32)]
+        rows = machine["main"](*map(tvm.runtime.tensor, inputs)).numpy()
+        np.testing.assert_array_equal(rows, runtime(proto, inputs)[0])
+
+
+@pytest.mark.parametrize(("name", "limit"), [("iou", np.nan), ("iou", 1.5), ("score", np.nan)])
+def test_limits_that_onnx_runtime_refuses_are_refused(tmp_path, name, limit):
+    constants = {**CONSTANTS, name: np.array([limit], np.float32)}
+    proto = model(NODES[:1], {"boxes": (FLOAT, [1, 6, 4]), "scores": (FLOAT, [1, 2, 6])}, ["selected"], constants)
+    assert f"its {name}_threshold is {limit:g}" in str(refusal(save(tmp_path / "m.onnx", proto)))

@@ -12,6 +12,7 @@ from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import BuildOptions, PassOptions
+from tvmake.device.code import checking_arguments
 from tvmake.errors import InputError
 
 node = helper.make_node
@@ -59,3 +60,21 @@ def test_a_gpu_cannot_select_elements(tmp_path):
     target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"}, host={"kind": "llvm"})
     with pytest.raises(InputError, match="elements that the data select run on CPUs only"):
         lower(read(save(tmp_path / "m.onnx", proto)).module, target, [], PassOptions(), 1)
+
+
+def test_a_count_that_a_constant_contradicts_is_an_error_of_the_inputs_and_the_next_run_works(tmp_path):
+    nodes = [*NODES[:1], NODES[2], node("Add", ["rows", "four"], ["y"])]
+    proto = model(nodes, {"x": (FLOAT, ["n", 4])}, ["y"], {"four": np.zeros((4, 2), np.int64)})
+    lowered = lower(
+        transformed(read(save(tmp_path / "m.onnx", proto)))[0], UNOPTIMISED, [], PassOptions(), 2, rules=False
+    )
+    machine = tvm.relax.VirtualMachine(generate(lowered.final, UNOPTIMISED, BuildOptions(), "targets.t"), tvm.cpu())
+    for count in (4, 3, 4):
+        x = np.zeros((2, 4), np.float32)
+        x.flat[:count] = 1
+        if count == 4:
+            assert machine["main"](tvm.runtime.tensor(x)).shape == (4, 2)
+        else:
+            problem = "^inputs: their values select . elements or rows where the network computes with"
+            with pytest.raises(InputError, match=problem), checking_arguments():
+                machine["main"](tvm.runtime.tensor(x))

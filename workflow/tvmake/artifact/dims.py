@@ -32,7 +32,7 @@ class DimBounds(Strict):
         return self
 
 
-Dims = dict[str, Positive | DimBounds]
+Dims = dict[str, Annotated[int, Field(ge=1, le=LARGEST_SIZE)] | DimBounds]
 """By name."""
 
 

@@ -22,6 +22,13 @@ SIZE_CHECK = rf"\((-?\d+) vs\. (-?\d+)\).*?{escape(SIZE_CHECK_MARK)}(.*?){escape
 """The virtual machine's error for a failed size check: the two sizes, and the network's message."""
 
 
+DATA_SIZE = r"\((-?\d+) vs\. (-?\d+)\)[^\n]*ErrorContext\(match_cast[^\n]*\n?\s*match_cast error"
+"""The virtual machine's error for a tensor of another size than the network computes with: only data have such sizes."""
+
+NO_SIZE = r"storage allocation failure, attempted to allocate (\d+)"
+"""The virtual machine's error for a tensor that a size makes too large, or smaller than nothing."""
+
+
 def check_arguments(machine: Any, manifest: Manifest) -> None:
     """Compare the names of ``main``'s arguments with the manifest.
 
@@ -92,6 +99,13 @@ def checking_arguments() -> Iterator[None]:
         if match := search(ARGUMENT, str(error)):
             name, shape, dtype = match.groups()
             raise _other(f"takes '{name}' as {dtype}[{shape.rstrip(',')}]", "otherwise") from None
+        if match := search(DATA_SIZE, str(error)):
+            problem = f"their values select {match[1]} elements or rows where the network computes with {match[2]}"
+            raise InputError("inputs", problem, "use inputs for which it selects as many") from None
+        if search(NO_SIZE, str(error)):
+            raise InputError(
+                "inputs", "no tensor can have the size that theirs give", "use inputs of other sizes"
+            ) from None
         raise
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from tvmake.artifact.dims import LARGEST_SIZE
 from tvmake.frontend.zoo_names import ZOO, unknown_network
 from tvmake.options import Positive, Strict
 
@@ -18,7 +19,7 @@ def _refuse_boolean(value: Any) -> Any:
 
 
 Dim = (
-    Annotated[int, Field(ge=0), BeforeValidator(_refuse_boolean)]
+    Annotated[int, Field(ge=0, le=LARGEST_SIZE), BeforeValidator(_refuse_boolean)]
     | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 )
 
@@ -62,6 +63,13 @@ class InputSpec(Strict):
     """Inclusive bounds of sensible values, used when random inputs are drawn."""
     value: bool | int | float | list[Any] | None = None
     """The value that the input always has: it becomes a constant, and the package does not take it. One number fills the input's shape."""
+
+    @field_validator("value")
+    @classmethod
+    def _fits(cls, value: Any) -> Any:
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise ValueError(f"{value} has more than 64 bits; write a number that the input's type has")
+        return value
 
     @field_validator("range")
     @classmethod

@@ -22,7 +22,9 @@ def bounds_of_function(function: "tvm.relax.Function") -> dict[str, tuple[int, i
     lower, upper = (
         {str(name): int(size) for name, size in (attributes.get(key) or {}).items()} for key in (LOWER, UPPER)
     )
-    symbols = {str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(function)} if lower or upper else ()
+    symbols = (
+        {str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(function)} if lower or upper else ()
+    )
     return {name: (lower.get(name, 0), upper.get(name)) for name in sorted({*lower, *upper} & {*symbols})}
 
 

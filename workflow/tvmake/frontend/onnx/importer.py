@@ -169,11 +169,16 @@ class _Importer(ONNXGraphImporter):
     def _name_rows(self, boxes: Any) -> Any:
         """Selected boxes with a dimension for their number; the type that TVM's operator declares has the largest number.
 
-        The first cast removes that number, with which passes would replace the dimension.
+        A cast of the operator's results together removes that number, with which passes would replace the dimension: they
+        merge two casts of one tensor.
         """
         count = tirx.Var(self.bb.get_unique_name("selected"), "int64")
-        of_any_size = self.bb.match_cast(self.bb.emit(boxes), relax.TensorType(dtype="int64", ndim=2))
-        return self.bb.match_cast(of_any_size, relax.TensorType((count, 3), "int64"))
+        item = self.bb.lookup_binding(boxes) if isinstance(boxes, relax.Var) else boxes
+        results = item.tuple_value
+        kinds = [relax.TensorType(dtype="int64", ndim=2), *list(results.ty.fields)[1:]]
+        of_any_size = self.bb.match_cast(results, relax.TupleType(kinds))
+        rows = self.bb.emit(relax.TupleGetItem(of_any_size, 0))
+        return self.bb.match_cast(rows, relax.TensorType((count, 3), "int64"))
 
 
 def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[str, Any]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
@@ -99,6 +100,13 @@ def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 
 def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
+    for index, threshold in {3: "iou_threshold", 4: "score_threshold"}.items():
+        name = optional_input(node, index)
+        if name and graph.is_constant(name):
+            value = float(np.ravel(graph.constant(name))[0])
+            # A rule may have written the next larger number for 1.
+            if np.isnan(value) or (index == 3 and not 0 <= value < 1.001):
+                return f"its {threshold} is {value:g}, which ONNX Runtime refuses too"
     limit, shape = optional_input(node, 2), graph.shape(node.input[0])
     if not limit or graph.is_constant(limit) or (shape is not None and isinstance(shape[1], int)):
         return None
