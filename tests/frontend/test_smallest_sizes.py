@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, save
+from tvmake.device.code import checking_arguments
 from tvmake.errors import InputError
 from tvmake.frontend.smallest_sizes import bound_sizes
 
@@ -44,3 +46,17 @@ def test_a_file_that_allows_no_size_that_is_large_enough_is_refused(tmp_path):
     small = type(imported)(with_bounds(imported.module, {"t": (1, 8)}), imported.params, imported.signature)
     with pytest.raises(InputError, match="t - 8 is too small for every size of t that the file allows, up to 8"):
         bound_sizes(small, "m.onnx")
+
+
+def test_a_size_below_nothing_that_two_dimensions_give_is_an_error_of_the_inputs(tmp_path):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        helper.make_node("Shape", ["z"], ["m"]),
+        helper.make_node("Sub", ["n", "m"], ["difference"]),
+        helper.make_node("ConstantOfShape", ["difference"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (FLOAT, ["n"]), "z": (FLOAT, ["m"])}, ["y"])
+    imported = bound_sizes(read(save(tmp_path / "m.onnx", proto)), "m.onnx")
+    assert run_compiled(imported, [random(5), random(2)])[0].shape == (3,)
+    with pytest.raises(InputError, match="their sizes give a tensor that does not fit"), checking_arguments():
+        run_compiled(imported, [random(2), random(5)])

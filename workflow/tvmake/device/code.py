@@ -25,7 +25,7 @@ SIZE_CHECK = rf"\((-?\d+) vs\. (-?\d+)\).*?{escape(SIZE_CHECK_MARK)}(.*?){escape
 DATA_SIZE = r"\((-?\d+) vs\. (-?\d+)\)[^\n]*ErrorContext\(match_cast[^\n]*\n?\s*match_cast error"
 """The virtual machine's error for a tensor of another size than the network computes with: only data have such sizes."""
 
-NO_SIZE = r"storage allocation failure, attempted to allocate (\d+)"
+NO_SIZE = r"storage allocation failure, attempted to allocate|std::bad_alloc"
 """The virtual machine's error for a tensor that a size makes too large, or smaller than nothing."""
 
 
@@ -103,9 +103,8 @@ def checking_arguments() -> Iterator[None]:
             problem = f"their values select {match[1]} elements or rows where the network computes with {match[2]}"
             raise InputError("inputs", problem, "use inputs for which it selects as many") from None
         if search(NO_SIZE, str(error)):
-            raise InputError(
-                "inputs", "no tensor can have the size that theirs give", "use inputs of other sizes"
-            ) from None
+            problem = "their sizes give a tensor that does not fit into memory, or that is smaller than an empty one"
+            raise InputError("inputs", problem, "use inputs of other sizes") from None
         raise
 
 
