@@ -102,8 +102,9 @@ def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
 def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
     for index, threshold in {3: "iou_threshold", 4: "score_threshold"}.items():
         name = optional_input(node, index)
-        if name and graph.is_constant(name):
-            value = float(np.ravel(graph.constant(name))[0])
+        constant = graph.constant(name) if name else None
+        if constant is not None:
+            value = float(np.ravel(constant)[0])
             # A rule may have written the next larger number for 1.
             if np.isnan(value) or (index == 3 and not 0 <= value < 1.001):
                 return f"its {threshold} is {value:g}, which ONNX Runtime refuses too"
