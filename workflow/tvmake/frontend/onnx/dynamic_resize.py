@@ -167,8 +167,8 @@ def _keep_aspect_ratio(
     # Half a pixel is rounded up, not to the even number.
     half = relax.const(0.5, "float32")
     rounded = emit(relax.op.floor(emit(relax.op.add(emit(relax.op.multiply(before, scale)), half))))
-    lengths, (factor,) = extents.read(emit(relax.op.astype(rounded, "int64"))), extents.read_floats(scale)
-    return [(extents.size(length), None, factor) for length in lengths]  # type: ignore[union-attr]
+    lengths, factors = extents.read(emit(relax.op.astype(rounded, "int64"))), extents.read_floats(scale)
+    return [(extents.size(length), None, factors[0]) for length in lengths]  # type: ignore[index, union-attr]
 
 
 def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[CroppedAxis]) -> Any | None:

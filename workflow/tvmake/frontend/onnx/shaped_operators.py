@@ -148,8 +148,8 @@ def _slice(
     data, forwards = inputs[0], []
     for axis, start, end, stride in zip(numbers, starts, ends, strides, strict=True):
         if stride > 0:
-            pair = [_index_from_front(extents, index, shape[axis]) for index in (start, end)]
-            forwards.append((axis, *_from_data(extents, *pair, stride), stride))
+            first, last = (_index_from_front(extents, index, shape[axis]) for index in (start, end))
+            forwards.append((axis, *_from_data(extents, first, last, stride), stride))
             continue
         first, last = (_index_from_back(extents, index, shape[axis]) for index in (start, end))
         first, count = extents.size(first), extents.size(extents.greatest((first - last - stride - 1) // -stride, 0))

@@ -22,7 +22,8 @@ def select_boxes(extents: ShapeValues, inputs: Sequence[Any], attributes: Mappin
     Like ONNX, it suppresses boxes above the threshold, TVM's operator also those at it: it gets the next larger number.
     """
     builder, emit = extents.builder, extents.builder.emit
-    boxes, scores, limit, overlap, least = [*inputs, *[None] * (5 - len(inputs))]
+    boxes, scores = inputs[:2]
+    limit, overlap, least = (inputs[index] if index < len(inputs) else None for index in (2, 3, 4))
     if all(value is None or isinstance(value, tvm.ir.GenericConst) for value in (limit, overlap, least)):
         return None
     if attributes.get("center_point_box", 0):
