@@ -17,12 +17,12 @@ from tvmake.frontend.lowering import stable_math
 from tvmake.frontend.lowering.bitcast import bitcast
 from tvmake.frontend.lowering.nonzero import emit_nonzero
 from tvmake.frontend.lowering.tables import merge_tables
-from tvmake.frontend.onnx import dynamic_padding, shaped_operators
-from tvmake.frontend.onnx.dynamic_resize import convert_resize
+from tvmake.frontend.onnx.dynamic import padding, shaped_operators
+from tvmake.frontend.onnx.dynamic.resize import convert_resize
+from tvmake.frontend.onnx.dynamic.shaped_operators import Converter
 from tvmake.frontend.onnx.recurrent import CELLS, convert_recurrent
 from tvmake.frontend.onnx.selection.boxes import select_boxes
 from tvmake.frontend.onnx.selection.unique import find_unique
-from tvmake.frontend.onnx.shaped_operators import Converter
 
 from tvm import relax  # isort: skip
 
@@ -97,19 +97,19 @@ def _with_builder(convert: Callable[[Any, Any, Mapping[str, Any]], Any]) -> Conv
 CONVERTERS: Mapping[str, Converter] = merge_tables(
     shaped_operators.CONVERTERS,
     {
-        "AveragePool": _with_builder(dynamic_padding.average_pool),
+        "AveragePool": _with_builder(padding.average_pool),
         "BitCast": _with_builder(_bit_cast),
         "Clip": _with_builder(_clip),
-        "Conv": _with_builder(dynamic_padding.convolution),
+        "Conv": _with_builder(padding.convolution),
         "Compress": _with_builder(_compress),
         "Elu": _with_builder(_elu),
-        "MaxPool": _with_builder(dynamic_padding.max_pool),
+        "MaxPool": _with_builder(padding.max_pool),
         "NonMaxSuppression": select_boxes,
         "NonZero": _with_builder(_nonzero),
         "Resize": convert_resize,
         "Selu": _with_builder(_selu),
         "Unique": find_unique,
-        "SpaceToDepth": _with_builder(dynamic_padding.space_to_depth),
+        "SpaceToDepth": _with_builder(padding.space_to_depth),
         **{operator: partial(convert_recurrent, operator) for operator in CELLS},
     },
 )

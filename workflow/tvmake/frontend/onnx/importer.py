@@ -16,7 +16,9 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
-from tvmake.frontend.onnx.equalize_operands import equalize_operands
+from tvmake.frontend.onnx.dynamic.equalize_operands import equalize_operands
+from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
+from tvmake.frontend.onnx.dynamic.shaped_operators import evaluate
 from tvmake.frontend.onnx.graph import all_nodes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -30,8 +32,6 @@ from tvmake.frontend.onnx.inputs import (
 from tvmake.frontend.onnx.loops.functions import convert_loop
 from tvmake.frontend.onnx.prepare import inline_small, prepare
 from tvmake.frontend.onnx.rewrites.unstack_reductions import unstack_reductions
-from tvmake.frontend.onnx.shape_values import ShapeValues
-from tvmake.frontend.onnx.shaped_operators import evaluate
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main

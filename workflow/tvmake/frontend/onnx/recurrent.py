@@ -7,8 +7,8 @@ import onnx
 
 from tvmake.frontend.lowering.recurrent import Weights, emit_recurrence
 from tvmake.frontend.lowering.recurrent_kernel import Activation, Cell, Recurrence
+from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.frontend.onnx.graph import Graph, attributes
-from tvmake.frontend.onnx.shape_values import ShapeValues
 
 from tvm import relax  # isort: skip
 

@@ -9,9 +9,10 @@ from onnx import TensorProto, helper
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx import dynamic_resize, recurrent
+from tvmake.frontend.onnx import recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators
+from tvmake.frontend.onnx.dynamic import resize
 from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS
@@ -71,7 +72,7 @@ Check = Callable[[onnx.NodeProto, Graph], str | None]
 
 
 def _check_resize(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return None if is_trusted(node, graph) else dynamic_resize.refusal(node, graph)
+    return None if is_trusted(node, graph) else resize.refusal(node, graph)
 
 
 def _check_roi_align(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -132,6 +133,16 @@ def _check_modulo(node: onnx.NodeProto, graph: Graph) -> str | None:
     return None if _attribute(node, "fmod", 0) or is_integer else "a float modulo inside a branch"
 
 
+def _check_constant(index: int, meaning: str) -> Check:
+    """A check that an operand is a constant, for operators that TVM's importer converts only then."""
+
+    def check(node: onnx.NodeProto, graph: Graph) -> str | None:
+        name = optional_input(node, index)
+        return f"its {meaning} depend on the data" if name and not graph.is_constant(name) else None
+
+    return check
+
+
 def _check_top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "TVM does not sort uint64" if graph.dtype(node.input[0]) == TensorProto.UINT64 else None
 
@@ -172,6 +183,8 @@ CHECKS: dict[str, Check] = {
     "ConvTranspose": _check_conv_transpose,
     "LayerNormalization": _check_normalization,
     "NonMaxSuppression": _check_non_max_suppression,
+    "MaxUnpool": _check_constant(2, "output's dimensions"),
+    "Pad": _check_constant(3, "axes"),
     "TopK": _check_top_k,
     "IsInf": _check_is_inf,
     "Mod": _check_modulo,

@@ -302,6 +302,11 @@ def hardmax(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.cast(build.op("Equal", first, positions), build.graph.dtype(x))]
 
 
+def triangle(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Return a tensor without elements unchanged, for which TVM's importer fails."""
+    return [node.input[0]] if 0 in (build.graph.shape(node.input[0]) or ()) else None
+
+
 def col2im(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Write as a transposed convolution whose kernel moves each column entry to its position. TVM has no importer."""
     values = attributes(node)
@@ -350,5 +355,6 @@ RULES: dict[str, Rule] = {
     "BitShift": bit_shift,
     "Equal": equal,
     "Hardmax": hardmax,
+    "Trilu": triangle,
     "NonMaxSuppression": non_max_suppression,
 }

@@ -11,7 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvmake.frontend.lowering.nonzero import REASON
-from tvmake.frontend.onnx.shape_values import ShapeValues
+from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.ir.attributes import CPU_ONLY
 
 from tvm import relax, tirx  # isort: skip

@@ -7,20 +7,22 @@ import numpy as np
 import tvm
 from onnx import numpy_helper
 
-from tvmake.frontend.onnx import dynamic_padding
-from tvmake.frontend.onnx.shape_values import (
+from tvmake.frontend.onnx.dynamic import padding
+from tvmake.frontend.onnx.dynamic.shape_arithmetic import (
     COMPARISONS,
     EVALUATED,
     OperandValues,
+    element_type,
+    reshape_values,
+    slice_values,
+)
+from tvmake.frontend.onnx.dynamic.shape_values import (
     ShapeValues,
     Values,
     as_array,
     as_expression,
-    element_type,
     is_symbolic,
-    reshape_values,
     shape_of,
-    slice_values,
 )
 
 from tvm import relax, tirx  # isort: skip
@@ -244,7 +246,7 @@ def _squeeze(
 def _pad(
     extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
 ) -> Any | None:
-    padded = dynamic_padding.pad(extents.builder, inputs, known[1], attributes) if known[1] is not None else None
+    padded = padding.pad(extents.builder, inputs, known[1], attributes) if known[1] is not None else None
     return None if padded is None else extents.with_sizes(padded)
 
 

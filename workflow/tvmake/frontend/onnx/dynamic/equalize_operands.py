@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.frontend.onnx.shape_values import ShapeValues, shape_of
+from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues, shape_of
 from tvmake.ir.expressions import is_call
 
 from tvm import relax, tirx  # isort: skip

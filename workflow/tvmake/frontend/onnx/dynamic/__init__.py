@@ -1,0 +1,1 @@
+"""Operators on tensors whose sizes are known only when the network runs."""
