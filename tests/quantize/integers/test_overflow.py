@@ -12,6 +12,8 @@ from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, read, save
 from tests.transform.nets import transformed
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.options import ImportOptions
+from tvmake.validate.reference.run import open_reference, reference_outputs
 
 node = helper.make_node
 
@@ -55,3 +57,14 @@ def test_a_bias_near_the_limit_of_int32_keeps_its_sign(tmp_path, form, bias):
     if form == "qlinear":
         expected = np.clip(np.rint(expected / 0.01), 0, 255) * 0.01
     np.testing.assert_allclose(run_compiled(converted, [x])[0].ravel()[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [LIMIT, -LIMIT])
+def test_the_reference_of_such_a_bias_does_not_wrap(tmp_path, bias):
+    path = save(tmp_path / "m.onnx", network("qlinear", bias))
+    imported = read(path)
+    reference = open_reference(str(path), ImportOptions(source=str(path)), imported.signature)
+    sample = {"x": np.full((1, 2, 1, 1), 3, np.float32)}
+    (outputs,) = reference_outputs(reference, imported.signature, [sample])
+    expected = float(2 * 3 * 127 * WEIGHT_SCALE + bias * SCALE * WEIGHT_SCALE)
+    np.testing.assert_allclose(outputs["y"].ravel(), [np.clip(np.rint(expected / 0.01), 0, 255) * 0.01], rtol=1e-5)

@@ -2,12 +2,14 @@
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError, EncodeError
 
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
 from tvmake.frontend.options import ImportOptions
+from tvmake.validate.reference.wide_sums import OPERATORS, write_out_wide_sums
 from tvmake.validate.runtime import Runtime, library_version
 
 
@@ -33,7 +35,8 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
     # Constant folding and the like, but none of the fusions that replace a formula by an approximation.
     session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
-        session = onnxruntime.InferenceSession(path, session_options, providers=["CPUExecutionProvider"])
+        source = _without_wide_sums(path)
+        session = onnxruntime.InferenceSession(source, session_options, providers=["CPUExecutionProvider"])
     except ort_errors.NoSuchFile:
         raise InputError(path, "no such file") from None
     except (ort_errors.NotImplemented, ort_errors.Fail, ort_errors.InvalidGraph) as error:
@@ -62,6 +65,18 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
             ) from None
 
     return Runtime(library_version("onnxruntime"), run)
+
+
+def _without_wide_sums(path: str) -> str | bytes:
+    """The model; its bytes if operators whose sums would wrap were replaced, else its path."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+        if not any(node.op_type in OPERATORS for node in model.graph.node):
+            return path
+        model = onnx.load(path)
+        return model.SerializeToString() if write_out_wide_sums(model) else path
+    except (OSError, DecodeError, EncodeError):  # ONNX Runtime says what is wrong with the file, or takes large ones
+        return path
 
 
 def _reference_implementation(path: str, options: ImportOptions, signature: Signature, reason: str) -> Runtime:
