@@ -128,6 +128,48 @@ def test_a_condition_ends_a_loop(tmp_path, limit):
         agree(run_compiled(imported, samples), runtime(proto, samples))
 
 
+def appending_loop(start: onnx.NodeProto) -> onnx.NodeProto:
+    """A loop that appends to a sequence, as PyTorch's exporter writes lists of scripted modules."""
+    body = helper.make_graph(
+        [*STEP, node("SequenceInsert", ["list", "new"], ["longer"]), node("Identity", ["runs"], ["continues"])],
+        "body",
+        [
+            info("at", INT64, []), info("runs", BOOL, []), info("old", FLOAT, ["b", 4]),
+            helper.make_tensor_sequence_value_info("list", FLOAT, None),
+        ],
+        [
+            info("continues", BOOL, []), info("new", FLOAT, ["b", 4]),
+            helper.make_tensor_sequence_value_info("longer", FLOAT, None),
+        ],
+    )  # fmt: skip
+    return node("Loop", ["n", "", "x", start.output[0]], ["y", "elements"], body=body)
+
+
+def test_a_sequence_that_grows_by_an_element_in_each_iteration_becomes_rows(tmp_path):
+    start = node("SequenceEmpty", [], ["empty"], dtype=FLOAT)
+    nodes = [
+        start,
+        appending_loop(start),
+        node("ConcatFromSequence", ["elements"], ["stacked"], axis=1, new_axis=1),
+        node("ConcatFromSequence", ["elements"], ["joined"], axis=-1),
+        node("SequenceAt", ["elements", "one"], ["second"]),
+        node("SequenceLength", ["elements"], ["length"]),
+    ]
+    proto = network(nodes, ["y", "stacked", "joined", "second", "length"])
+    proto.graph.output[-1].type.tensor_type.elem_type = INT64
+    imported = read(save(tmp_path / "m.onnx", proto))
+    for count in (2, 5):
+        inputs = [np.array(count), random(3, 4)]
+        agree(run_compiled(imported, inputs), runtime(proto, inputs))
+
+
+def test_a_sequence_that_has_elements_before_a_loop_is_refused(tmp_path):
+    start = node("SequenceConstruct", ["x"], ["first"])
+    nodes = [start, appending_loop(start), node("ConcatFromSequence", ["elements"], ["joined"], axis=0)]
+    error = refusal(save(tmp_path / "m.onnx", network(nodes, ["joined"])))
+    assert "only appending to an empty sequence can be imported" in error.problem
+
+
 def scan() -> onnx.ModelProto:
     body = helper.make_graph(
         [node("Add", ["old", "first"], ["new"]), node("Mul", ["new", "second"], ["row"])],

@@ -96,6 +96,12 @@ def _check_expand(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "the rank of its result is known only at run time"
 
 
+def _check_loop(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if all(graph.dtype(name) for name in node.input[2:]):
+        return None
+    return "it carries a sequence or an optional from one iteration to the next; only appending to an empty sequence can be imported"
+
+
 def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "output_shape needs fixed input extents" if _attribute(node, "output_shape", None) else None
 
@@ -183,6 +189,7 @@ CHECKS: dict[str, Check] = {
     "ConvTranspose": _check_conv_transpose,
     "LayerNormalization": _check_normalization,
     "NonMaxSuppression": _check_non_max_suppression,
+    "Loop": _check_loop,
     "MaxUnpool": _check_constant(2, "output's dimensions"),
     "Pad": _check_constant(3, "axes"),
     "TopK": _check_top_k,

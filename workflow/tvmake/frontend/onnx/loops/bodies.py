@@ -11,14 +11,12 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvmake.frontend.onnx.graph import Builder, Graph, Shape, all_nodes, attributes, subgraphs
+from tvmake.frontend.onnx.loops.sequences import FIRST_STATE, collect_rows
 
 Prepare = Callable[[Graph], Counter[str]]
 """Applies all preparations to a body; returns the changes by name."""
 
 OPERATORS = ("Loop", "Scan")
-
-FIRST_STATE = 2
-"""Index of the first loop-carried value among the inputs of a Loop and of its body."""
 
 
 def prepare_loops(graph: Graph, prepare: Prepare) -> Counter[str]:
@@ -39,6 +37,7 @@ def prepare_loops(graph: Graph, prepare: Prepare) -> Counter[str]:
         del graph.graph.node[:]
         graph.graph.node.extend(nodes)
         graph.refresh()
+    changes["sequences"] += collect_rows(graph)
     for node in graph.graph.node:
         if node.op_type == "Loop":
             changes += _prepare_loop(node, graph, prepare)

@@ -21,7 +21,7 @@ import tvm_ffi
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues, shape_of
-from tvmake.frontend.onnx.loops.bodies import FIRST_STATE
+from tvmake.frontend.onnx.loops.sequences import FIRST_STATE
 from tvmake.ir.attributes import CPU_ONLY
 
 from tvm import relax, tirx  # isort: skip
