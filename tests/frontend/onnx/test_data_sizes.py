@@ -10,7 +10,7 @@ from tests.transform.nets import transformed
 from tvmake.codegen.on_this_machine import runner
 
 node = helper.make_node
-CONSTANTS = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "four": np.array([4]), "axes": np.array([-1, 1]), "back": np.array([-2])}  # fmt: skip
+CONSTANTS = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "four": np.array([4]), "axes": np.array([-1, 1]), "minus": np.array([-1])}  # fmt: skip
 IMAGE = (FLOAT, [1, 2, "h", 5])
 LINEAR = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
 
@@ -40,6 +40,20 @@ CASES = {
         ],
         {"x": (FLOAT, [1, 4]), "v": (INT64, [2]), "s": (FLOAT, [])},
         [(np.array([3, 4]), np.array(2, np.float32)), (np.array([1, 1]), np.array(2, np.float32))],
+    ),
+    "reshapes": (
+        [
+            node("Reshape", ["x", "v"], ["a"]),
+            node("Shape", ["x"], ["shape"]), node("Slice", ["shape", "zero", "one"], ["rows"]),
+            node("Concat", ["rows", "w", "minus"], ["target"], axis=0), node("Reshape", ["x", "target"], ["b"]),
+        ],
+        {"x": (FLOAT, ["n", 6]), "v": (INT64, [2]), "w": (INT64, [1])},
+        [(np.array([-1, 3]), np.array([2])), (np.array([0, 6]), np.array([6])), (np.array([12, -1]), np.array([1]))],
+    ),
+    "parts and largest elements": (
+        [node("Split", ["x", "v"], ["a", "b"], axis=1), node("TopK", ["x", "w"], ["c", "d"], axis=1)],
+        {"x": (FLOAT, ["n", 6]), "v": (INT64, [2]), "w": (INT64, [1])},
+        [(np.array([2, 4]), np.array([3])), (np.array([6, 0]), np.array([6]))],
     ),
     "sizes of an image": (
         [

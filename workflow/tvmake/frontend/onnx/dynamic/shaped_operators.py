@@ -91,7 +91,69 @@ def _reshape(
         return None
     if attributes.get("allowzero") and any(isinstance(extent, int) and extent == 0 for extent in target):
         return None  # Relax copies a dimension for 0
-    return relax.op.reshape(data, [as_expression(extent) for extent in target])
+    sizes = _settled_target(extents, data, target, bool(attributes.get("allowzero")))
+    return None if sizes is None else relax.op.reshape(data, [as_expression(extent) for extent in sizes])
+
+
+def _settled_target(extents: ShapeValues, data: Any, target: Values, allows_zero: bool) -> list[Any] | None:
+    """The dimensions of a reshape; of sizes that depend on the data, 0 and -1 are recognised when the network runs."""
+    if all(extents.size(extent) is extent for extent in target):
+        return list(target)
+    shape = shape_of(data)
+    if shape is None:
+        return None
+    sizes = []
+    for axis, extent in enumerate(target):
+        kept = shape[axis] if axis < len(shape) and not allows_zero else extent
+        sizes.append(_choose(extents, extent, 0, kept, extent))
+    total, others = tirx.IntImm("int64", 1), tirx.IntImm("int64", 1)
+    for extent in shape:
+        total = total * extent
+    for extent in sizes:
+        others = others * _choose(extents, extent, -1, 1, extent)
+    rest = tirx.floordiv(total, tirx.max(others, as_expression(1)))
+    return [extents.size(_choose(extents, extent, -1, rest, extent)) for extent in sizes]
+
+
+def _choose(extents: ShapeValues, value: Any, compared: int, equal: Any, unequal: Any) -> Any:
+    """One of two sizes, depending on whether a value equals a number."""
+    low, high = extents.difference(value, compared)
+    if low == high == 0:
+        return equal
+    if low > 0 or high < 0:
+        return unequal
+    return tirx.Select(as_expression(value).equal(as_expression(compared)), *map(as_expression, (equal, unequal)))
+
+
+def _split(
+    extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
+) -> Any | None:
+    """Slices one after the other; the package checks that they cover the axis."""
+    shape, sizes = shape_of(inputs[0]), known[1] if len(known) > 1 else None
+    if shape is None or sizes is None:
+        return None
+    axis = attributes.get("axis", 0) % len(shape)
+    parts, begin = [], as_expression(0)
+    for size in map(extents.size, sizes):
+        part = relax.op.strided_slice(inputs[0], [axis], [begin], [begin + size], assume_inbound=True)
+        parts.append(extents.with_sizes(part))
+        begin = begin + size
+    extents.require(begin, shape[axis])
+    return relax.Tuple(parts) if len(parts) > 1 else parts[0]
+
+
+def _top_k(
+    extents: ShapeValues, inputs: Sequence[Any], known: OperandValues, attributes: Mapping[str, Any]
+) -> Any | None:
+    """The first elements of the sorted axis, for a number that is known only at run time."""
+    shape, count, emit = shape_of(inputs[0]), known[1], extents.builder.emit
+    if shape is None or count is None or not is_symbolic(count):
+        return None
+    axis = attributes.get("axis", -1) % len(shape)
+    size = extents.size(count.reshape(-1)[0])
+    order = emit(relax.op.argsort(inputs[0], axis, bool(attributes.get("largest", 1)), dtype="int64"))
+    indices = emit(relax.op.strided_slice(order, [axis], [0], [as_expression(size)], assume_inbound=True))
+    return relax.Tuple([emit(relax.op.gather_elements(inputs[0], indices, axis)), indices])
 
 
 def _expand(
@@ -251,12 +313,14 @@ def _pad(
 
 
 CONVERTERS: Mapping[str, Converter] = {
-    "Reshape": _of_dimensions(_reshape),
+    "Reshape": _of_dimensions(_reshape, reads=[1]),
     "Expand": _of_dimensions(_expand, includes_data=True, reads=[1]),
     "ConstantOfShape": _of_dimensions(_constant_of_shape, reads=[0]),
     "Range": _of_dimensions(_range, ShapeValues.whole_numbers),
     "Slice": _of_dimensions(_slice, includes_data=True, reads=[1, 2]),
     "Squeeze": _of_dimensions(_squeeze, includes_data=True),
+    "Split": _of_dimensions(_split, reads=[1]),
+    "TopK": _of_dimensions(_top_k, reads=[1]),
     "Tile": _of_dimensions(_tile),
     "Pad": _of_dimensions(_pad, reads=[1]),
 }
