@@ -104,3 +104,17 @@ def test_a_slice_between_bounds_of_the_data_is_lowered(tmp_path):
     values = [random(3, 4, 6), np.array([0, 1]), np.array([4, 3])]
     for result, expected in zip(run(values), runtime(proto, values), strict=True):
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("aligns_corners", [0, 1])
+def test_an_affine_grid_has_the_size_of_an_image_of_any_size(tmp_path, aligns_corners):
+    nodes = [
+        node("Shape", ["x"], ["size"]),
+        node("AffineGrid", ["theta", "size"], ["grid"], align_corners=aligns_corners),
+        node("GridSample", ["x", "grid"], ["y"], align_corners=aligns_corners),
+    ]
+    proto = model(nodes, {"theta": (FLOAT, ["b", 2, 3]), "x": (FLOAT, ["b", 3, "h", "w"])}, ["grid", "y"], opset=20)
+    values = [random(2, 2, 3), random(2, 3, 5, 6)]
+    results = run_compiled(read(save(tmp_path / "m.onnx", proto)), values)
+    for result, expected in zip(results, runtime(proto, values), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

@@ -67,10 +67,12 @@ NEVER_IMPORTED = RANDOM | {
 }  # fmt: skip
 """Operators that neither TVM's importer nor the preparation supports."""
 
-_FIXED_LENGTH = "Export with a fixed sequence length, or give it: `inputs: {<name>: {shape: […]}}`."
 _REMEDIES = {
-    "Loop": "Loops can be imported when constants decide how often they run, at most 512 times.",
-    "Scan": _FIXED_LENGTH,
+    "Col2Im": "Export the model with constant shapes of the image and of the block.",
+    "DFT": "Export the model with a constant axis, and a transformed dimension of fixed length.",
+    "MelWeightMatrix": "Export the model with constants for all inputs of MelWeightMatrix.",
+    "Scan": "Scan can be imported from opset 9 on: export the model with a newer opset.",
+    "STFT": "Export the model with a constant step and length of the frames, and a constant window.",
     **dict.fromkeys(sorted(RANDOM), "Leave random numbers out of the model, or make them an input."),
 }
 

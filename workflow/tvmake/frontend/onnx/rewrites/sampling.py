@@ -7,7 +7,6 @@ import onnx
 from onnx import TensorProto
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
-from tvmake.frontend.onnx.rewrites.function_bodies import expand
 
 MAX_TAPS = 256
 """Elements of the largest kernel window; every element becomes several nodes."""
@@ -179,7 +178,7 @@ def affine_grid(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Multiply the positions of a grid of known size by the batch's matrices; ONNX's function body fails for a batch of one."""
     size, values = build.graph.constant(node.input[1]), attributes(node)
     if size is None:
-        return expand(node, build)
+        return _grid_of_any_size(node, build)
     batch, extents = int(size[0]), [int(extent) for extent in size[2:]]
     aligns_corners = bool(values.get("align_corners", 0))
 
@@ -194,6 +193,42 @@ def affine_grid(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     matrices = build.transpose(node.input[0], [0, 2, 1])
     grid = build.op("MatMul", build.const(positions, build.graph.numpy_dtype(node.input[0])), matrices)
     return [build.reshape(grid, [batch, *extents, len(extents)])]
+
+
+def _grid_of_any_size(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Sum each coordinate times its column of the matrices, and the last column.
+
+    Coordinates are pixel centres between -1 and 1, or those of the outermost pixels with ``align_corners``.
+    """
+    theta, size = node.input
+    shape = build.graph.shape(theta)
+    if shape is None or not isinstance(shape[2], int):
+        return None
+    count = shape[2] - 1
+    kind = build.graph.dtype(theta)
+    total = _column(build, theta, count, count)
+    zero, one, two = (build.like(value, theta) for value in (0, 1, 2))
+    for number in range(count):  # the first coordinate is along the last axis
+        axis = count - 1 - number
+        extent = build.op("Gather", size, build.const(2 + axis, np.int64), axis=0)
+        positions = build.cast(build.op("Range", build.const(0, np.int64), extent, build.const(1, np.int64)), kind)
+        length = build.cast(extent, kind)
+        if attributes(node).get("align_corners", 0):
+            distance = build.op("Div", two, build.op("Max", build.op("Sub", length, one), one))
+            first = build.op("Sub", zero, one)
+        else:
+            distance = build.op("Div", two, length)
+            first = build.op("Sub", build.op("Div", one, length), one)
+        coordinates = build.op("Add", build.op("Mul", positions, distance), first)
+        aligned = build.reshape(coordinates, [1, *(-1 if other == axis else 1 for other in range(count)), 1])
+        total = build.op("Add", build.op("Mul", aligned, _column(build, theta, number, count)), total)
+    return [total]
+
+
+def _column(build: Builder, theta: str, number: int, axes: int) -> str:
+    """A column of the matrices [n, axes, axes + 1] as [n, 1, …, axes]."""
+    column = build.squeeze(build.slice(theta, 2, number, number + 1), [2])
+    return build.unsqueeze(column, list(range(1, 1 + axes)))
 
 
 def optional_has_element(node: onnx.NodeProto, build: Builder) -> list[str] | None:
