@@ -200,7 +200,10 @@ def _refusal(name: str, kind: Any) -> tuple[str, str]:
     if not isinstance(kind, ir.RankedTensorType):
         return f"'{name}' is not a tensor, but {kind}", "export a function of arrays only"
     if not kind.has_static_shape:
-        return f"a dimension of '{name}' is dynamic: {kind}", "export it for one shape"
+        return (
+            f"a dimension of '{name}' is dynamic: {kind}",
+            "export it for one shape: jax.export.export(jax.jit(f))(jax.ShapeDtypeStruct((1, 224, 224, 3), 'float32'))",
+        )
     if (width := half(kind)) is not None:
         return f"'{name}' is {width}", AS_FLOAT32
     element = str(kind.element_type)
