@@ -47,7 +47,7 @@ class EqualSizesBuilder(relax.BlockBuilder):
     """Names of the inputs' dimensions; None if all sizes follow from them."""
 
     is_taken: Any | None = None
-    """In a branch, 1 if it is taken and else 0: its sizes are checked only if it is taken. None outside of branches."""
+    """In a branch, 1 if it is taken and else 0; None outside of branches."""
 
     @property
     def equal_sizes(self) -> list[EqualSizes]:
@@ -131,16 +131,19 @@ class EqualSizesBuilder(relax.BlockBuilder):
     def _note(self, size: Any, wanted: Any, call: Any) -> None:
         self.require_equal(EqualSizes(size, wanted, self.operator or operator_name(call)))
 
-    def require_equal(self, sizes: EqualSizes) -> None:
-        """Record sizes to be checked when the network starts.
+    def require_equal(self, sizes: EqualSizes, only_if_taken: bool = False) -> None:
+        """Record sizes to be checked when the network starts; sizes that the network computes itself are checked at this point.
 
-        Sizes that the network computes itself, and those of a branch, are checked at this point.
+        Args:
+            sizes: the sizes.
+            only_if_taken: in a branch, check sizes at this point, and only if the branch is taken.
         """
         pair = [
             size if isinstance(size, tvm.ir.Expr) else tirx.IntImm("int64", size) for size in (sizes.size, sizes.wanted)
         ]
         names = {str(variable.name) for size in pair for variable in tirx.analysis.undefined_vars(size)}
-        if self.is_taken is None and (self.dimensions is None or names <= set(self.dimensions)):
+        is_at_start = self.dimensions is None or names <= set(self.dimensions)
+        if is_at_start and (self.is_taken is None or not only_if_taken):
             self.equal_sizes.append(sizes)
             return
         if self.is_taken is not None:

@@ -49,7 +49,7 @@ class ShapeValues:
 
     @contextmanager
     def branch(self, condition: Any, is_then: bool) -> Iterator[None]:
-        """Convert a branch's operators: their sizes are checked only if the branch is taken.
+        """Convert a branch's operators, which may check sizes only if the branch is taken.
 
         Args:
             condition: a boolean.
@@ -222,11 +222,11 @@ class ShapeValues:
         """The bounds of a difference."""
         return self.bounds(self._simplify(first - second))
 
-    def require(self, extent: Any, wanted: Any) -> None:
-        """Make the package check that two dimensions are equal before it computes with them."""
+    def require(self, extent: Any, wanted: Any, only_if_taken: bool = False) -> None:
+        """Make the package check that two dimensions are equal before it computes with them; in a branch, if it is taken."""
         if self.difference(extent, wanted) != (0, 0):
             sizes = EqualSizes(as_expression(extent), as_expression(wanted), self.builder.operator)
-            self.builder.require_equal(sizes)
+            self.builder.require_equal(sizes, only_if_taken)
 
     def _simplify(self, value: Any) -> Any:
         if not isinstance(value, tvm.ir.Expr):

@@ -297,7 +297,7 @@ def _squeeze(
     if not dynamic:
         return None
     for axis in dynamic:
-        extents.require(shape[axis], 1)
+        extents.require(shape[axis], 1, only_if_taken=True)
     rest = [as_expression(extent) for axis, extent in enumerate(shape) if axis not in numbers]
     first = relax.op.strided_slice(
         inputs[0], dynamic, *([value] * len(dynamic) for value in (0, 1)), assume_inbound=True
