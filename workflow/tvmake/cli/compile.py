@@ -94,6 +94,7 @@ def compile_model(
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
+    from tvmake.report.unscheduled import fix_dims
     from tvmake.storage.destinations import check_destination
     from tvmake.storage.files import atomic_directory, atomic_path
 
@@ -157,6 +158,9 @@ def compile_model(
     translate = run.notation().translate
     for line in [*input_lines(manifest.signature, run.input_values), *shape_lines(manifest)]:
         typer.echo(translate(line))
+    if manifest.clml == [] and (names := list(manifest.signature.dynamic_dimensions)):
+        problem = "no layer runs in CLML, which does not take dynamic dimensions"
+        typer.echo(printable(translate(f"warning: {problem}; {fix_dims(names)} fixes them")), err=True)
     _print_unscheduled(manifest.unscheduled, translate)
 
 
