@@ -15,6 +15,7 @@ import tvm_ffi
 
 from tvmake.artifact.empty_tensors import AllocateEmpty
 from tvmake.artifact.signature import Bounds
+from tvmake.codegen.cuda_graphs import allow_graph_dimensions
 from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.options import PassOptions
 from tvmake.codegen.passes import pass_context
@@ -103,6 +104,11 @@ class LoweringOptions:
     instruments: Sequence[Any] = ()
 
     @property
+    def captures_graphs(self) -> bool:
+        """Whether kernels are captured in CUDA graphs."""
+        return self.cuda_graph and backend_of(self.target).captures_graphs
+
+    @property
     def packs(self) -> bool:
         """Whether kernels choose the layout of their weights."""
         backend = backend_of(self.target)
@@ -174,26 +180,23 @@ def _with_layouts(applied: Applied, unscheduled: "tvm.IRModule", widths: Mapping
 
 def plan_memory(fused: "tvm.IRModule", bounds: Mapping[str, Bounds], how: LoweringOptions) -> "tvm.IRModule":
     """Finish the kernels of a scheduled module, and plan the memory of ``main``."""
+    captured = [allow_graph_dimensions(bounds)] if how.captures_graphs else []
     with _passes_of(how):
         before = backend_of(how.target).codegen_passes(LoweringContext(how.target, how.inputs, how.packs), fused)
-        return run_passes([*before, *memory_passes(bounds)], _copy(fused))
+        return run_passes([*before, *memory_passes(bounds), *captured], _copy(fused))
 
 
 def to_machine_code(planned: "tvm.IRModule", how: LoweringOptions) -> "tvm.IRModule":
     """Lower functions with planned memory to TVM's virtual machine."""
     backend = backend_of(how.target)
     with _passes_of(how):
-        return run_passes([*machine_passes(_graph_passes(how)), *backend.final_passes()], planned)
-
-
-def _graph_passes(how: LoweringOptions) -> list[Pass]:
-    captures = how.cuda_graph and backend_of(how.target).captures_graphs
-    return [tvm.relax.transform.RewriteCUDAGraph()] if captures else []
+        graphs = [tvm.relax.transform.RewriteCUDAGraph()] if how.captures_graphs else []
+        return run_passes([*machine_passes(graphs), *backend.final_passes()], planned)
 
 
 @contextmanager
 def _passes_of(how: LoweringOptions) -> Iterator[None]:
-    switches = {"relax.backend.use_cuda_graph": bool(_graph_passes(how))}
+    switches = {"relax.backend.use_cuda_graph": how.captures_graphs}
     with how.target, pass_context(how.build, switches, how.instruments), ordered_shape_variables():
         yield
 

@@ -62,7 +62,8 @@ class BuildOptions(PassOptions):
     """Whether the VM interprets the graph or runs it compiled."""
     cuda_graph: bool = False
     """For CUDA targets: capture the kernels of the first run in a CUDA graph, and launch the graph in later runs. A
-    program that loads the package must pass the same parameters in each run."""
+    program that loads the package must pass the same parameters in each run. With dynamic dimensions, a graph is kept
+    for each shape; their bounds (``dims``) must allow at most 256 shapes."""
     schedule_rules: bool = True
     """Schedule the kernels without a tuning record by rules for the target: its vectors and caches, or its threads and
     shared memory. If false, such kernels are plain loops on one core of a CPU, and scheduled by TVM's own rules on

@@ -46,6 +46,7 @@ SHOWN = (
     "warning: source: ",
     "warning: precision: ",
     "warning: kernels: ",
+    "warning: build.cuda_graph: ",
     "precision: ",
 )
 """Beginnings of log lines that are shown once when a job ends."""

@@ -51,6 +51,7 @@ def build(
     from tvmake.artifact.module_files import load_module, load_params, save_params
     from tvmake.artifact.package import LIBRARY, WEIGHTS
     from tvmake.artifact.signature import Signature
+    from tvmake.codegen.cuda_graphs import graph_obstacle
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
     from tvmake.codegen.manifest import package_manifest
@@ -59,6 +60,7 @@ def build(
     from tvmake.codegen.scheduling.unscheduled import unscheduled
     from tvmake.codegen.sources import dump_sources
     from tvmake.codegen.weights import packed_weights
+    from tvmake.ir.bounds import bounds_of
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import is_alarming, unscheduled_headline, unscheduled_lines
     from tvmake.storage.files import atomic_path
@@ -108,6 +110,9 @@ def build(
         if is_alarming(without_schedule.time_share)
         else []
     )
+    captures = request.build.cuda_graph and backend_of(target).captures_graphs
+    if captures and (obstacle := graph_obstacle(loaded, bounds_of(loaded))):
+        warnings.append(f"warning: build.cuda_graph: no kernel with a dynamic dimension is captured: {obstacle}")
     return [*warnings, *unscheduled_lines(without_schedule), *(times.lines() if times else ())]
 
 
