@@ -9,13 +9,13 @@ import tvm
 from tests.targets.cpu.schedules.nets import NATIVE
 from tests.tune.graphs import graph
 from tvmake.artifact.manifest import Unscheduled
-from tvmake.codegen.dynamic_sizes import evaluate_extent, fix_dimensions, representative_sizes
+from tvmake.codegen.dynamic_sizes import evaluate_extent, representative_sizes
 from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.options import PassOptions
 from tvmake.codegen.scheduling.kernel_parts import kernel_parts
 from tvmake.codegen.scheduling.unscheduled import unscheduled
 from tvmake.ir.bounds import LOWER, UPPER
-from tvmake.ir.dimensions import TYPICAL_EXTENT
+from tvmake.ir.dimensions import TYPICAL_EXTENT, fix_dimensions
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
 
 op = tvm.relax.op

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import tvm
 
 from tvmake.artifact.size_points import SizePoint
-from tvmake.codegen.dynamic_sizes import dimension_variables, dynamic_dimensions, fix_dimensions
 from tvmake.codegen.kernel_analysis import (
     COMES_SCHEDULED,
     FIXED_LOOPS,
@@ -17,6 +16,7 @@ from tvmake.codegen.kernel_analysis import (
     why_trivial,
     work,
 )
+from tvmake.ir.dimensions import dimension_variables, dynamic_dimensions, fix_dimensions
 from tvmake.targets.backends import backend_of
 
 SCALARS = "it has scalar arguments, whose values are unknown"

@@ -1,5 +1,6 @@
 """Dimensions of tensors and loops: constants, or expressions of dynamic dimensions."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tvm
@@ -43,3 +44,40 @@ def whole_factor(extent: Extent, size: Extent) -> int | None:
     return next(
         (factor for factor in range(1, MAX_FACTOR + 1) if analyzer.can_prove_equal(extent * factor, size)), None
     )
+
+
+def dynamic_dimensions(function: "tvm.tirx.PrimFunc") -> dict[str, Any]:
+    """The variables that are dynamic dimensions of a kernel's arguments, by name, in order."""
+    variables: dict[str, Any] = {}
+    for variable in dimension_variables(function):
+        variables.setdefault(str(variable.name), variable)
+    return variables
+
+
+def dimension_variables(function: "tvm.tirx.PrimFunc") -> list[Any]:
+    """The distinct variables that are dynamic dimensions of a kernel's arguments, in order."""
+    variables: list[Any] = []
+
+    def note(variable: Any) -> None:
+        if not any(variable.same_as(known) for known in variables):
+            variables.append(variable)
+
+    for parameter in function.params:
+        for extent in getattr(parameter.ty, "shape", None) or ():
+            tvm_ffi.structural_walk(extent, (tvm.ir.Var, note))
+    return variables
+
+
+def fix_dimensions(
+    function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int], names: Collection[str]
+) -> "tvm.tirx.PrimFunc":
+    """A kernel with some of its dynamic dimensions fixed to their representative sizes."""
+    # Loops may have the same names.
+    dimensions = [variable for name, variable in dynamic_dimensions(function).items() if name in names]
+
+    def fix(variable: Any) -> Any:
+        if not any(variable.same_as(dimension) for dimension in dimensions):
+            return variable
+        return tvm.tirx.const(sizes.get(str(variable.name), TYPICAL_EXTENT), variable.ty.dtype)
+
+    return tvm_ffi.structural_map(function, (tvm.ir.Var, fix))

@@ -98,4 +98,27 @@ DEVICE_CODE = (
         effect="Some drivers run that, others hang or fault.",
         applies_to=("opencl", "adreno-texture", "adreno-clml"),
     ),
+    Repair(
+        name="assert-arguments",
+        layer="code generation",
+        defect="``tirx.AssertStmt`` takes kind, condition and message, and passes them in this order to a constructor that "
+        "takes the condition first.",
+        effect="Kernels cannot be given assertions from Python, unless the first two arguments are exchanged.",
+    ),
+    Repair(
+        name="barriers-in-host-conditions",
+        layer="code generation",
+        defect="``ThreadSync`` runs before host and device are separated, and fails for a launch with a barrier inside a "
+        'condition of the host: "Cannot insert syncs inside condition".',
+        effect="A kernel cannot choose among launches at run time.",
+        applies_to=("cuda", "opencl", "adreno-texture", "adreno-clml"),
+    ),
+    Repair(
+        name="empty-launches",
+        layer="runtime",
+        defect="A launch whose grid has no work groups runs one (``LaunchParamConfig``).",
+        effect="Kernels with a dimension of 0 access memory out of bounds: on CUDA, the program ends with an illegal address.",
+        no_probe="needs a GPU",
+        applies_to=("cuda", "opencl", "adreno-texture", "adreno-clml"),
+    ),
 )

@@ -127,6 +127,10 @@ class Backend:
         """The schedule of an untuned kernel, with its trace; None for plain loops."""
         return None
 
+    def has_rule(self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> bool:
+        """Whether one of tvmake's rules schedules a kernel; for backends that bind threads."""
+        return False
+
     def further_schedules(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"
     ) -> Iterator["tvm.s_tir.Schedule"]:

@@ -34,14 +34,21 @@ def tensor(*shape: int | str, dtype: str = "float32") -> Shape:
 class DynamicNetwork:
     """Cases as one network, with a result for each."""
 
-    def __init__(self, cases: Mapping[str, Case], target: Any = NATIVE, draw: Callable[..., Any] = values):
+    def __init__(
+        self,
+        cases: Mapping[str, Case],
+        target: Any = NATIVE,
+        draw: Callable[..., Any] = values,
+        device: Callable[[], "tvm.runtime.Device"] = tvm.cpu,
+    ):
         """
         Args:
             cases: by name.
             target: what to build for.
             draw: values for shapes.
+            device: where to run.
         """
-        self.cases, self.draw = cases, draw
+        self.cases, self.draw, self.device = cases, draw, device()
         inputs = [shape for case in cases.values() for shape in case.inputs]
         weights = [shape for case in cases.values() for shape in case.weights]
         variables = {name: tirx.Var(name, "int64") for name in self._names([*inputs, *weights])}
@@ -71,9 +78,10 @@ class DynamicNetwork:
         self._weights = draw(*weights, seed=1)
         names = [str(parameter.name) for parameter in self.lowered.fused["main"].params[len(inputs) :]]
         tensors = {f"x{len(inputs) + number}": tvm.runtime.tensor(value) for number, value in enumerate(self._weights)}
-        self._packed = [*packed_weights(tensors, self.lowered.packings, names).values()]
+        packed = packed_weights(tensors, self.lowered.packings, names).values()
+        self._packed = [tvm.runtime.tensor(value.numpy(), self.device) for value in packed]
         executable = generate(self.lowered.final, target, BuildOptions(), "targets.t")
-        self._machine = relax.VirtualMachine(executable, tvm.cpu())
+        self._machine = relax.VirtualMachine(executable, self.device)
 
     @staticmethod
     def _names(shapes: Sequence[Shape]) -> list[str]:
@@ -83,7 +91,7 @@ class DynamicNetwork:
         """By case, for sizes of the dynamic dimensions: the computed and the expected result."""
         shapes = [shape for case in self.cases.values() for shape in case.inputs]
         data = self.draw(*((tuple(sizes.get(length, length) for length in shape), dtype) for shape, dtype in shapes))
-        found = self._machine["main"](*map(tvm.runtime.tensor, data), *self._packed)
+        found = self._machine["main"](*(tvm.runtime.tensor(value, self.device) for value in data), *self._packed)
         arguments, constants = iter(data), iter(self._weights)
         return {
             name: (

@@ -9,12 +9,13 @@ import tvm
 
 from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
 from tvmake.artifact.size_points import SizePoint
-from tvmake.codegen.dynamic_sizes import dynamic_dimensions, fix_dimensions, representative_sizes
+from tvmake.codegen.dynamic_sizes import representative_sizes
 from tvmake.codegen.kernel_analysis import LITTLE_WORK, leaf_blocks
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.scheduling.kernel_parts import KernelPart, kernel_parts
 from tvmake.codegen.size_points import kernel_points, network_points
 from tvmake.codegen.tunable import why_not_tuned
+from tvmake.ir.dimensions import dynamic_dimensions, fix_dimensions
 from tvmake.targets.backends import backend_of
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
 from tvmake.targets.cpu.schedules.rule import schedule_kernel
@@ -109,6 +110,11 @@ def _plain_parts(
         return list(_without_schedule(kernel_parts(lowered.fused[name], sizes)))
     if is_scheduled(lowered.fused[name]):
         return []
+    function = lowered.unscheduled[name]
+    names = dynamic_dimensions(function)
+    if names and backend_of(target).has_rule(fix_dimensions(function, sizes, names), target):
+        # TVM's rules for such kernels are made for static dimensions, too.
+        return [part for part in kernel_parts(function, sizes) if part.reduction_length]
     # TVM's rules schedule the remaining GPU kernels after all other passes.
     kernel = lowered.final[name] if name in _names(lowered.final) else lowered.fused[name]
     return [
@@ -171,16 +177,16 @@ class _Reasons:
         if not self.has_rules:
             return {"reason": RULES_ARE_OFF, "is_tunable": is_tunable}
         backend = backend_of(self.target)
+        is_refused = kernel.name in self.lowered.refused
+        if backend.binds_threads and not is_refused and (names := self._dimensions(kernel)):
+            return self._dynamic(names)
         if backend.binds_threads or not backend.has_rules:
             reason = DEFAULT_RULE if backend.binds_threads else NO_RULES.format(self.target.kind.name)
             return {"reason": reason, "is_tunable": is_tunable}
         if refusal := self.lowered.refused.get(kernel.name):
             return {"reason": refusal, "is_tunable": is_tunable}
         if names := self._dimensions(kernel):
-            quoted = [f"'{name}'" for name in names]
-            listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
-            reason = f"its dimension{'s' if quoted[1:] else ''} {listed} {'are' if quoted[1:] else 'is'} dynamic"
-            return {"reason": reason, "dims": [name for name in names if name in self.sizes]}
+            return self._dynamic(names)
         runtime = [part.name for part in kernel.parts if part.calls_runtime]
         if runtime:
             return {"reason": f"TVM's runtime computes it on one core ({', '.join(dict.fromkeys(runtime))})"}
@@ -188,6 +194,13 @@ class _Reasons:
             return {"reason": OWN_LOOPS}
         blocks = ", ".join(dict.fromkeys(part.name for part in kernel.parts))
         return {"reason": f"no rule takes its {blocks}", "is_tunable": is_tunable}
+
+    def _dynamic(self, names: Sequence[str]) -> dict[str, Any]:
+        """The reason that these dimensions are dynamic, and the ones that can be fixed."""
+        quoted = [f"'{name}'" for name in names]
+        listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
+        reason = f"its dimension{'s' if quoted[1:] else ''} {listed} {'are' if quoted[1:] else 'is'} dynamic"
+        return {"reason": reason, "dims": [name for name in names if name in self.sizes]}
 
     def _dimensions(self, kernel: _PlainKernel) -> list[str]:
         """The dynamic dimensions that prevent a schedule: the fewest that must be fixed for one."""
@@ -199,7 +212,11 @@ class _Reasons:
 
     def _is_scheduled(self, kernel: _PlainKernel, names: Sequence[str]) -> bool:
         """Whether a rule schedules a kernel with these dimensions fixed."""
-        kernel_schedule = schedule_kernel(fix_dimensions(kernel.function, self.sizes, names), self.target)
+        fixed = fix_dimensions(kernel.function, self.sizes, names)
+        backend = backend_of(self.target)
+        if backend.binds_threads:
+            return backend.has_rule(fixed, self.target)
+        kernel_schedule = schedule_kernel(fixed, self.target)
         if kernel_schedule is None:
             return False
         before, after = (

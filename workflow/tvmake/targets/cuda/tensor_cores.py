@@ -11,13 +11,16 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.dimensions import is_known
 from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cuda.fragment_tiles import STATIC_SHARED, WARP, FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.fragments import IN_TF32, PAIRS, SHARED, SIDE, Fragments
 from tvmake.targets.cuda.propagate_tf32 import allows_tf32
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
+from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of
+from tvmake.targets.gpu.size_ranges import Choice
 from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -43,7 +46,7 @@ class TensorCores(ScheduleRule):
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels and targets."""
-        product = _product(func, target)
+        product = _product(func, target, is_any_size=self.tile is not None)
         if product is None:
             return None
         fragments = _fragments(product)
@@ -53,6 +56,19 @@ class TensorCores(ScheduleRule):
         _TensorCoreScheduler(product, tile, fragments).apply()
         return product.schedule
 
+    def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        product = _product(func, target)
+        tiles = _tiles(product, _fragments(product), target) if product else []
+        if product is None or not tiles:
+            return None
+        whole = _fragment_product(product, _fragments(product))
+        return Choice(tiles[0], lambda tile: cycles(tile, whole))
+
+    def with_parameters(self, parameters: FragmentTile) -> "TensorCores":
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        return TensorCores(parameters)
+
 
 def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:
     """Tiles for a kernel, the best one first; empty without tensor cores."""
@@ -60,12 +76,16 @@ def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:
     return _tiles(product, _fragments(product), target) if product else []
 
 
-def _product(func: Any, target: "tvm.target.Target") -> Product | None:
-    """A kernel's matmul; None without one, or if the target's tensor cores do not support it."""
+def _product(func: Any, target: "tvm.target.Target", *, is_any_size: bool = False) -> Product | None:
+    """A kernel's matmul; None without one, or if the target's tensor cores do not support it.
+
+    Args:
+        is_any_size: accept matmuls of any size.
+    """
     if compute_capability(target) < OLDEST:
         return None
     product = product_of(func)
-    if product is None or min(product.shape[1:]) < SMALLEST:
+    if product is None or (not is_any_size and min(product.shape[1:]) < SMALLEST):
         return None
     operands = {dtype_name(load.source) for load in product.contraction.operands}
     kinds = (*PAIRS, IN_TF32) if allows_tf32(func) and compute_capability(target) >= OLDEST_WITH_TF32 else PAIRS
@@ -84,8 +104,7 @@ def _fragments(product: Product) -> Fragments:
 def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") -> list[FragmentTile]:
     """Tiles, the best one first; empty if plain arithmetic is estimated to be as fast."""
     size, result = product.operand_bytes[0], product.result_bytes
-    lanes = product.operand_lanes((True, fragments.is_right_transposed), VECTOR_BYTES // size)
-    whole = FragmentProduct(*product.shape, size, result, product.is_windowed, product.run, lanes)
+    whole = _fragment_product(product, fragments)
     tiles = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED)))
     plain = best_tile(gpu(target), *product.shape, size, result)
     if tiles and plain:
@@ -94,6 +113,12 @@ def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") 
         if slower * estimated_cycles(gpu(target), plain, *product.shape, size, result) < cycles(tiles[0], whole):
             return []
     return tiles
+
+
+def _fragment_product(product: Product, fragments: Fragments) -> FragmentProduct:
+    size = product.operand_bytes[0]
+    lanes = product.operand_lanes((True, fragments.is_right_transposed), VECTOR_BYTES // size)
+    return FragmentProduct(*product.shape, size, product.result_bytes, product.is_windowed, product.run, lanes)
 
 
 class _TensorCoreScheduler:
@@ -109,7 +134,8 @@ class _TensorCoreScheduler:
         schedule, block, tile, fragments = self.schedule, self.block, self.tile, self.fragments
         reads = as_product(self.product, (tile.rows, tile.columns, tile.depth), self.sums_last)
         batch, row, column, sums = schedule.get_loops(block)
-        is_one_step = int(schedule.get(sums).extent) == tile.depth
+        length = schedule.get(sums).extent
+        is_one_step = is_known(length) and int(length) == tile.depth
         row, in_row = schedule.split(row, [None, SIDE])
         column, in_column = schedule.split(column, [None, SIDE])
         sums, in_sum = schedule.split(sums, [None, SIDE])
@@ -121,7 +147,7 @@ class _TensorCoreScheduler:
         schedule.reorder(
             batch, row_groups, column_groups, row_warps, column_warps, steps, products, own_rows, own_columns
         )
-        schedule.bind(schedule.fuse(batch, row_groups, column_groups), "blockIdx.x")
+        bind_groups(schedule, [batch, row_groups, column_groups])
         warps = schedule.fuse(row_warps, column_warps)
         schedule.bind(warps, "threadIdx.y")
         shared = [

@@ -8,10 +8,13 @@ import tvm
 from tvmake.errors import InputError
 from tvmake.ir.attributes import CPU_ONLY
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
+from tvmake.targets.dynamic.name_dimensions import name_dimensions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
+from tvmake.targets.gpu.dynamic_launches import complete_launches
 from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.kernel_parts import split_large_kernels
+from tvmake.targets.gpu.narrow_indices import check_sizes, narrow_indices
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
@@ -52,7 +55,11 @@ class GpuBackend(Backend):
 
     def legalize_passes(self, context: LoweringContext) -> list[Pass]:
         """Fuse operators into kernels that are small enough for compilers."""
-        return [*fuse_operators([split_large_kernels]), SHORTEN_NAMES]
+        return [
+            *fuse_operators([split_large_kernels]),
+            SHORTEN_NAMES,
+            ModulePass("NameDimensions", name_dimensions),
+        ]
 
     def schedule_kernels(
         self,
@@ -64,6 +71,7 @@ class GpuBackend(Backend):
         widths: Mapping[str, int] = NO_WIDTHS,
     ) -> tuple["tvm.IRModule", frozenset[str]]:
         """Schedule kernels by rules. TVM's rules schedule all others, so all count as scheduled."""
+        module = narrow_indices(module)
         scheduled = apply_rules(module, target, self.schedule_rules(), refused) if by_rules else module
         kernels = (
             str(variable.name_hint)
@@ -78,6 +86,10 @@ class GpuBackend(Backend):
         """The schedule by tvmake's rules, or else by TVM's."""
         by_rule = schedule_by_rule(function, target, self.schedule_rules())
         return by_rule or default_schedule(function, target, self.default_rules())
+
+    def has_rule(self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> bool:
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return schedule_by_rule(function, target, self.schedule_rules()) is not None
 
     def default_schedule_passes(self, target: "tvm.target.Target") -> list[Pass]:
         """TVM's rules; the last one accepts every kernel."""
@@ -94,8 +106,12 @@ class GpuBackend(Backend):
         return [Launching(), *general_rules()]
 
     def final_passes(self) -> list[Pass]:
-        """See :func:`~tvmake.targets.gpu.bound_rule.refuse_unbound`."""
-        return [ModulePass("RefuseUnboundKernels", _refuse_unbound)]
+        """Refuse kernels that would run on the host; with dynamic dimensions, skip empty launches and refuse large tensors."""
+        return [
+            ModulePass("RefuseUnboundKernels", _refuse_unbound),
+            ModulePass("CompleteLaunches", complete_launches),
+            ModulePass("CheckSizes", check_sizes),
+        ]
 
 
 def _refuse_unbound(module: "tvm.IRModule") -> "tvm.IRModule":

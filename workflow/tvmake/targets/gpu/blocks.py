@@ -4,17 +4,24 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import is_fixed, is_injective
+from tvmake.ir.dimensions import dynamic_dimensions
+from tvmake.targets.cpu.schedules.accesses import is_injective
+from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
 from tvmake.targets.gpu.epilogue import join_epilogues
 
 from tvm.s_tir.dlight import analysis  # isort: skip
+
+CHECKED = "tvmake.is_checked"
+"""Attribute of a kernel with dynamic dimensions if TVM has checked its schedule for static ones. TVM cannot prove that
+``batch * 784`` columns are within ``(batch * 49 + 3) // 4`` tiles of 64, and would refuse the same steps."""
 
 
 def single_reduction(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
     """A kernel's schedule and the block of its only reduction; None for other kernels, and for unsuitable blocks."""
     if not isinstance(func, tvm.tirx.PrimFunc):
         return None
-    schedule = tvm.s_tir.Schedule(func)
+    flat = flatten_rows(func) if dynamic_dimensions(func) else func
+    schedule = tvm.s_tir.Schedule(flat, enable_check=CHECKED not in (func.attrs or {}))
     join_epilogues(schedule)
     blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
     sums = [block for block in blocks if not is_injective(schedule.get(block))]
@@ -24,5 +31,5 @@ def single_reduction(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
 
 
 def _is_suitable(block: Any) -> bool:
-    """Whether a block has static extents, and no textures."""
-    return is_fixed(block) and all(str(region.source.scope()) == "global" for region in (*block.reads, *block.writes))
+    """Whether a block accesses no textures."""
+    return all(str(region.source.scope()) == "global" for region in (*block.reads, *block.writes))

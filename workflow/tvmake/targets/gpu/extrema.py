@@ -10,8 +10,10 @@ import tvm
 
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, SPATIAL, extent, is_contiguous, loads_in
 from tvmake.targets.gpu.blocks import single_reduction
+from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import gpu
+from tvmake.targets.gpu.size_ranges import Choice
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -28,32 +30,53 @@ ENOUGH_ROWS = 512
 class Extrema(ScheduleRule):
     """Kernels with one contiguous maximum or minimum, and element-wise blocks around it."""
 
+    def __init__(self, shape: tuple[int, int] | None = None):
+        """
+        Args:
+            shape: threads per row, and rows of a work group; None chooses them.
+        """
+        self.shape = shape
+
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
+        return self._schedule(func, target)[0]
+
+    def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        return None if BoundRule(self).apply(func, target, False) is None else Choice(self._schedule(func, target)[1])
+
+    def with_parameters(self, parameters: tuple[int, int]) -> "Extrema":
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        return Extrema(parameters)
+
+    def _schedule(self, func: Any, target: "tvm.target.Target") -> tuple[Any, tuple[int, int] | None]:
+        """A schedule with its threads per row and rows of a work group."""
         match = single_reduction(func)
         if match is None:
-            return None
+            return None, None
         schedule, block = match
         if not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
-            return None
+            return None, None
         inline_producers(schedule, block)
         statement = schedule.get(block)
         store = statement.body
         if not isinstance(store.value, (tvm.tirx.Max, tvm.tirx.Min)):
-            return None
+            return None, None
         spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
         reduced = [axis for axis in statement.iter_vars if axis.iter_type == REDUCTION]
         rows, length = (math.prod(map(extent, axes)) for axes in (spatial, reduced))
         loads = [load for load in loads_in(store.value) if not load.source.same_as(store.buffer)]
-        if length < SMALLEST or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):
-            return None
+        is_short = length < SMALLEST and self.shape is None
+        if is_short or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):
+            return None, None
         most = gpu(target).threads
         threads = min(WARP if rows >= ENOUGH_ROWS else most, most, 1 << (length - 1).bit_length())
+        threads, height = self.shape or (threads, max(1, min(rows, most // threads // 2)))
         loops = schedule.get_loops(block)
         if len(loops) == len(reduced):
             loops = [schedule.add_unit_loop(loops[0]), *loops]
         outer, along = loops[: -len(reduced)], loops[-len(reduced) :]
-        groups, row = schedule.split(schedule.fuse(*outer), [None, max(1, min(rows, most // threads // 2))])
+        groups, row = schedule.split(schedule.fuse(*outer), [None, height])
         _, lanes = schedule.split(schedule.fuse(*along), [None, threads])
         schedule.bind(groups, "blockIdx.x")
         schedule.bind(row, "threadIdx.y")
@@ -61,4 +84,4 @@ class Extrema(ScheduleRule):
         schedule.reverse_compute_at(written, row, preserve_unit_loops=True)
         schedule.bind(lanes, "threadIdx.x")
         inline_consumers(schedule, written)
-        return schedule
+        return schedule, (threads, height)

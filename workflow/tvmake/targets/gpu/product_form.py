@@ -12,7 +12,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import Contraction, bits, contraction, extent, uses
+from tvmake.ir.dimensions import is_known
+from tvmake.targets.cpu.schedules.accesses import Contraction, bits, contraction, extent, is_dynamic, uses
 from tvmake.targets.gpu.blocks import single_reduction
 
 GATHERED = 4
@@ -238,22 +239,32 @@ def _fusion_map(axes: list[Any], groups: list[list[Any]]) -> Any:
     variables = [tvm.tirx.Var(f"i{number}", axis.var.ty) for number, axis in enumerate(axes)]
     indices = []
     for group in groups:
-        index = tvm.tirx.IntImm("int64", 0)
+        index = tvm.tirx.const(0, axes[0].var.ty.dtype)
         for axis in group:
             (variable,) = [
                 new for new, original_axes in zip(variables, axes, strict=True) if original_axes.var.same_as(axis.var)
             ]
-            index = index * extent(axis) + variable
+            index = index * _length(axis) + variable
         indices.append(index)
     return tvm.tirx.IndexMap(variables, indices, None)
+
+
+def _length(axis: Any) -> Any:
+    """The extent of an axis: an int, or an expression of dynamic dimensions."""
+    return extent(axis) if is_known(axis.dom.extent) else axis.dom.extent
 
 
 def _neighbours(shape: Any, indices: Any, group: list[Any]) -> int:
     """Number of values that are adjacent along these axes, in aligned groups; 1 if none are."""
     count = 1
-    positions = [position for position, size in enumerate(shape) if int(size) > 1]
+    positions = [position for position, size in enumerate(shape) if not is_known(size) or int(size) > 1]
     for axis in reversed([axis for axis in group if extent(axis) > 1]):
-        if not positions or not _is_unit_index(indices[position := positions.pop()], axis):
+        if (
+            not positions
+            or is_dynamic(axis)
+            or not is_known(shape[positions[-1]])
+            or not _is_unit_index(indices[position := positions.pop()], axis)
+        ):
             break
         if any(uses([index], axis) for other, index in enumerate(indices) if other != position):
             break

@@ -7,9 +7,11 @@ import tvm
 
 from tvmake.targets.cpu.schedules.accesses import bits
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
+from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of
-from tvmake.targets.gpu.tiles import Tile, best_tile
+from tvmake.targets.gpu.size_ranges import Choice
+from tvmake.targets.gpu.tiles import Tile, best_tile, estimated_cycles
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -29,19 +31,37 @@ DotIntrinsic = Callable[[Any, "tvm.target.Target"], str | None]
 class Products(ScheduleRule):
     """Tiles for kernels with one matmul or convolution, and element-wise blocks around it."""
 
-    def __init__(self, dot_intrinsic: DotIntrinsic = lambda _contraction, _target: None):
-        self.dot_intrinsic = dot_intrinsic
+    def __init__(self, dot_intrinsic: DotIntrinsic = lambda _contraction, _target: None, tile: Tile | None = None):
+        self.dot_intrinsic, self.tile = dot_intrinsic, tile
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
         product = product_of(func)
-        if product is None or min(product.shape[1:]) < SMALLEST:
+        if product is None or (self.tile is None and min(product.shape[1:]) < SMALLEST):
             return None
-        tile = best_tile(gpu(target), *product.shape, max(product.operand_bytes), product.result_bytes)
+        tile = self.tile or best_tile(gpu(target), *product.shape, *_bytes(product))
         if tile is None:
             return None
         _TileScheduler(product, tile, self.dot_intrinsic(product.contraction, target)).apply()
         return product.schedule
+
+    def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        product = product_of(func)
+        if product is None or min(product.shape[1:]) < SMALLEST:
+            return None
+        unit, size = gpu(target), (*product.shape, *_bytes(product))
+        tile = best_tile(unit, *size)
+        return Choice(tile, lambda other: estimated_cycles(unit, other, *size)) if tile else None
+
+    def with_parameters(self, parameters: Tile) -> "Products":
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        return Products(self.dot_intrinsic, parameters)
+
+
+def _bytes(product: Product) -> tuple[int, int]:
+    """Bytes per operand value and per result."""
+    return max(product.operand_bytes), product.result_bytes
 
 
 class _TileScheduler:
@@ -70,7 +90,7 @@ class _TileScheduler:
         )
         steps, products, *dots = schedule.split(sums, self._within([None, tile.depth]))
         schedule.reorder(batch, row_groups, column_groups, rows, columns, steps, products, own_rows, own_columns, *dots)
-        schedule.bind(schedule.fuse(batch, row_groups, column_groups), "blockIdx.x")
+        bind_groups(schedule, [batch, row_groups, column_groups])
         threads = schedule.fuse(rows, columns)
         schedule.bind(threads, "threadIdx.x")
         written = schedule.cache_write(block, 0, "local")
@@ -88,13 +108,12 @@ class _TileScheduler:
         row_groups, rows = schedule.split(row, [None, tile.rows])
         column_groups, columns = schedule.split(column, [None, tile.columns])
         schedule.reorder(batch, row_groups, column_groups, rows, columns, slices)
-        groups = schedule.fuse(batch, row_groups, column_groups)
-        schedule.bind(groups, "blockIdx.x")
+        groups = bind_groups(schedule, [batch, row_groups, column_groups])
         _, threads = schedule.split(schedule.fuse(rows, columns), [None, tile.threads])
         schedule.bind(threads, "threadIdx.x")
         schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
-        schedule.compute_at(partial, groups, preserve_unit_loops=True)
-        loops = schedule.get_loops(partial)[1:]
+        schedule.compute_at(partial, groups[-1], preserve_unit_loops=True)
+        loops = schedule.get_loops(partial)[len(groups) :]
         loops_by_name = dict(zip(("slices", "batch", "rows", "columns", "steps", "products"), loops, strict=True))
         rows, own_rows = schedule.split(loops_by_name["rows"], [None, tile.thread_rows])
         columns, own_columns = schedule.split(loops_by_name["columns"], [None, tile.thread_columns])

@@ -5,8 +5,10 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.bounds import bounds_of
 from tvmake.targets.gpu.bound_rule import BoundRule, Launching
 from tvmake.targets.gpu.schedule_checks import is_bound
+from tvmake.targets.gpu.size_ranges import schedule_ranges
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled, with_scheduled_body
 
 Rule = Any
@@ -21,12 +23,15 @@ def apply_rules(
     Args:
         rules: the first suitable one schedules a kernel.
     """
+    bounds = bounds_of(module)
     functions = dict(module.functions_items())
     for variable, function in functions.items():
         is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
         if is_kernel and str(variable.name_hint) not in refused:
-            schedule = schedule_by_rule(function, target, rules)
-            functions[variable] = function if schedule is None else with_scheduled_body(function, schedule.mod["main"])
+            scheduled = schedule_ranges(function, target, rules, bounds)
+            if scheduled is None and (schedule := schedule_by_rule(function, target, rules)) is not None:
+                scheduled = schedule.mod["main"]
+            functions[variable] = function if scheduled is None else with_scheduled_body(function, scheduled)
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 

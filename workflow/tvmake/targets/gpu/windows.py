@@ -8,10 +8,13 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, extent, innermost
+from tvmake.ir.dimensions import is_known
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, extent, innermost, is_dynamic
 from tvmake.targets.gpu.blocks import single_reduction
+from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import Gpu, gpu
+from tvmake.targets.gpu.size_ranges import Choice
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -34,6 +37,13 @@ UNROLLED = 128
 class Windows(ScheduleRule):
     """Threads for kernels with one reduction over windows, and element-wise blocks around it."""
 
+    def __init__(self, neighbours: int | None = None):
+        """
+        Args:
+            neighbours: results per thread; None chooses them.
+        """
+        self.neighbours = neighbours
+
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
         match = single_reduction(func)
@@ -44,18 +54,32 @@ class Windows(ScheduleRule):
         spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
         steps = math.prod(extent(axis) for axis in statement.iter_vars if axis.iter_type != SPATIAL)
         results = math.prod(map(extent, spatial))
-        if not isinstance(statement.body, tvm.tirx.BufferStore) or results < FEWEST:
+        if not isinstance(statement.body, tvm.tirx.BufferStore) or (results < FEWEST and self.neighbours is None):
             return None
         if steps > LARGEST and contraction(statement) is None:
             return None
-        _schedule(schedule, block, spatial, steps, _neighbours(gpu(target), statement, spatial, results))
+        neighbours = self.neighbours or _neighbours(gpu(target), statement, spatial, results)
+        _schedule(schedule, block, spatial, steps, neighbours)
         return schedule
+
+    def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        match = single_reduction(func)
+        if match is None or BoundRule(self).apply(func, target, False) is None:
+            return None
+        statement = match[0].get(match[1])
+        spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
+        return Choice(_neighbours(gpu(target), statement, spatial, math.prod(map(extent, spatial))))
+
+    def with_parameters(self, parameters: int) -> "Windows":
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        return Windows(parameters)
 
 
 def _neighbours(unit: Gpu, statement: Any, spatial: list[Any], results: int) -> int:
     """Number of results per thread: several if there are enough threads anyway."""
     axis = innermost(statement.body.indices, spatial)
-    if axis is None or not axis.var.same_as(spatial[-1].var):
+    if axis is None or not axis.var.same_as(spatial[-1].var) or is_dynamic(axis):
         return 1
     fitting = (count for count in (4, 2) if extent(axis) % count == 0 and results >= unit.cores * BUSY * count)
     return next(fitting, 1)
@@ -77,7 +101,7 @@ def _schedule(schedule: Any, block: Any, spatial: list[Any], steps: int, neighbo
     schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
     inline_consumers(schedule, written)
     schedule.unroll(results_loop)
-    if steps * neighbours <= UNROLLED:
+    if steps * neighbours <= UNROLLED and all(is_known(schedule.get(loop).extent) for loop in sums):
         for loop in sums:
             schedule.unroll(loop)
     schedule.decompose_reduction(block, sums[0])

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.size_points import SizePoint, describe_sizes
 from tvmake.codegen.compiler_errors import explain
-from tvmake.codegen.dynamic_sizes import fix_dimensions
 from tvmake.codegen.run_kernel import ENTRY, Tensor
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.errors import MachineError
+from tvmake.ir.dimensions import fix_dimensions
 from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.record import Record, Verdict
 from tvmake.records.workload import Workload
