@@ -132,9 +132,9 @@ def test_every_unsupported_operator_is_listed_with_its_count(project: Project):
     ("inputs", "words"),
     [
         ({"photo": {"shape": [1, 1, 8, 8]}}, ("no input 'photo'", "image")),
-        ({"image": {"shape": [1, 8, 8]}}, ("inputs.image.shape", "rank")),
-        ({"image": {"shape": [1, 1, 9, 9]}}, ("inputs.image.shape",)),
-        ({"image": {"dtype": "int64"}}, ("inputs.image.dtype",)),
+        ({"image": {"shape": [1, 8, 8]}}, ("input 'image' has 4 axes, not 3",)),
+        ({"image": {"shape": [1, 1, 9, 9]}}, ("axis 2 of input 'image' is 8, not 9",)),
+        ({"image": {"dtype": "int64"}}, ("input 'image' is float32, not int64",)),
         ({"image": {}, "mask": {"shape": [1]}}, ("no input 'mask'",)),
     ],
     ids=["unknown", "rank", "size", "dtype", "extra"],

@@ -3,6 +3,7 @@
 ONNX models get theirs before the import (:func:`tvmake.frontend.onnx.inputs.input_values`), where a value may select a branch.
 """
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
-from tvmake.frontend.inspect import inspect_source
+from tvmake.frontend.formats import inspection_modules
 from tvmake.frontend.options import ImportOptions, InputSpec
 
 
@@ -39,10 +40,12 @@ def fixed_inputs(options: ImportOptions) -> FixedInputs | None:
     Raises:
         InputError: a value does not fit its input, or the source has to be run to know its inputs.
     """
-    entries = {name: entry for name, entry in options.inputs.items() if entry.value is not None}
-    if not entries or options.source_format() == "onnx":
+    modules = inspection_modules(options)
+    if not modules:
         return None
-    declared = inspect_source(options, lists_files=False)
+    entries = {name: entry for name, entry in options.inputs.items() if entry.value is not None}
+    # It reaches every frontend, and the stages of most models must not depend on all of them.
+    declared = importlib.import_module(modules[0]).inspect_source(options, lists_files=False)
     if not declared.inputs:
         problem = (
             f"input '{next(iter(entries))}' cannot have a value: the inputs of this source are known only when it runs"

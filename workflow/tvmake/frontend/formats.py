@@ -7,6 +7,7 @@ modules does not rerun models of other formats.
 import sys
 
 from tvmake.errors import MachineError
+from tvmake.frontend.options import ImportOptions
 
 TORCH_FRONTEND = ("tvmake.frontend.torch.importer", "tvmake.frontend.torch.source")
 
@@ -73,3 +74,9 @@ def unloaded_library(source: str, kind: str, error: ImportError | OSError) -> Ma
 def install(kind: str) -> str:
     """The command that installs the library that reads a format."""
     return f"install it: pip install 'tvmake[{kind if kind in ('tflite', 'stablehlo', 'keras') else 'torch'}]'"
+
+
+def inspection_modules(options: ImportOptions) -> tuple[str, ...]:
+    """The module that reads a source's inputs if some of them have a value; none for ONNX models, whose import reads them."""
+    has_values = any(entry.value is not None for entry in options.inputs.values())
+    return ("tvmake.frontend.inspect",) if has_values and options.source_format() != "onnx" else ()

@@ -79,9 +79,9 @@ def import_request(job: JobContext) -> ImportOptions:
 
 def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
     """The modules that import models of the request's format."""
-    from tvmake.frontend.formats import FRONTENDS
+    from tvmake.frontend.formats import FRONTENDS, inspection_modules
 
-    return FRONTENDS.get(str(request.source_format()), ())
+    return (*FRONTENDS.get(str(request.source_format()), ()), *inspection_modules(request))
 
 
 def _model_files(request: ImportOptions) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.config.device import LocalDeviceConfig
 from tvmake.config.requests.running import BenchmarkRequest
-from tvmake.frontend.formats import BASELINES
+from tvmake.frontend.formats import BASELINES, inspection_modules
 from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 if TYPE_CHECKING:
@@ -148,8 +148,10 @@ def baseline_files(job: JobContext) -> list[str]:
 
 def framework_modules(request: BenchmarkRequest) -> tuple[str, ...]:
     """The module that runs the baseline."""
-    kind = str(request.baseline.source_format()) if request.baseline else ""
-    return (BASELINES[kind],) if kind in BASELINES else ()
+    if request.baseline is None:
+        return ()
+    kind = str(request.baseline.source_format())
+    return (*([BASELINES[kind]] if kind in BASELINES else []), *inspection_modules(request.baseline))
 
 
 def _lines(measured: Latency) -> Iterator[str]:
