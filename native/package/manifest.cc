@@ -169,7 +169,8 @@ Manifest VerifyPackage(const std::string& directory) {
     const auto version = At(document, "schema_version").as<int64_t>();
     if (!version || *version < kOldestSchemaVersion || *version > kSchemaVersion) {
       RefuseInput(directory, "mod.json has schema version " + (version ? std::to_string(*version) : "?") +
-                                 ", expected " + std::to_string(kSchemaVersion));
+                                 ", expected " + std::to_string(kOldestSchemaVersion) + " or " +
+                                 std::to_string(kSchemaVersion));
     }
     if (DigestOf(canonical) != Text(document, "own_sha256")) {
       RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kMakeAgain);

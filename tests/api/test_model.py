@@ -373,9 +373,7 @@ def test_extents_of_numpy_are_numbers_in_a_config():
     model = tvmake.load("digits.onnx", {"image": tuple(np.array([1, 1, 8, 8]))})
     assert model._keys == {"inputs": {"image": {"shape": [1, 1, 8, 8]}}}
     assert yaml.safe_dump(model._keys)
-    assert tvmake.load("digits.onnx", {"image": np.zeros((1, 1, 8, 8))})._keys == model._keys, (
-        "an array has a shape"
-    )
+    assert tvmake.load("digits.onnx", {"image": np.zeros((1, 1, 8, 8))})._keys == model._keys, "an array has a shape"
 
 
 def test_a_target_of_tvms_own_is_as_good_as_its_keys():

@@ -139,8 +139,8 @@ TEST_CASE("a manifest that was edited is refused, one that was only reformatted 
 }
 
 TEST_CASE("another schema version is named") {
-  CHECK(TestPackage(Body(Files(), "3")).Problem() == "mod.json has schema version 3, expected 2");
-  CHECK(TestPackage(Body(Files(), "\"2\"")).Problem() == "mod.json has schema version ?, expected 2");
+  CHECK(TestPackage(Body(Files(), "4")).Problem() == "mod.json has schema version 4, expected 2 or 3");
+  CHECK(TestPackage(Body(Files(), "\"2\"")).Problem() == "mod.json has schema version ?, expected 2 or 3");
 }
 
 TEST_CASE("a manifest cannot reach files outside the package") {

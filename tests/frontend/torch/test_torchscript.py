@@ -139,7 +139,7 @@ def test_an_archive_runs_its_code_only_if_it_is_trusted(tmp_path: Path):
     source = archive(tmp_path / "net.pt", Pooled())
     with pytest.raises(InputError, match="loading a TorchScript archive runs code") as caught:
         torchscript.export(source, ImportOptions(source=source))
-    assert "--trusted" in str(caught.value.remedy)
+    assert "`trusted: true`" in str(caught.value.remedy)
 
 
 def test_weights_alone_are_refused_whether_trusted_or_not(tmp_path: Path):

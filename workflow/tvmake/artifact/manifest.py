@@ -8,6 +8,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json, digest_bytes
 
+OLDEST_SCHEMA_VERSION: Final = 2
 SCHEMA_VERSION: Final = 3
 """With functions for several shapes; other packages keep version 2, which earlier releases read."""
 
@@ -156,7 +157,7 @@ class Component(_Part):
 class Manifest(_Part):
     """The content of mod.json; every field is a function of the inputs, so rebuilding gives the same bytes."""
 
-    schema_version: Literal[2, 3] = 2
+    schema_version: Literal[2, 3] = OLDEST_SCHEMA_VERSION
     model: str
     precision: str
     target_name: str
@@ -200,7 +201,9 @@ class Manifest(_Part):
 
     def sealed(self) -> "Manifest":
         """This manifest with its schema version and its own digest filled in."""
-        versioned = self.model_copy(update={"schema_version": SCHEMA_VERSION if self.functions else 2})
+        versioned = self.model_copy(
+            update={"schema_version": SCHEMA_VERSION if self.functions else OLDEST_SCHEMA_VERSION}
+        )
         return versioned.model_copy(update={"own_sha256": versioned._digest()})
 
     @property
