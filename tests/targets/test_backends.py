@@ -74,7 +74,7 @@ class PlainLoopsBackend(CpuBackend):
         """None but one that changes nothing."""
         return [*self.dispatch_passes(), ModulePass("ChangeNothing", lambda module: module)]
 
-    def schedule_kernels(self, module, target, refused, *, by_rules):
+    def schedule_kernels(self, module, target, refused, *, by_rules, widths=None):
         """None."""
         return module, frozenset()
 '''
