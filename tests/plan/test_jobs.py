@@ -167,7 +167,7 @@ def test_jobs_follow_budgets_that_change(project):
         kernels = {NEW: KernelBudget(name="new", trials=9, users=["kept/float16"])}
         stage_json.save(Budget(target_name="cpu", number=2, kernels=kernels, trials_shared=0), budget)
         jobs = {job.outputs[0]: job for job in made.jobs(variant)}
-        assert jobs[f"results/tuning/cpu/round2/{NEW}.json"].parameters == {"name": "new", "trials": 9}
+        assert jobs[f"results/tuning/cpu/round2/{NEW}.json"].parameters == {"name": "new", "trials": 9, "points": "[]"}
         (best,) = (job for job in jobs.values() if job.rule == "pick_best")
         assert f"results/tuning/cpu/round2/{NEW}.json" in best.inputs
     finally:

@@ -72,8 +72,12 @@ def fix_dimensions(
     function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int], names: Collection[str]
 ) -> "tvm.tirx.PrimFunc":
     """A kernel with some of its dynamic dimensions fixed to their representative sizes."""
-    # Loops may have the same names.
-    dimensions = [variable for name, variable in dynamic_dimensions(function).items() if name in names]
+    # Loops may have the same names. A dimension that is an argument itself stays dynamic.
+    dimensions = [
+        variable
+        for name, variable in dynamic_dimensions(function).items()
+        if name in names and not any(variable.same_as(parameter) for parameter in function.params)
+    ]
 
     def fix(variable: Any) -> Any:
         if not any(variable.same_as(dimension) for dimension in dimensions):

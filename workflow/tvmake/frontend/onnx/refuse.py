@@ -118,9 +118,7 @@ def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None
     limit, shape = optional_input(node, 2), graph.shape(node.input[0])
     if not limit or graph.is_constant(limit) or (shape is not None and isinstance(shape[1], int)):
         return None
-    return (
-        "its limit depends on the data, which needs a fixed number of boxes (`--dim NAME=SIZE`, or `dims` of the model)"
-    )
+    return "its limit depends on the data, which needs a fixed number of boxes: `dims: {NAME: SIZE}`"
 
 
 def _check_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:

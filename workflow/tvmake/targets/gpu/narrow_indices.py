@@ -31,8 +31,8 @@ MOST_ELEMENTS = (1 << 31) - (1 << 20)
 """Elements of a tensor, less those of an incomplete tile, whose indices fit into 32 bits."""
 
 TOO_LARGE = (
-    "a tensor with a dynamic dimension has more than 2^31 elements; run smaller sizes, or build the package with an "
-    "upper bound of the dimension (`dims`), with which kernels compute indices in 64 bits"
+    "a tensor with a dynamic dimension has more than 2^31 elements; run smaller sizes, or build the package with the "
+    "dimension's upper bound, with which kernels compute indices in 64 bits"
 )
 
 

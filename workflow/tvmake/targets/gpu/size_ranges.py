@@ -136,8 +136,13 @@ def _choose(rules: Sequence[SizedRule], kernel: Any, target: "tvm.target.Target"
 
 
 def _leading_dimensions(func: Any) -> list[Any]:
-    """The dimensions whose product determines the tile: those of a matmul's rows and columns, or else all."""
+    """The dimensions whose product determines the tile: those of a matmul's rows and columns, or else all.
+
+    None for kernels with scalar arguments, which may be dimensions.
+    """
     if not isinstance(func, tirx.PrimFunc) or not (dimensions := list(dynamic_dimensions(func).values())):
+        return []
+    if not all(hasattr(parameter.ty, "shape") for parameter in func.params):
         return []
     product = product_of(func)
     if product is None:
