@@ -12,8 +12,8 @@ import numpy as np
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.errors import InputError
-from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.formats import inspection_modules
+from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.options import ImportOptions, InputSpec
 
 
