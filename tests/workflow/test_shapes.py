@@ -72,10 +72,16 @@ def test_other_shapes_rebuild_what_is_made_for_shapes(project: Project):
     assert project.planned_rules() == {}
 
 
+def test_tuning_covers_all_functions_and_names_the_command_that_uses_it(project: Project):
+    done = project.run("tvmake", "tune", "net.onnx", "--shape", "batch=1,8", "--trials", "3", "--kernels", "*matmul*")
+    assert done.returncode == 0, done.stderr
+    assert "`tvmake compile net.onnx --shape batch=1,8` uses them" in done.stdout
+
+
 def test_compile_names_the_shapes_and_what_other_sizes_take(project: Project, tmp_path: Path):
     done = project.run("tvmake", "compile", "net.onnx", "--shape", "batch=1,8", "-o", str(tmp_path / "net.tar"))
     assert done.returncode == 0, done.stderr
-    assert "  code of their own have the shapes batch=1; batch=8; other sizes take the dynamic code" in done.stdout
+    assert "  shapes with their own code: batch=1; batch=8; other sizes take the dynamic code" in done.stdout
     texture = ["-t", "adreno-730-texture", "-o", str(tmp_path / "texture.tar")]
     done = project.run("tvmake", "compile", "net.onnx", "--shape", "batch=1,8", *texture)
     assert done.returncode == 0, done.stderr

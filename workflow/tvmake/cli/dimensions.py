@@ -38,4 +38,4 @@ def shape_lines(manifest: Manifest) -> Iterator[str]:
     if shapes:
         others = "other sizes take the dynamic code" if "" in shapes else "other sizes are refused"
         named = "; ".join(shape for shape in shapes if shape)
-        yield printable(f"  code of their own have the shapes {named}; {others}")
+        yield printable(f"  shapes with their own code: {named}; {others}")

@@ -125,6 +125,8 @@ def tune(
         *([] if precision == "float32" else ["--precision", precision]),
         *(["--trusted"] if trusted else []),
     ]
+    network = {"--input-shape": shapes, "--input-value": values, "--dim": dims, "--shape": package_shapes}
+    arguments += [word for option, texts in network.items() for text in texts or () for word in (option, text)]
     if any(kernel.reason == DYNAMIC for kernel in best.kernels):
         typer.echo(
             "to tune kernels with dynamic shapes, fix the sizes: --dim NAME=SIZE, or --input-shape INPUT=1,3,224,224"
