@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import tvm
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.frontend.onnx import models
 from tests.transform.nets import classifier, imported
@@ -157,6 +157,37 @@ def test_a_record_with_another_layout_of_weights_is_a_miss():
     lowered = lower_shapes(module, how, [{"batch": 1, "length": 1}, {"batch": 8, "length": 64}])
     assert "its weights have the layout that a function for another shape chose" in lowered.misses.values()
     assert lowered.tuned.keys().isdisjoint(lowered.misses)
+
+
+def test_functions_keep_the_bodies_of_their_own_loops():
+    """A body for one shape calls other kernels of the same names than that for another shape."""
+    step = helper.make_node("MatMul", ["old", "w"], ["product"])
+    body = helper.make_graph(
+        [step, helper.make_node("Tanh", ["product"], ["new"]), helper.make_node("Identity", ["runs"], ["continues"])],
+        "body",
+        [
+            helper.make_tensor_value_info("at", models.INT64, []),
+            helper.make_tensor_value_info("runs", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("old", models.FLOAT, ["batch", 4]),
+        ],
+        [
+            helper.make_tensor_value_info("continues", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("new", models.FLOAT, ["batch", 4]),
+        ],
+    )
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)
+    inputs = {"n": (models.INT64, []), "x": (models.FLOAT, ["batch", 4])}
+    proto = models.model([loop], inputs, ["y"], {"w": models.random(4, 4)})
+    imported_loop = imported(proto)
+    module, weights = transform(imported_loop.module, imported_loop.params, TransformRequest())
+    lowered = lower_shapes(module, replace(OPTIONS, inputs=2), [{"batch": 1}, {"batch": 4}])
+    machine = tvm.relax.VirtualMachine(generate(lowered.final, UNOPTIMISED, UNCHECKED, "targets.t"), tvm.cpu())
+    names = [str(weight.name) for weight in lowered.fused["main"].params[2:]]
+    packed = packed_weights(weights, lowered.packings, names) if lowered.packings else weights
+    for batch, count in ((1, 3), (4, 2), (3, 5), (4, 0)):
+        n, x = np.array(count), models.random(batch, 4)
+        result = machine["main"](tvm.runtime.tensor(n), tvm.runtime.tensor(x), *(packed[name] for name in names))
+        np.testing.assert_allclose(result.numpy(), models.runtime(proto, [n, x])[0], rtol=1e-5, atol=1e-6)
 
 
 def test_each_function_is_captured_in_a_cuda_graph_of_its_own():

@@ -52,7 +52,7 @@ def network_points(module: "tvm.IRModule", values: Values | None = None) -> tupl
     given = {name: values[name] for name in names if values and values.get(name)}
     for name, listed in given.items():
         lower[name] = upper[name] = max(size for size, _ in listed)
-    upper = _reduced(module, lower, upper)
+    upper = _reduce_sizes(module, lower, upper)
     steps = [] if len(given) == len(names) else SPREAD
     count = max([len(steps), *map(len, given.values())])
     points: dict[tuple[int, ...], float] = {}
@@ -164,7 +164,7 @@ def _dimensions(main: Any) -> list[str]:
     return list(dict.fromkeys([*first, *rest]))
 
 
-def _reduced(module: "tvm.IRModule", lower: Mapping[str, int], upper: Mapping[str, int]) -> dict[str, int]:
+def _reduce_sizes(module: "tvm.IRModule", lower: Mapping[str, int], upper: Mapping[str, int]) -> dict[str, int]:
     """Largest sizes with which a network has at most :data:`MOST_OPERATIONS`: the first dimensions are halved first."""
     calls = [_Call.of(module, call) for call in tensor_calls(module)]
     sizes = dict(upper)

@@ -24,7 +24,7 @@ class KernelNames:
     _kernels: dict[str, tuple[Any, int | None]] = field(default_factory=dict)
 
     def apply(self, module: "tvm.IRModule", widths: Mapping[str, int]) -> tuple["tvm.IRModule", dict[str, int]]:
-        """Rename a module's unscheduled kernels.
+        """Rename a module's unscheduled kernels, and the functions of its loops.
 
         Args:
             widths: the numbers of adjacent results of tiles, by kernel.
@@ -41,7 +41,8 @@ class KernelNames:
         return renamed, {names[name]: width for name, width in widths.items()}
 
     def _name(self, name: str, function: Any, width: int | None) -> str:
-        for known, (kernel, its_width) in self._kernels.items():
+        # Equal functions of a loop may call different kernels of one name, so each module keeps its own.
+        for known, (kernel, its_width) in self._kernels.items() if isinstance(function, tvm.tirx.PrimFunc) else ():
             if width == its_width and tvm_ffi.structural_equal(kernel, function):
                 return known
         chosen = unused_name(name, {*self._kernels})

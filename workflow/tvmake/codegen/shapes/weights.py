@@ -53,22 +53,22 @@ class SharedWeights:
         identities: dict[str, Hashable] = {}
         for packing in lowered.packings:
             sources = tuple(identities.get(source, source) for source in packing.sources)
-            results = self._results(packing, sources)
+            results = self._result_identities(packing, sources)
             identities |= dict(zip(packing.results, results, strict=True))
             if results[0] not in self._names:
                 for name, identity in zip(packing.results, results, strict=True):
                     self._names[identity] = unused_name(name, {*self._names.values()})
-                self.packings.append(replace(packing, sources=self._named(sources), results=self._named(results)))
+                self.packings.append(replace(packing, sources=self._names_of(sources), results=self._names_of(results)))
                 if (width := packed_width(packing.function)) is not None:
                     self._widths.setdefault(sources[0], width)
         weights = [str(weight.name) for weight in lowered.fused["main"].params[self.inputs :]]
-        names = dict(zip(weights, self._named([identities.get(weight, weight) for weight in weights]), strict=True))
+        names = dict(zip(weights, self._names_of([identities.get(weight, weight) for weight in weights]), strict=True))
         for weight in lowered.fused["main"].params[self.inputs :]:
             name = names[str(weight.name)]
             self.variables.setdefault(name, relax.Var(name, weight.ty))
         return replace(lowered, fused=_rename_weights(lowered.fused, self.inputs, names))
 
-    def _named(self, identities: Iterable[Hashable]) -> tuple[str, ...]:
+    def _names_of(self, identities: Iterable[Hashable]) -> tuple[str, ...]:
         return tuple(self._names[identity] for identity in identities)
 
     def _identities(self, packings: Iterable[Packing]) -> dict[str, Hashable]:
@@ -76,10 +76,10 @@ class SharedWeights:
         identities: dict[str, Hashable] = {}
         for packing in packings:
             sources = tuple(identities.get(source, source) for source in packing.sources)
-            identities |= dict(zip(packing.results, self._results(packing, sources), strict=True))
+            identities |= dict(zip(packing.results, self._result_identities(packing, sources), strict=True))
         return identities
 
-    def _results(self, packing: Packing, sources: tuple[Hashable, ...]) -> list[Hashable]:
+    def _result_identities(self, packing: Packing, sources: tuple[Hashable, ...]) -> list[Hashable]:
         position = self._position(packing.function)
         return [(position, index, sources) for index in range(len(packing.results))]
 

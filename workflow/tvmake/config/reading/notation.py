@@ -106,9 +106,9 @@ def _options(key: str, value: Any) -> Iterator[str]:
                 for shape in entry:
                     yield f"--shape {argument(','.join(f'{name}={size}' for name, size in shape.items()))}"
             case ["inputs", name, "shape"]:
-                yield f"--input-shape {argument(f'{name}={_listed(entry)}')}"
+                yield f"--input-shape {argument(f'{name}={_list_text(entry)}')}"
             case ["inputs", name, "value"]:
-                yield f"--input-value {argument(f'{name}={_listed(entry, brackets=True)}')}"
+                yield f"--input-value {argument(f'{name}={_list_text(entry, brackets=True)}')}"
             case ["trusted"] if entry is True:
                 yield "--trusted"
             case [only] if only in _FROM_KEYS:
@@ -156,10 +156,10 @@ def _size(size: Any) -> str:
     return f"{size.get('min', '')}..{size.get('max', '')}" if isinstance(size, dict) else str(size)
 
 
-def _listed(value: Any, *, brackets: bool = False) -> str:
+def _list_text(value: Any, *, brackets: bool = False) -> str:
     if not isinstance(value, list):
         return str(value)
-    text = ",".join(_listed(entry, brackets=True) for entry in value)
+    text = ",".join(_list_text(entry, brackets=True) for entry in value)
     return f"[{text}]" if brackets else text
 
 

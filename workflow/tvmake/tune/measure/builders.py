@@ -44,7 +44,7 @@ Samples = tuple[tuple[float, ...], ...]
 """Seconds per run, one value per repeat, for each set of a kernel's arguments."""
 
 
-def measured(
+def candidate_result(
     kernel: Kernel, status: Status, samples: Samples, error: str | None, run_s: float, conditions: Mapping[str, str]
 ) -> Measured:
     """The result of a built candidate."""

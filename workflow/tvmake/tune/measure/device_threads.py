@@ -15,7 +15,7 @@ from tvmake.device.transport.shell import Unreachable
 from tvmake.errors import DeviceError
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
-from tvmake.tune.measure.builders import Kernel, Outcome, Samples, measured
+from tvmake.tune.measure.builders import Kernel, Outcome, Samples, candidate_result
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
 from tvmake.tune.measure.workers.protocol import Failed
@@ -206,7 +206,7 @@ class DeviceThread:
 
         def result(status: Status, samples: Samples = (), error: str | None = None) -> None:
             kernel.library.unlink(missing_ok=True)
-            batch.results.put(measured(kernel, status, samples, error, run_s, conditions))
+            batch.results.put(candidate_result(kernel, status, samples, error, run_s, conditions))
 
         if isinstance(answer, Timed):
             conditions = {**conditions, **answer.conditions}

@@ -17,7 +17,7 @@ from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.storage.refusals import check_loadable
 from tvmake.targets.backends import device_kind
-from tvmake.tune.measure.builders import Builders, Building, Kernel, Samples, measured
+from tvmake.tune.measure.builders import Builders, Building, Kernel, Samples, candidate_result
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop
 from tvmake.tune.measure.machine_faults import check_machine
@@ -134,7 +134,7 @@ class LocalMeasurer:
 
         def outcome(status: Status, samples: Samples = (), error: str | None = None) -> Measured:
             run_s = time.monotonic() - began - waited
-            return measured(kernel, status, samples, error, run_s, conditions)
+            return candidate_result(kernel, status, samples, error, run_s, conditions)
 
         with self._runner() as worker:
             try:

@@ -27,7 +27,7 @@ def write_out_wide_sums(model: onnx.ModelProto) -> int:
     for index, node in enumerate(model.graph.node):
         is_wide = node.op_type in OPERATORS and node.domain in ("", "ai.onnx") and opset >= FIRST_PER_CHANNEL
         if is_wide and OPERATORS[node.op_type](node, constants) > INT32_MAX:
-            nodes += _dequantized(node, f"wide_{index}")
+            nodes += _dequantize(node, f"wide_{index}")
             replaced += 1
         else:
             nodes.append(node)
@@ -64,7 +64,7 @@ def _largest_matmul(node: onnx.NodeProto, constants: Constants) -> int:
 OPERATORS = {"QLinearConv": _largest_convolution, "QLinearMatMul": _largest_matmul}
 
 
-def _dequantized(node: onnx.NodeProto, prefix: str) -> list[onnx.NodeProto]:
+def _dequantize(node: onnx.NodeProto, prefix: str) -> list[onnx.NodeProto]:
     """The operator on dequantised operands, and the quantisation of its result."""
     is_convolution = node.op_type == "QLinearConv"
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input[:8]

@@ -106,7 +106,7 @@ def _prepare_loop(node: onnx.NodeProto, graph: Graph, prepare: Prepare) -> Count
     names = node.input[FIRST_STATE:]
     shapes = [graph.shape(name) for name in names]
     while True:
-        inner, changes = _prepared(body, node, graph, shapes, prepare)
+        inner, changes = _prepare_body(body, node, graph, shapes, prepare)
         results = [inner.shape(value.name) for value in body.output[1 : 1 + len(names)]]
         general = [_common_shape(*pair) for pair in zip(shapes, results, strict=True)]
         if general == shapes:
@@ -127,7 +127,7 @@ def _common_shape(first: Shape | None, second: Shape | None) -> Shape | None:
     return tuple(dim if dim == other else None for dim, other in zip(first, second, strict=True))
 
 
-def _prepared(
+def _prepare_body(
     body: onnx.GraphProto, node: onnx.NodeProto, graph: Graph, shapes: Sequence[Shape | None], prepare: Prepare
 ) -> tuple[Graph, Counter[str]]:
     """The body as a graph of its own, prepared for loop-carried values of these shapes."""
@@ -152,7 +152,9 @@ def _own_body(node: onnx.NodeProto, graph: Graph) -> onnx.GraphProto:
     body.CopyFrom(attributes(node)["body"])
     own = [value.name for value in body.input] + [tensor.name for tensor in body.initializer]
     own += [name for inner in body.node for name in inner.output if name]
-    own_names = set(own) | {name for inner in body.node for nested in subgraphs(inner) for name in _defined(nested)}
+    own_names = set(own) | {
+        name for inner in body.node for nested in subgraphs(inner) for name in _defined_names(nested)
+    }
     read = [name for inner in all_nodes(body) for name in inner.input]
     read += [value.name for inner in all_nodes(body) for nested in subgraphs(inner) for value in nested.output]
     read += [value.name for value in body.output]
@@ -186,12 +188,12 @@ def _own_body(node: onnx.NodeProto, graph: Graph) -> onnx.GraphProto:
     return body
 
 
-def _defined(graph: onnx.GraphProto) -> set[str]:
+def _defined_names(graph: onnx.GraphProto) -> set[str]:
     names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for node in graph.node:
         names |= {name for name in node.output if name}
         for body in subgraphs(node):
-            names |= _defined(body)
+            names |= _defined_names(body)
     return names
 
 
