@@ -23,12 +23,13 @@ STEP = [sys.executable, "-c", "from tvmake.cli import main; main()", "step", "ex
 
 
 def servers() -> dict[int, str]:
-    """This process's servers: kind by process."""
+    """This process's servers of the kinds that runs use, by process; tests of OpenCL keep one of their own."""
     listed = subprocess.run(
         ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=True
     )
     rows = [line.split() for line in listed.stdout.splitlines() if "tvmake.process.forkserver.server" in line]
-    return {int(row[0]): row[row.index("tvmake.process.forkserver.server") + 1] for row in rows}
+    kinds = {int(row[0]): row[row.index("tvmake.process.forkserver.server") + 1] for row in rows}
+    return {process: kind for process, kind in kinds.items() if kind in PRELOADS}
 
 
 def step() -> str:
