@@ -1,12 +1,16 @@
-"""`tvmake.open(…).run`: the outputs of each run are independent."""
+"""`tvmake.open(…)`: how inputs are passed, independent outputs, and closing."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
 import onnx
 import pytest
+import torch
 
 import tvmake
+from tvmake.errors import InputError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,3 +66,42 @@ def test_arrays_of_any_layout_are_read_as_they_look(package: tvmake.Package):
     for x in (values.T, values.T[::2], values.T[::-1], np.asfortranarray(values.T)):
         for _ in range(2):
             assert np.array_equal(package.run({"x": x, "mask": mask})["y"], 2 * x)
+
+
+X, MASK = np.ones((2, 3), "float32"), np.array([True, False, True])
+
+
+def test_inputs_are_passed_in_a_mapping_in_order_or_by_keyword(package: tvmake.Package):
+    for outputs in (
+        package.run({"x": X, "mask": MASK}),
+        package.run(X, MASK),
+        package.run(x=X, mask=MASK),
+        package(X, MASK),
+        package(x=X, mask=MASK),
+        package(mask=MASK, fill="ones"),
+    ):
+        assert np.array_equal(outputs["y"], 2 * X[: len(outputs["y"])])
+
+
+@pytest.mark.parametrize(
+    "inputs, named", [((X, MASK), {"x": X}), (({"x": X},), {"mask": MASK}), (({"x": X}, MASK), {})]
+)
+def test_inputs_that_are_passed_in_two_ways_are_refused(package: tvmake.Package, inputs: tuple, named: dict):
+    with pytest.raises(InputError, match="inputs: are passed in two ways"):
+        package.run(*inputs, **named)
+
+
+def test_a_tensor_that_requires_gradients_is_detached(package: tvmake.Package):
+    x = torch.ones(2, 3, requires_grad=True)
+    assert np.array_equal(package(x, MASK)["y"], 2 * X)
+
+
+def test_a_package_is_closed_at_the_end_of_a_with_block(package: tvmake.Package):
+    with tvmake.open(package.file) as opened:
+        opened(X, MASK)
+        loaded = weakref.ref(opened._loaded)
+    gc.collect()
+    assert loaded() is None
+    for call in (lambda: opened(X, MASK), opened.benchmark):
+        with pytest.raises(InputError, match=r"(?s)is closed.*open it again: tvmake\.open"):
+            call()

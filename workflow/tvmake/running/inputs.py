@@ -123,6 +123,8 @@ def as_array(where: str, value: Any) -> np.ndarray:
             "read the file first: numpy.load, or PIL.Image.open; `tvmake run -i FILE` reads images and arrays itself"
         )
         raise InputError(where, f"expected an array (got {str(value)[:60]!r})", remedy)
+    if getattr(value, "requires_grad", False):
+        value = value.detach()  # a tensor of PyTorch: numpy refuses those that take part in differentiation
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:

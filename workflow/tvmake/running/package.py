@@ -6,7 +6,7 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 from threading import RLock, local
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
 from pydantic import Field
@@ -96,6 +96,7 @@ class Package:
     Threads may share a package; its runs take turns. For parallel runs, open the file once in each thread. A package cannot be
     copied or pickled; other processes open the file themselves.
 
+    ``package(image)`` and ``package.run(image=image)`` run it too. A ``with`` block closes it at the end.
 
     Args:
         file: a ``package.tar``.
@@ -113,6 +114,7 @@ class Package:
         self._absolute_file = self.file.absolute()  # the working directory may change
         self.threads: int | None = validate_argument("threads", Positive | None, threads)
         self._turn = RLock()  # TVM's virtual machine stores the inputs and outputs of one run
+        self._is_closed = False
         self._directory = store.put(self.file, store.store_root())
         self.manifest: Manifest = store.read_stored_manifest(self._directory)
 
@@ -140,13 +142,35 @@ class Package:
         """Names, shapes and types of the outputs, in order."""
         return self.manifest.signature.outputs
 
-    def run(self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None) -> Arrays:
+    def close(self) -> None:
+        """Release the weights and the memory of runs; a package that is closed does not run again.
+
+        Its code stays loaded as long as the process lives. A call waits for the end of a run in another thread.
+        """
+        with self._turn:
+            self._is_closed = True
+            self.__dict__.pop("_loaded", None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __call__(
+        self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None, **named: np.ndarray
+    ) -> Arrays:
+        """Run the network once, as :meth:`run` does."""
+        return self.run(inputs, *more, fill=fill, **named)
+
+    def run(self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None, **named: np.ndarray) -> Arrays:
         """Run the network once; a call from another thread waits for this one.
 
         Args:
-            inputs: arrays by the inputs' names, or the first input.
+            inputs: arrays by the inputs' names, or the first input. Tensors of PyTorch are detached.
             more: the other inputs, in order.
             fill: ``random``, ``zeros`` or ``ones`` for missing inputs; default: all inputs are required.
+            named: inputs whose names are identifiers: ``run(image=array)``.
 
         Returns:
             The outputs by their names in the source model, as new arrays.
@@ -158,8 +182,9 @@ class Package:
         """
         from tvmake.device.code import check_outputs, checking_arguments
 
-        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, more), fill)
+        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, more, named), fill)
         with self._turn:
+            self._check_open()
             _use_threads(self.threads)
             with checking_arguments():
                 outputs = self._loaded.outputs_of(list(arrays.values()))
@@ -197,7 +222,7 @@ class Package:
 
         self._check_file()
         fill: Fill | None = "random" if inputs is None else None
-        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, ()), fill)
+        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, (), {}), fill)
         options = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
         how = validate_argument("", Measurement, {**options, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
@@ -251,11 +276,14 @@ class Package:
             return against_model(self.run, self.manifest.signature, options, reference.directory, samples, seed, bounds)
         return against_arrays(self.run(inputs), self._name_outputs(reference), bounds)
 
-    def _name_inputs(self, inputs: Given, more: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+    def _name_inputs(
+        self, inputs: Given, more: tuple[np.ndarray, ...], named: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        if ((more or named) and isinstance(inputs, Mapping)) or (named and inputs is not None):
+            remedy = "pass one mapping, arrays in order, or arrays by keyword"
+            raise InputError("inputs", "are passed in two ways", remedy)
         if inputs is None or isinstance(inputs, Mapping):
-            if more:
-                raise InputError("inputs", "are passed by name and by position", "pass one mapping, or arrays in order")
-            return dict(inputs or {})
+            return dict(inputs or named)
         arrays = (inputs, *more)
         if len(arrays) > len(self.inputs):
             names = "; ".join(map(describe_tensor, self.inputs))
@@ -274,10 +302,15 @@ class Package:
             raise InputError("reference", problem, f"its outputs are {'; '.join(map(describe_tensor, self.outputs))}")
         return arrays
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InputError(str(self.file), "is closed", f"open it again: tvmake.open({str(self.file)!r})")
+
     def _check_file(self) -> None:
-        """Refuse to time a file that changed after it was opened."""
+        """Refuse to time a package that is closed, or whose file changed after it was opened."""
         from tvmake.artifact.package import inspect
 
+        self._check_open()
         if inspect(self._absolute_file).own_sha256 != self.manifest.own_sha256:
             raise InputError(str(self.file), "has changed since it was opened", "open it again")
 
