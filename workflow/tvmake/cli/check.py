@@ -173,10 +173,11 @@ def _check_models(models: "Mapping[str, ModelConfig]") -> "dict[str, Signature]"
     """
     from tvmake.config.reading.load import one_or_many
     from tvmake.errors import InputError
-    from tvmake.frontend.inspect import configured, inspect_source
+    from tvmake.frontend.inspect import configured, inspect_sources
     from tvmake.frontend.trust import check_trusted
 
     errors, declared = [], {}
+    inspect_source = inspect_sources(model.import_options() for model in models.values())
     for name, model in models.items():
         options = model.import_options()
         key = "source"

@@ -1,13 +1,15 @@
 """Read a source's declared inputs and outputs without running its code; a starter config is written from them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tvmake.artifact.signature import Bounds, Signature, TensorSpec
-from tvmake.errors import InputError
+from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.file_kinds import format_remedy
 from tvmake.frontend.foreign import foreign
@@ -87,6 +89,36 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
         remedy = f"leave `format: {kind}` out, if it is what its name says ({implied})"
         raise InputError(error.where, error.problem, remedy) from error
     return Declared(kind, signature.inputs, signature.outputs, bounds=signature.bounds)
+
+
+def inspect_sources(several: Iterable[ImportOptions]) -> Callable[[ImportOptions], Declared]:
+    """:func:`inspect_source` for several models; each distinct source is read once.
+
+    If several are ONNX files, this process loads onnx for the processes that read them: that takes ten times as long as reading a
+    small file.
+    """
+    known: dict[str, Declared | TvmakeError] = {}
+
+    def key(options: ImportOptions) -> str:
+        return options.model_copy(update={"inputs": {}}).model_dump_json()
+
+    distinct = {key(options): options.source_format() for options in several}
+    if list(distinct.values()).count("onnx") > 1:
+        with suppress(ImportError, OSError):  # the process that reads a file reports it
+            import_module("tvmake.frontend.onnx.inputs")
+
+    def inspect(options: ImportOptions) -> Declared:
+        name = key(options)
+        if name not in known:
+            try:
+                known[name] = inspect_source(options)
+            except TvmakeError as error:
+                known[name] = error
+        if isinstance(result := known[name], TvmakeError):
+            raise result
+        return result
+
+    return inspect
 
 
 def _inspect_file(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
