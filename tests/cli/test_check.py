@@ -223,6 +223,16 @@ def test_a_mistake_in_a_setting_is_reported_with_the_option(tmp_path):
     )
 
 
+def test_an_exclusion_that_matches_nothing_is_noted(tmp_path):
+    excluded = [{"model": "digits", "precision": "float16"}, {"precision": "float32"}]
+    keys = {"precisions": ["float16", "float32"], "variants.exclude": excluded, "models.digits.precisions": ["float32"]}
+    done = check_of(
+        tmp_path, {**keys, "variants.include": [{"model": "digits", "precision": "float32", "target": "cpu"}]}
+    )
+    assert "note: variants.exclude[0]: no combination matches it" in done.stdout
+    assert "exclude[1]" not in done.stdout
+
+
 def test_a_right_config_passes(tmp_path):
     done = check_of(tmp_path, {"models.digits.goals.top1": 0.9})
     assert done.returncode == 0, done.stderr

@@ -122,6 +122,10 @@ MISTAKES = {
     "a part of a target": (["digits.onnx", "-t", "nvidia/h100"], "did you mean 'nvidia/nvidia-h100'?"),
     "a part of several": (["digits.onnx", "-t", "cortex-a72"], "there are cortex-a72-linux, cortex-a72-android"),
     "a tag of macOS": (["digits.onnx", "-t", "apple/m1-gpu"], "or `-t 'apple/m1-gpu -host=aarch64-linux-gnu'`"),
+    "more trials than there is time for": (
+        ["digits.onnx", "--tune", "99999999999"],
+        "--tune 99999999999: expected at most 10000000",
+    ),
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
     "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
     "no shape": (["digits.onnx", "--input-shape", "image"], "for example: --input-shape image=1,3,224,224"),

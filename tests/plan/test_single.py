@@ -1,6 +1,7 @@
 """A run for one package is an ordinary config in a directory for its model and target."""
 
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -99,6 +100,8 @@ def test_a_precision_of_the_users_own_is_one():
             "nets:tiny: is a Python function, which runs only if a config trusts it\n  `tvmake init nets:tiny`",
         ),
         ("loop.onnx", "loop.onnx: is a link to a missing file: "),
+        ("pipe.onnx", "pipe.onnx: is a pipe, not a file\n  write the model into a file"),
+        ("n\udcffl.onnx", "n\udcffl.onnx: its name is not valid utf-8, the encoding of names here\n  rename it"),
     ],
 )
 def test_a_source_that_is_not_a_model_is_reported_as_typed(tmp_path: Path, name: str, words: str):
@@ -107,6 +110,7 @@ def test_a_source_that_is_not_a_model_is_reported_as_typed(tmp_path: Path, name:
     for other in ("run.yaml", "net.bin", "nets.py"):
         (tmp_path / other).touch()
     (tmp_path / "loop.onnx").symlink_to("loop.onnx")
+    os.mkfifo(tmp_path / "pipe.onnx")
     with pytest.raises(InputError) as caught:
         SingleRun(name, root=tmp_path).write_config()
     assert str(caught.value).startswith(words)

@@ -187,6 +187,11 @@ def test_a_range_is_a_list_of_two(given: object, words: str):
             "did you mean 'models'?",
         ),
         (b"models: {d: {source: n.onnx}}\nbackend: xnnpack\n", ":2: backend: unknown key", "known keys here"),
+        (
+            "models: {d: {source: n.onnx}}\nprecisi\u043ens: [float32]\n".encode(),
+            ":2: precisi\u043ens: unknown key; '\u043e' is cyrillic small letter o",
+            "did you mean 'precisions'?",
+        ),
         (b"models: {d: {source: nets.py}}\n", "'nets.py': it is Python code", "as in nets:FUNCTION"),
         (b"models: {d: {source: n.onnx, 3: x}}\n", ":1: models.d[3]: unknown key", "known keys here"),
         (b"precisions: [float32]\n", "models: this key is required", "`tvmake init MODEL` writes a config with it"),

@@ -43,6 +43,16 @@ def test_an_invalid_config_is_refused_in_one_line(write, text, problem):
     assert "\n" not in mistake.problem
 
 
+@pytest.mark.parametrize(
+    "before", ["precisions: [float32]\n", "precisions: [float32]  # the first\n\n# more\n", "x:\n- [a,\n  float32]\n"]
+)
+def test_an_entry_with_a_dash_after_a_list_in_brackets_is_named(write, before):
+    (mistake,) = mistakes(write(f"models: {{}}\n{before}  - float16\n"))
+    ended = 1 + max(number for number, line in enumerate(before.splitlines(), 1) if "]" in line)
+    assert mistake.problem == f"not valid YAML: '- float16' continues a list that ended in line {ended}"
+    assert mistake.remedy == "write all entries within the brackets, or each on a line of its own"
+
+
 def test_an_existing_file_with_a_similar_name_is_suggested(write):
     path = write(MINIMAL)
     (mistake,) = mistakes(path.with_suffix(".yml"))

@@ -93,13 +93,30 @@ def check(
                 console.print(file, highlight=False)
         for file in plan.goals():
             console.print(file, highlight=False)
-    for note in [*_clml_notes(plan), *_unscheduled_notes(plan, declared)]:
+    for note in [*_exclude_notes(plan), *_clml_notes(plan), *_unscheduled_notes(plan, declared)]:
         console.print(note, highlight=False)
     console.print(
         f"{', '.join(map(str, paths))}: ok; {counted(len(plan.variants), 'variant')} of {counted(len(plan.config.models), 'model')}, "
         f"{len(plan.runnable)} to run on a device",
         highlight=False,
     )
+
+
+def _exclude_notes(plan: "Plan") -> list[str]:
+    """Notes on exclusions without effect: what they name may have left the config in another file."""
+    from itertools import product
+
+    config = plan.config
+    axes = [
+        (name, precision, target)
+        for name, model in config.models.items()
+        for precision, target in product(model.precisions or config.precisions, model.targets or config.targets)
+    ]
+    return [
+        f"note: variants.exclude[{index}]: no combination matches it"
+        for index, part in enumerate(config.variants.exclude)
+        if not any(part.matches(*combination) for combination in axes)
+    ]
 
 
 def _clml_notes(plan: "Plan") -> list[str]:

@@ -142,12 +142,13 @@ def single_run(
         self_test=self_test,
     )
     model_key = f"models.{run.model_name}"
-    names = {f"{model_key}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
+    names = {"tuning.trials": f"--trials {trials}", **(options or {})}
+    names |= {f"{model_key}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
     for key, option, texts in (("shape", "--input-shape", shapes), ("value", "--input-value", values)):
         names |= {f"{model_key}.inputs.{text.partition('=')[0]}.{key}": f"{option} {text}" for text in texts or ()}
     if package_shapes:
         names[f"{model_key}.shapes"] = " ".join(f"--shape {text}" for text in package_shapes)
-    run = replace(run, options={**run.options, **names})
+    run = replace(run, options=names)
     return run.as_tuned() if trials is None and device is None else run
 
 

@@ -8,6 +8,12 @@ from tvmake.config.base import Directory, LocalPath, Repetitions
 from tvmake.options import Positive, Strict
 
 Count = Annotated[int, Field(ge=0)]
+
+MOST_TRIALS = 10_000_000
+"""The largest number of candidates: more than a year of measuring."""
+
+Trials = Annotated[int, Field(ge=0, le=MOST_TRIALS)]
+PositiveTrials = Annotated[int, Field(ge=1, le=MOST_TRIALS)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, Field(min_length=1)]
 CostModel = Literal["xgb", "random"]
@@ -35,11 +41,11 @@ class TrialMeasurement(Strict):
 class ModelTuning(Strict):
     """One model's overrides of the general budget."""
 
-    trials: Count | None = None
+    trials: Trials | None = None
     """Candidates to measure for each of its variants; 0 leaves its kernels unscheduled."""
-    trials_per_kernel: Positive | None = None
+    trials_per_kernel: PositiveTrials | None = None
     """Candidates to measure for each kernel, instead of distributing ``trials``."""
-    floor: Positive | None = None
+    floor: PositiveTrials | None = None
     """Minimum number of candidates of each kernel."""
     kernels: list[Text] | None = None
     """Tune only these kernels."""
@@ -50,16 +56,16 @@ class ModelTuning(Strict):
 class TuningOptions(Strict):
     """The trial budget, its distribution, and the use of the records."""
 
-    trials: Count = 0
+    trials: Trials = 0
     """Candidates to measure per variant, distributed over its kernels by their work; 0 uses only the target's schedule rules."""
-    trials_per_kernel: Positive | None = None
+    trials_per_kernel: PositiveTrials | None = None
     """Candidates to measure for each kernel, instead of distributing ``trials``."""
-    floor: Positive = 16
+    floor: PositiveTrials = 16
     """Minimum number of candidates of each kernel when ``trials`` are distributed."""
     kernels: list[Text] = Field(default_factory=list)
     """Tune only these kernels, by the names in `tvmake records list` and in the report; ``*`` matches anything (``fused_conv2d*``).
     All by default. Other kernels keep their records and get no trials."""
-    layout_trials: Positive = 32
+    layout_trials: PositiveTrials = 32
     """Candidates to measure for each kernel with which ``transform.layout: auto`` compares layouts. They count as trials of
     the chosen layout."""
     rounds: Annotated[int, Field(ge=1, le=8)] = 2

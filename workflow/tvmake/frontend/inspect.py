@@ -19,6 +19,7 @@ from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.source_file import COPY, check_torchscript, open_source
 from tvmake.process.limits import isolated
 from tvmake.process.user_code import check_function
+from tvmake.storage.plain_files import special_kind
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
         return Declared(kind)
     path = Path(source)
     if not path.is_file():
-        raise InputError(source, "is a directory" if path.is_dir() else "no such file", "name the model's file")
+        found = "a directory" if path.is_dir() else special_kind(path)
+        raise InputError(source, f"is {found}, not a file" if found else "no such file", "name the model's file")
     if kind == "keras":  # only Keras can read its inputs, and loading it needs trust
         with open_source(path, path.suffix.lower(), COPY):
             return Declared(kind)

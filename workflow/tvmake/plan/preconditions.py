@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import shlex
-import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
-from tvmake.storage.plain_files import KINDS, broken_link
+from tvmake.storage.plain_files import broken_link, special_kind
 from tvmake.storage.shared_directory import open_directory
 
 DEVICE_FILES = ("identity", "known_hosts", "programs")
@@ -69,8 +68,7 @@ def _missing(file: str) -> tuple[str, str]:
         return f"Snakemake treats {wildcard[0]} in a name as a pattern: {file}", "rename it without braces"
     if os.path.isfile(file) or os.path.isdir(file):  # noqa: PTH112, PTH113
         return f"cannot be read: permission denied: {file}", "check its owner and mode: ls -l"
-    if os.path.lexists(file):
-        kind = KINDS.get(stat.S_IFMT(os.stat(file).st_mode), "something else")  # noqa: PTH116
+    if kind := special_kind(file):
         return f"is {kind}, not a file: {file}", "name a file"
     return f"no such file: {file}", missing_file_remedy(file) or f"relative paths start in {Path.cwd()}"
 

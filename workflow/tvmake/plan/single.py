@@ -91,6 +91,10 @@ class SingleRun:
     def _check_source(self) -> None:
         if self.source.startswith(ZOO):
             return
+        if any(0xDC80 <= ord(character) <= 0xDCFF for character in self.source):  # undecodable bytes
+            encoding = sys.getfilesystemencoding()
+            remedy = "rename it" if encoding == "utf-8" else "set LC_ALL=C.UTF-8"
+            raise InputError(self.source, f"its name is not valid {encoding}, the encoding of names here", remedy)
         if unprintable := next((character for character in self.source if not character.isprintable()), None):
             raise InputError(
                 self.source, f"a path cannot contain control characters such as {unprintable!a}", "rename it"
@@ -113,10 +117,12 @@ class SingleRun:
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
         if not file.is_file():
             from tvmake.frontend.file_kinds import missing_file_remedy
-            from tvmake.storage.plain_files import broken_link
+            from tvmake.storage.plain_files import broken_link, special_kind
 
             if problem := broken_link(file):
                 raise InputError(self.source, problem, "correct the link, or name the file")
+            if kind := special_kind(file):
+                raise InputError(self.source, f"is {kind}, not a file", "write the model into a file, and name it")
             if FUNCTION.fullmatch(self.source):
                 remedy = f"`tvmake init {self.source}` writes one"
                 raise InputError(self.source, "is a Python function, which runs only if a config trusts it", remedy)

@@ -39,6 +39,15 @@ def broken_link(path: Path | str) -> str | None:
     return f"is a link to a missing file: {path} → {link.readlink()}"
 
 
+def special_kind(path: Path | str) -> str | None:
+    """What a path is, if it is neither a file nor a directory: ``a pipe``; None for these, and where there is nothing."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except OSError:
+        return None
+    return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else KINDS.get(stat.S_IFMT(mode), "something else")
+
+
 def open_plain(path: Path | str) -> BufferedReader:
     """Open a file for reading, without waiting for a writer.
 

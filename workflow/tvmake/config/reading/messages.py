@@ -4,6 +4,7 @@ import datetime
 import difflib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
@@ -90,7 +91,7 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
     detail = next((detail for detail in details if detail["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if kind in ("extra_forbidden", "invalid_key"):
-        return "unknown key", _other_key(path, given)
+        return f"unknown key{_other_alphabet(path[-1])}", _other_key(path, given)
     if kind == "missing" and path[-1].isdigit():
         return "an entry is missing", None
     if kind == "missing":
@@ -117,6 +118,12 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
     if kind == "union_tag_invalid":
         return one_of(context["tag"], re.findall("'([^']*)'", context["expected_tags"]))
     return f"{message[0].lower()}{message[1:]} (got {format_value(given)})", None
+
+
+def _other_alphabet(key: str) -> str:
+    """Words about the first letter that is not ASCII: it may look like one that is."""
+    letter = next((letter for letter in key if not letter.isascii()), None)
+    return f"; '{letter}' is {unicodedata.name(letter, 'not a letter').lower()}" if letter else ""
 
 
 def _other_key(path: KeyPath, given: Any) -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,26 @@ def _yaml_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
         return problem, error.note
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines()
+    if mark and (ended := _ended_list(lines, mark.line)):
+        entry = lines[mark.line].strip()
+        return f"not valid YAML: '{entry}' continues a list that ended in line {ended}", (
+            "write all entries within the brackets, or each on a line of its own"
+        )
     remedy = add_space(lines[mark.line]) if mark and mark.line < len(lines) else None
     remedy = remedy or next((remedy for words, remedy in REMEDIES if words in problem), None)
     if remedy is None and error.context_mark is not None:
         began = error.context_mark.line + 1
         remedy = f"check line {began}: an unclosed bracket or quotation mark begins there, or a wrong indentation"
     return f"not valid YAML: {problem}", remedy or "check this line and the one before; a key has a colon and a space"
+
+
+def _ended_list(lines: Sequence[str], number: int) -> int | None:
+    """The line of the list in brackets before an entry with a dash; None if the line at ``number`` is not such an entry."""
+    if number >= len(lines) or not lines[number].lstrip().startswith("- "):
+        return None
+    above = ((index, re.sub(r"(^|\s)#.*", "", lines[index]).rstrip()) for index in range(number - 1, -1, -1))
+    index, text = next(((index, text) for index, text in above if text), (0, ""))
+    return index + 1 if text.endswith("]") else None
 
 
 def add_space(text: str) -> str | None:
