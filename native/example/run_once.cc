@@ -1,6 +1,6 @@
 // Run a package once on ones and print its first output:  run_once PACKAGE_DIRECTORY [DEVICE]
 //
-//   g++ -std=c++17 run_once.cc -I include -L lib -ltvmake_package -Wl,-rpath,'$ORIGIN/lib' -o run_once
+//   g++ -std=c++17 run_once.cc -I ../include -L ../lib -ltvmake_package -Wl,-rpath,'$ORIGIN/../lib' -o run_once
 #include <tvmake/package.h>
 
 #include <cstdio>

@@ -55,3 +55,16 @@ def test_a_missing_jdk_is_reported_and_all_skips_the_part_that_needs_it(tmp_path
     assert run(["runtime", "build", "jni"]) == 3
     assert "javac, which compiles it, is not installed\n  apt-get install openjdk-17" in capsys.readouterr().err
     assert runtime._names("all") == [name for name in parts.parts() if name != "jni"]
+
+
+def test_a_directory_of_the_users_is_not_replaced_by_the_library(tmp_path: Path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").touch()
+    assert run(["runtime", "build", "abi", "-o", str(tmp_path / "mine")]) == 1
+    assert "mine: exists and is not a directory of this command\n  name a new directory" in capsys.readouterr().err
+    assert (tmp_path / "mine/file").is_file()
+
+
+def test_a_part_without_an_output_directory_is_refused_one(capsys):
+    assert run(["runtime", "build", "runner", "-o", "there"]) == 2
+    assert "--api and --output need a triple\n  name one, such as aarch64-linux-android" in capsys.readouterr().err

@@ -1,26 +1,26 @@
 """The code that the README shows runs as it stands."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.native.devices import abi_library, programs
 from tests.process import shared
 from tests.requirements import need_module
 from tests.workflow.project import ROOT, Project, model_project
 from tvmake.process.forkserver.client import DIRECTORY
-from tvmake.storage.resources import native_sources
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of the README in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
 def shown(language: str) -> str:
     """The first block of the README in a language."""
-    found = re.search(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
+    return blocks(language)[0]
 
 
 @pytest.fixture
@@ -39,24 +39,10 @@ def test_the_python_of_the_readme_runs(project: Project):
 
 def test_the_cpp_of_the_readme_compiles_and_runs(project: Project):
     assert project.run("tvmake", "compile", "model.onnx", "-o", "digits.tar").returncode == 0
-    (project.directory / "digits").mkdir()
-    assert project.run("tar", "-xf", "digits.tar", "-C", "digits").returncode == 0
     (project.directory / "main.cc").write_text(shown("cpp"))
-    library = shutil.copy(abi_library(), project.directory)
-    for file in programs().glob("libtvm*.so"):
-        shutil.copy(file, project.directory)
-    command = [
-        "g++",
-        "-std=c++17",
-        "-Wall",
-        "-Werror",
-        "main.cc",
-        "-I",
-        str(native_sources() / "include"),
-        str(library),
-    ]
-    command += ["-Wl,-rpath,$ORIGIN", f"-Wl,-rpath-link,{project.directory}", "-o", "main"]
-    subprocess.run(command, cwd=project.directory, check=True)
+    (commands,) = [block for block in blocks("sh") if "g++" in block]
+    done = project.run("bash", "-euc", commands)
+    assert done.returncode == 0, done.stderr
     done = subprocess.run([project.directory / "main"], cwd=project.directory, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     assert not done.stderr

@@ -30,9 +30,8 @@ def build_command(
         typer.Option(
             "-o",
             "--output",
-            metavar="FILE.tar",
-            parser=output_file,
-            help="With a TRIPLE: write the programs to a tar file.",
+            metavar="PATH",
+            help="With a TRIPLE: write the programs to this tar file. With abi: write headers and libraries to this directory.",
         ),
     ] = None,
 ) -> None:
@@ -40,7 +39,8 @@ def build_command(
 
     opencl is the runtime library for OpenCL packages: every `import tvm` of this Python loads it once it is built.
     server is an RPC server for devices without Python, runner runs a package there. abi and jni are for your
-    programs in C, C++, Java and Kotlin; jni needs a JDK, and `all` skips it without one. All need cmake and g++.
+    programs in C, C++, Java and Kotlin; `abi -o DIR` writes the headers and libraries that a C++ program is compiled with.
+    jni needs a JDK, and `all` skips it without one. All need cmake and g++.
 
     A TRIPLE builds a directory of programs for devices: aarch64-linux-android with the NDK (ANDROID_NDK_HOME, or the
     directory of Android Studio), or without it for CPU packages; aarch64-linux-musl for any 64-bit Arm Linux and Android, CPU
@@ -53,10 +53,19 @@ def build_command(
         typer.echo(line, err=True)
 
     if "-" in part:
-        _build_for(part, api, output, progress)
+        _build_for(part, api, output_file(str(output)) if output else None, progress)
         return
-    if api is not None or output is not None:
-        raise UsageError("runtime build", "--api and --output need a triple", "name one, such as aarch64-linux-android")
+    if api is not None or (output is not None and part != "abi"):
+        remedy = "name one, such as aarch64-linux-android" + (
+            "" if api else "; `runtime build abi -o DIR` writes a library"
+        )
+        raise UsageError("runtime build", "--api and --output need a triple", remedy)
+    if output is not None:
+        from tvmake.native.development import write_library
+
+        write_library(output, progress)
+        typer.echo(output)
+        return
     for name in _names(part):
         typer.echo(f"{name}: {build(name, progress=progress)}")
 
