@@ -11,6 +11,7 @@ import pytest
 
 from tests.requirements import need, require
 from tests.workflow.project import ROOT, Project, new_project
+from tvmake.lock.git import own_revision
 from tvmake.native.parts import parts, sources_digest
 
 HEAVY = {"tvm", "tvm_ffi", "torch", "snakemake", "onnx", "onnxruntime", "pydantic", "numpy", "jinja2", "yaml"}
@@ -80,6 +81,15 @@ def test_the_wheel_carries_the_packages_own_data(wheel: Path):
         if "__pycache__" not in path.parts:
             assert f"tvmake/{path}" in names
     assert {"tvmake/py.typed", "tvmake/targets/catalogue/tags.txt"} <= set(names)
+
+
+def test_the_wheel_names_the_commit_that_it_was_built_from(project: Project):
+    said = project.run("tvmake", "--version").stdout
+    revision = own_revision()
+    if revision is None:  # the tests run from an archive of the sources
+        assert "commit" not in said
+    else:
+        assert f" (commit {revision.commit}{', modified' if revision.modified else ''})" in said
 
 
 def test_the_wheel_carries_nothing_else(wheel: Path):

@@ -110,8 +110,11 @@ app = typer.Typer(
 def _version(requested: bool) -> None:
     if requested:
         from tvmake import __version__
+        from tvmake.lock.git import own_revision
 
-        typer.echo(f"tvmake {__version__}")
+        revision = own_revision()
+        changed = ", modified" if revision and revision.modified else ""
+        typer.echo(f"tvmake {__version__}" + (f" (commit {revision.commit}{changed})" if revision else ""))
         raise typer.Exit
 
 

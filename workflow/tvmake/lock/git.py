@@ -1,14 +1,26 @@
 """Git's information on a directory."""
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from tvmake.lock.document import Revision
+from tvmake.storage.resources import PACKAGE, snakefile
 
 TIMEOUT_S = 30
 
 READ_ONLY = ("--no-optional-locks", "-c", "core.fsmonitor=false")
 """Options that prevent writes, and programs from the checkout's own configuration."""
+
+
+def own_revision() -> Revision | None:
+    """The commit of this tvmake: of its checkout, or the one that its wheel was built from; None if neither is known."""
+    tree = snakefile().parent
+    if not tree.is_relative_to(PACKAGE):
+        return revision(tree)
+    with suppress(OSError, ValueError):
+        return Revision.model_validate_json((tree / "revision.json").read_bytes())
+    return None
 
 
 def revision(directory: Path) -> Revision | None:

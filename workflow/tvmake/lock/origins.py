@@ -10,12 +10,11 @@ from tvmake import __version__
 from tvmake.config.dataset_files import dataset_files
 from tvmake.lock.compilers import compilers
 from tvmake.lock.document import Origins, Tool
-from tvmake.lock.git import revision
+from tvmake.lock.git import own_revision, revision
 from tvmake.plan.plan import Plan
 from tvmake.stages.registry import stages
 from tvmake.storage.code_fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachable, version
 from tvmake.storage.files import digest_bytes, digest_file
-from tvmake.storage.resources import PACKAGE, snakefile
 from tvmake.targets.cpu.identity import cpu_identity
 from tvmake.transform.options import BUILD_POINTS, TRANSFORM_POINTS
 
@@ -38,7 +37,7 @@ def origins(plan: Plan) -> Origins:
     models = dict.fromkeys(variant.model for variant in plan.variants)
     targets = {variant.target: plan.config.targets[variant.target] for variant in plan.variants}
     return Origins(
-        tvmake=Tool(version=__version__, revision=_checkout(), code=_code(plan, models)),
+        tvmake=Tool(version=__version__, revision=own_revision(), code=_code(plan, models)),
         project=revision(Path()),
         config=portable_config(plan),
         inputs={name: _digest(files) for name, files in sorted(inputs(plan).items())},
@@ -120,12 +119,6 @@ def _code_digest(roots: list[str]) -> str:
 def _versions(plan: Plan, models: Iterable[str]) -> dict[str, str]:
     named = set().union(*(libraries(plan, stage, models) for stage in hermetic()))
     return {"python": platform.python_version()} | {name: version(name) for name in sorted(named)}
-
-
-def _checkout() -> Any:
-    tree = snakefile().parent
-    # An installed package contains its Snakefile; the directory around it is not its checkout.
-    return None if tree.is_relative_to(PACKAGE) else revision(tree)
 
 
 def _identity_of(file: str) -> str:
