@@ -14,6 +14,7 @@ PRELOADED = (
     "tvmake.cli.results.summary",
     "tvmake.cache.prepare",
     "tvmake.engine.cluster_check",
+    "tvmake.engine.deployment_check",
     "tvmake.engine.release",
     "tvmake.engine.run",
     "tvmake.engine.scheduler",

@@ -235,6 +235,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
 
         check_release()
         from tvmake.engine.cluster_check import check_cluster
+        from tvmake.engine.deployment_check import check_deployment
         from tvmake.engine.progress.handler import Run
         from tvmake.engine.run import Request, run  # imports Snakemake, which is slow
 
@@ -255,7 +256,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
                     left_out=current,
                     read_fingerprint=lambda: read_fingerprint(None),
                     missing_inputs=lambda: missing_inputs(plan),
-                    obstacle=lambda args: check_cluster(args, plan),
+                    obstacle=lambda args: check_deployment(args) or check_cluster(args, plan),
                     user_directory=options.user_directory,
                     named=naming(options.files, options.notation),
                     translate=options.notation.translate if options.notation else lambda text: text,
