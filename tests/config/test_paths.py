@@ -20,7 +20,7 @@ def refusal(**keys: object) -> InputError:
 
 @pytest.mark.parametrize(
     "results",
-    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", ".", "./", "$HOME/out", "${HOME}", "%TEMP%", "C:\\out"],
+    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", ".snakemake/x", " a", ".", "./", "$HOME/out", "${HOME}", "%TEMP%", "C:\\out"],
 )  # fmt: skip
 def test_an_invalid_results_directory_is_refused(results: str):
     assert refusal(results=results).problem.startswith("results: ")

@@ -31,7 +31,7 @@ def plan(**layers: object) -> Plan:
 def test_every_artifact_is_recognised_as_itself(artifact: str):
     made = plan()
     path = made.file(artifact, Variant("digits", "float32", "cpu"), **KERNEL, layout="NHWC")
-    found = recognise(path, "results")
+    found = recognise(path, made.config)
     assert found and found.artifact == artifact
 
 
@@ -50,11 +50,11 @@ def test_every_artifact_is_recognised_as_itself(artifact: str):
     ],
 )
 def test_what_no_rule_makes_is_not_recognised(path: str):
-    assert recognise(path, "results") is None
+    assert recognise(path, plan().config) is None
 
 
 def has(made: Plan, path: str) -> bool:
-    found = recognise(path, made.config.results)
+    found = recognise(path, made.config)
     assert found
     return PlannedFiles(made).has(found)
 
@@ -109,3 +109,10 @@ def test_kernels_are_made_as_their_budget_says_and_all_of_them_while_there_is_no
     assert not has(plan(), f"results/tuning/cpu/round1/{'2' * 64}.json")
     assert not has(plan(tuning={"rounds": 1}), "results/tuning/cpu/round2/budget.json")
     assert not has(plan(), "results/tuning/phone/round1/budget.json")
+
+
+def test_logs_are_below_the_directory_of_logs():
+    made = plan(logs="tuned/logs")
+    assert all(job.log.startswith("tuned/logs/") for job in made.jobs(Variant("digits", "float32", "cpu")))
+    assert has(made, "tuned/logs/digits/float32/cpu/build.log")
+    assert recognise("logs/digits/float32/cpu/build.log", made.config) is None

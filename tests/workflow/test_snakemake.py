@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.process import shared
 from tests.workflow.plain_snakemake import snakemake
@@ -120,6 +121,32 @@ def host(directory: Path, *rules: str) -> Project:
     (app.directory / "config.yaml").write_text(config)
     (app.directory / "Snakefile").write_text("\n".join([workflow, *rules]))
     return app
+
+
+SECOND = """
+module second:
+    snakefile: str(snakefile())
+    config: config["second"]
+
+use rule * from second as second_*
+"""
+
+
+def test_two_modules_of_one_workflow_need_logs_of_their_own(tmp_path: Path):
+    app = host(tmp_path / "app", SECOND)
+    section = yaml.safe_load((app.directory / "config.yaml").read_text())["tvmake"]
+    second = {**section, "results": "second/results"}
+    dry = ("snakemake", "--cores", "2", "--dry-run", "results/digits/float32/module.json")
+    for logs, expected in ((None, 1), ("second/logs", 0)):
+        own = {**second, "logs": logs} if logs else second
+        (app.directory / "config.yaml").write_text(yaml.safe_dump({"tvmake": section, "second": own}))
+        done = app.run(*dry, "second/results/digits/float32/module.json")
+        said = done.stdout + done.stderr
+        assert done.returncode == expected, said
+        if expected:
+            assert "logs: logs: the config with `results: results` writes its logs there too" in said
+        else:
+            assert {"logs/digits/import.log", "second/logs/digits/import.log"} <= set(re.findall(r"[\w/]+\.log", said))
 
 
 COPY = """

@@ -26,7 +26,7 @@ def clean(
     directory: Directory = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """List the files that runs made under the results directory and logs/; with --yes, delete them.
+    """List the files that runs made under the directories of results and logs; with --yes, delete them.
 
     Tuning records, models, datasets and files that tvmake does not make are always kept.
     """
@@ -39,15 +39,14 @@ def clean(
     from tvmake.report import quantities
 
     plan = plan_in(directory, config, settings)
-    results = plan.config.results
     with only_run() if yes else nullcontext():
         leftover = leftovers(plan, stale)
-        listed = list(leftover.removable if stale else by_model(leftover.removable, results))
+        listed = list(leftover.removable if stale else by_model(leftover.removable, plan.config))
         for path, size in () if as_json else listed:
             typer.echo(f"{quantities.size(size):>9}  {path}")
         if yes:
             for path, _ in leftover.removable:
-                remove(Path(path), results)
+                remove(Path(path), plan.config)
     if as_json:
         rows = [{"path": str(path), "bytes": size} for path, size in listed]
         typer.echo(

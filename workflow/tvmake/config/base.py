@@ -1,6 +1,7 @@
 """Types of config values: names, paths and counts."""
 
 import re
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -38,20 +39,20 @@ def _directory(text: str) -> str:
     return text
 
 
-def _results_path(text: str) -> str:
+def _written_path(kind: str, text: str) -> str:
     path = PurePosixPath(_directory(text))
     if text != text.strip() or any(character in text for character in "{}"):
-        raise ValueError("the results directory cannot have braces, or spaces around its name; choose another one")
-    if path.parts[:1] in (("logs",), (".snakemake",)):
-        raise ValueError(f"{path.parts[0]} is used by the workflow; choose another directory")
+        raise ValueError(f"the {kind} directory cannot have braces, or spaces around its name; choose another one")
+    if path.parts[:1] == (".snakemake",):
+        raise ValueError(".snakemake is used by the workflow; choose another directory")
     if text.startswith("~"):
         raise ValueError("~ is expanded by shells only; write the whole path")
     if ".." in path.parts:
         raise ValueError("a directory outside the project needs an absolute path; write it from the first slash")
     if path == PurePosixPath():
-        raise ValueError("the project directory cannot be the results directory; name one in it, such as results")
+        raise ValueError(f"the project directory cannot be the {kind} directory; name one in it, such as {kind}")
     if not text.strip("/"):
-        raise ValueError("the root of the file system cannot be the results directory; name one below it")
+        raise ValueError(f"the root of the file system cannot be the {kind} directory; name one below it")
     return str(path)
 
 
@@ -61,8 +62,11 @@ LocalPath = Annotated[str, AfterValidator(_local_path)]
 Directory = Annotated[str, AfterValidator(_directory)]
 """A directory or URL, created if it is missing."""
 
-ResultsPath = Annotated[str, AfterValidator(_results_path)]
+ResultsPath = Annotated[str, AfterValidator(partial(_written_path, "results"))]
 """The results directory, which is written and cleaned."""
+
+LogsPath = Annotated[str, AfterValidator(partial(_written_path, "logs"))]
+"""The directory of logs, which is written and cleaned."""
 
 Repetitions = Annotated[int, Field(ge=1, le=MOST_REPETITIONS)]
 """Number of runs."""

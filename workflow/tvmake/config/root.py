@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from tvmake.artifact.dims import Dims, Shapes, spell_shape
 from tvmake.codegen.options import BuildOptions
-from tvmake.config.base import LocalPath, Name, ResultsPath
+from tvmake.config.base import LocalPath, LogsPath, Name, ResultsPath
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
@@ -148,6 +148,8 @@ class Config(Strict):
     """Store that shares results between checkouts and people; none by default. Changing it reruns nothing."""
     results: ResultsPath = "results"
     """Directory of all results: relative to the project, or absolute."""
+    logs: LogsPath = "logs"
+    """Directory of the jobs' logs. Two configs in one workflow need one each. Changing it reruns nothing."""
 
     @model_validator(mode="before")
     @classmethod

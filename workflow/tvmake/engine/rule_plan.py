@@ -60,7 +60,8 @@ class RulePlan:
 
     def logs(self, rule: str) -> dict[str, str]:
         """A rule's logs: ``text`` for its command's output, and those that the stage writes itself."""
-        return {log.parameter or "text": log.path for log in self._kinds[rule].logs}
+        root = self._plan.config.logs
+        return {log.parameter or "text": f"{root}/{log.path}" for log in self._kinds[rule].logs}
 
     def params(self, rule: str) -> dict[str, Any]:
         """A rule's parameters: values for its command, and whatever else reruns its jobs.

@@ -16,7 +16,7 @@ from tvmake.engine.up_to_date.outdated import missing_results
 from tvmake.engine.up_to_date.result_times import set_result_times
 from tvmake.engine.up_to_date.scope import Scope, jobs_of, scope_of
 from tvmake.engine.up_to_date.sources import Sources, known_digests
-from tvmake.errors import ErrorList
+from tvmake.errors import ErrorList, InputError
 from tvmake.plan.plan import Plan
 from tvmake.plan.preconditions import missing_inputs
 from tvmake.plan.resources import JobResources
@@ -60,6 +60,7 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
     plan = Plan.from_values(config, workflow.configfiles)
     if workflow.remote_exec:
         shared_stores.check()
+    _check_own_logs(plan, workflow)
     cache.announce(plan.config.cache)
     device_variables.announce(plan.config.devices)
     scope = scope_of(plan)
@@ -73,6 +74,20 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
     rules = RulePlan(plan, Sources(may_be_made=not is_main), resources, checkpoints)
     return Workflow(plan, scope, rules, missing_results(jobs))
+
+
+_OPENED: list[tuple[Any, str, str]] = []
+"""Snakemake's workflow, directory of logs and directory of results of each config in this process."""
+
+
+def _check_own_logs(plan: Plan, workflow: Any) -> None:
+    """Refuse two modules of one workflow that write the same logs."""
+    logs, results = plan.config.logs, plan.config.results
+    others = [other for known, used, other in _OPENED if known is workflow and used == logs and other != results]
+    _OPENED.append((workflow, logs, results))
+    for other in others[:1]:
+        problem = f"the config with `results: {other}` writes its logs there too"
+        raise InputError(f"logs: {logs}", problem, f"give this one its own: `logs: {logs}-2`")
 
 
 def _note_missing(plan: Plan) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tvmake.config.reading.load import one_or_many
 from tvmake.errors import MachineError
 from tvmake.plan.plan import Plan, Variant
-from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
+from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.permissions import how_to_permit
 
 READING = os.R_OK
@@ -29,7 +29,7 @@ def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING)
     """
     jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
     files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
-    roots = (plan.config.results, LOGS, str(SNAKEMAKE_STATE))
+    roots = (plan.config.results, plan.config.logs, str(SNAKEMAKE_STATE))
     names = {above for name in {*roots, *map(os.path.dirname, files)} for above in _chain(name, roots)}
     errors = []
     # Nothing is known of the contents of an unreadable directory.

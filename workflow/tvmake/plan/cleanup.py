@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tvmake.artifact.paths import HISTORY
 from tvmake.cache.settings import directory
+from tvmake.config.root import Config
 from tvmake.errors import InputError
 from tvmake.plan.outputs import PlannedFiles, Recognised, directories, recognise
 from tvmake.plan.plan import Plan
 from tvmake.stages import registry
-from tvmake.storage.directories import LOGS
 from tvmake.storage.files import writing
 from tvmake.storage.notes.job_records import record_of
 from tvmake.storage.notes.known_digests import has_digest
@@ -54,9 +54,9 @@ def leftovers(plan: Plan, stale: bool) -> Leftovers:
             "delete them manually, or use a separate directory for results",
         )
     planned, inputs, left = PlannedFiles(plan), _inputs(plan), Leftovers()
-    for root in (results, LOGS):
+    for root in (results, plan.config.logs):
         is_all_own = is_own(root)
-        for entry, recognised in _entries(root, results, inputs) if Path(root).is_dir() else ():
+        for entry, recognised in _entries(root, plan.config, inputs) if Path(root).is_dir() else ():
             is_directory = entry.is_dir(follow_symlinks=False)
             if Path(entry.path).parent == Path(results) / HISTORY:
                 continue
@@ -75,7 +75,7 @@ def leftovers(plan: Plan, stale: bool) -> Leftovers:
     return left
 
 
-def remove(path: Path, results: str) -> None:
+def remove(path: Path, config: Config) -> None:
     """Delete a file or directory, and the parent directories that become empty.
 
     Raises:
@@ -87,7 +87,7 @@ def remove(path: Path, results: str) -> None:
         else:
             path.unlink(missing_ok=True)
     for above in path.parents:
-        is_root = above in (Path(results), Path(LOGS))
+        is_root = above in (Path(config.results), Path(config.logs))
         if above == Path() or any(above.iterdir()) or (is_root and (above.is_symlink() or not is_own(str(above)))):
             break
         above.rmdir()
@@ -95,11 +95,11 @@ def remove(path: Path, results: str) -> None:
             break
 
 
-def by_model(removable: list[tuple[str, int]], results: str) -> list[tuple[str, int]]:
+def by_model(removable: list[tuple[str, int]], config: Config) -> list[tuple[str, int]]:
     """Sizes by model, and of the files beside the models."""
     sums: dict[str, int] = {}
     for path, size in removable:
-        inside = Path(path).relative_to(results if Path(path).is_relative_to(results) else LOGS)
+        inside = Path(path).relative_to(config.results if Path(path).is_relative_to(config.results) else config.logs)
         top = str(Path(path).parents[len(inside.parts) - 2]) + "/" if len(inside.parts) > 1 else path
         sums[top] = sums.get(top, 0) + size
     return list(sums.items())
@@ -110,20 +110,20 @@ def _is_as_made(path: str, recognised: Recognised, plan: Plan) -> bool:
     if path == plan.file("config.resolved.yaml"):
         return plan.has_written_config()
     result = path
-    if result.startswith(f"{LOGS}/"):
+    if result.startswith(f"{plan.config.logs}/"):
         result = registry.path(recognised.artifact, plan.config.results, **recognised.wildcards)
     record = record_of([result])
     return record is not None and (result != path or has_digest(Path(path), record.outputs.get(path, "")))
 
 
-def _entries(root: str, results: str, inputs: set[Path]) -> Iterator[tuple[os.DirEntry[str], Recognised | None]]:
+def _entries(root: str, config: Config, inputs: set[Path]) -> Iterator[tuple[os.DirEntry[str], Recognised | None]]:
     """The files below a directory, and the directories that are artifacts or inputs."""
     with os.scandir(root) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            recognised = recognise(entry.path, results)
+            recognised = recognise(entry.path, config)
             is_whole = recognised is not None and recognised.artifact in directories()
             if entry.is_dir(follow_symlinks=False) and not is_whole and Path(entry.path).absolute() not in inputs:
-                yield from _entries(entry.path, results, inputs)
+                yield from _entries(entry.path, config, inputs)
             else:
                 yield entry, recognised
 

@@ -128,7 +128,7 @@ class Jobs:
             sources=tuple(path for entry, paths in read if entry.is_source for path in paths),
             untimed=tuple(path for entry, paths in read if entry.has_no_time for path in paths),
             outputs=tuple(context.file(output.artifact) for output in kind.outputs),
-            log=kind.logs[0].path.format(**context.wildcards),
+            log=context.log(kind.logs[0].path),
             parameters={parameter.name: parameter.value(context) for parameter in stage.parameters},
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tvmake.config.root import RESERVED_MODEL_NAMES
+from tvmake.config.root import RESERVED_MODEL_NAMES, Config
 from tvmake.plan.plan import Plan
 from tvmake.stages import registry
 
@@ -30,12 +30,12 @@ class Recognised:
     wildcards: Mapping[str, str]
 
 
-def recognise(path: str, results: str) -> Recognised | None:
-    """Recognise a file or directory in ``results`` or ``logs``. A log counts as the artifact made with it.
+def recognise(path: str, config: Config) -> Recognised | None:
+    """Recognise a file or directory in a config's results or logs. A log counts as the artifact made with it.
 
     None if no stage makes it.
     """
-    for pattern, artifact in _patterns(results):
+    for pattern, artifact in _patterns(config.results, config.logs):
         if match := pattern.fullmatch(path):
             return Recognised(artifact, match.groupdict())
     return None
@@ -43,7 +43,7 @@ def recognise(path: str, results: str) -> Recognised | None:
 
 @cache
 def logs() -> Mapping[str, str]:
-    """The stages' logs, with the artifact made with each."""
+    """The stages' logs, below the directory of logs, with the artifact made with each."""
     return {
         log.path: kind.outputs[0].artifact
         for stage in registry.stages().values()
@@ -59,9 +59,10 @@ def directories() -> frozenset[str]:
 
 
 @cache
-def _patterns(results: str) -> list[tuple[re.Pattern[str], str]]:
+def _patterns(results: str, log_directory: str) -> list[tuple[re.Pattern[str], str]]:
     named = [(registry.pattern(artifact, results), artifact) for artifact in registry.artifacts()]
-    return [(_compile(path), artifact) for path, artifact in [*named, *logs().items()]]
+    named += [(f"{log_directory}/{path}", artifact) for path, artifact in logs().items()]
+    return [(_compile(path), artifact) for path, artifact in named]
 
 
 def _compile(path: str) -> re.Pattern[str]:

@@ -16,7 +16,6 @@ from tvmake.plan.requests import Requests
 from tvmake.stages import registry
 from tvmake.stages.context import JobContext
 from tvmake.stages.descriptor import LOCK, Output, Stage
-from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
 from tvmake.storage.notes.own_directories import create_own_directory
 
@@ -163,7 +162,7 @@ class Plan:
 
     def write_resolved_config(self) -> None:
         """Write the resolved config into the results, unless it exists unchanged. Creates the directories."""
-        for directory in (self.config.results, LOGS):
+        for directory in (self.config.results, self.config.logs):
             create_own_directory(directory)
         if not self.has_written_config():
             write_text(Path(self.file("config.resolved.yaml")), self._resolved_text())

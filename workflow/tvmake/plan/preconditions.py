@@ -16,6 +16,7 @@ from tvmake.artifact.signature import Bounds, Signature
 from tvmake.cache import settings
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.reading.load import one_or_many
+from tvmake.config.root import Config
 from tvmake.config.validation import goals_for
 from tvmake.device.architecture import check_triple
 from tvmake.errors import InputError, TvmakeError
@@ -27,7 +28,7 @@ from tvmake.process.cpu_affinity import tvm_threads
 from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
-from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
+from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.plain_files import broken_link, special_kind
 from tvmake.storage.shared_directory import open_directory
 
@@ -205,24 +206,33 @@ def check_output_paths(plan: Plan, variants: Iterable[Variant]) -> None:
     names = dict.fromkeys(map(os.path.dirname, files))
     above = dict.fromkeys(str(parent) for name in names for parent in _chain(name))
     results = plan.config.results
-    errors = [*_not_directories(above, results), *_not_files(files, results)]
+    errors = [*_not_directories(above, results), *_not_files(files, plan.config)]
     if errors:
         raise one_or_many(errors)
 
 
 def check_directories(plan: Plan) -> None:
-    """Refuse results among the project's own files, and a cache or stores inside results and logs, or the reverse.
+    """Refuse results or logs among the project's own files or in each other, and a cache or stores inside them, or the reverse.
 
     Commands that clean, read or share one of them would meet the others.
 
     Raises:
         InputError: two directories are the same, or one contains the other.
     """
-    results, project = Path(plan.config.results).resolve(), Path.cwd()
-    if project.is_relative_to(results):
-        problem = "it contains the project, with files that are not results"
-        raise InputError(f"results: {plan.config.results}", problem, "use a separate directory, such as results")
-    written = {"results": results, LOGS: project / LOGS, str(SNAKEMAKE_STATE): project / SNAKEMAKE_STATE}
+    results, logs, project = Path(plan.config.results).resolve(), Path(plan.config.logs).resolve(), Path.cwd()
+    for key, typed, directory in (("results", plan.config.results, results), ("logs", plan.config.logs, logs)):
+        if project.is_relative_to(directory):
+            problem = f"it contains the project, with files that are not {key}"
+            raise InputError(f"{key}: {typed}", problem, f"use a separate directory, such as {key}")
+    if results.is_relative_to(logs) or logs.is_relative_to(results):
+        both = {"logs": logs, "results": results}
+        key = "logs" if "logs" in plan.config.model_fields_set else "results"
+        second = "results" if key == "logs" else "logs"
+        is_inside = both[key].is_relative_to(both[second])
+        relation = "is" if results == logs else "is inside" if is_inside else "contains"
+        where = f"{key}: {getattr(plan.config, key)}"
+        raise InputError(where, f"{relation} the directory of {second}", "use a separate directory")
+    written = {"results": results, "logs": logs, str(SNAKEMAKE_STATE): project / SNAKEMAKE_STATE}
     named = _kept_directories(plan)
     for key, directory in named.items():
         others = {
@@ -289,15 +299,15 @@ def _chain(directory: str) -> list[Path]:
     return [parent for parent in (path, *path.parents) if parent != Path()]
 
 
-def _not_files(files: Iterable[str], results: str) -> Iterator[InputError]:
+def _not_files(files: Iterable[str], config: Config) -> Iterator[InputError]:
     for name in files:
         if os.path.islink(name) and _leads_to_itself(name):  # noqa: PTH114  # of tens of thousands
             problem = "is a link to itself, but must be a file"
             yield InputError(name, problem, f"remove it: rm {shlex.quote(name)}")
         if not os.path.isdir(name) or not os.listdir(name):  # noqa: PTH112, PTH208  # of tens of thousands
             continue
-        known = recognise(name, results)
-        if known is None or name.startswith(f"{LOGS}/") or known.artifact not in directories():
+        known = recognise(name, config)
+        if known is None or name.startswith(f"{config.logs}/") or known.artifact not in directories():
             yield InputError(name, "is a directory, but must be a file", "move it elsewhere")
 
 

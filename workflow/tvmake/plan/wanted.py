@@ -77,7 +77,7 @@ def _stages_of(plan: Plan) -> list[str]:
 
 def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
     """Refuse words that no job can mean, and files of variants that the config does not have. Snakemake judges other files."""
-    recognised = recognise(os.path.normpath(file), plan.config.results)
+    recognised = recognise(os.path.normpath(file), plan.config)
     if recognised is None and file.endswith((".yaml", ".yml")):
         raise UsageError(file, "is a config, not a result", f"name it with -c: -c {file}")
     if recognised is None and file != EVERYTHING and not (Path(file).suffix and "/" in file):

@@ -10,9 +10,6 @@ from tvmake.config.requests.reporting import VariantRow
 from tvmake.report import quantities
 from tvmake.storage.documents import FailsFast
 
-LOGS = Path("logs")
-"""The directory of the rules' log files."""
-
 
 class CacheUse(FailsFast, BaseModel):
     """The origin of a summary's results."""
@@ -37,7 +34,7 @@ class CacheUse(FailsFast, BaseModel):
     """Hits as a share of all lookups."""
 
 
-def cache_use(variants: Iterable[VariantRow], logs: Path = LOGS) -> CacheUse | None:
+def cache_use(variants: Iterable[VariantRow], logs: Path) -> CacheUse | None:
     """Count the cache lookups in the last run of each hermetic step; None without a cache."""
     lines = [line for file in dict.fromkeys(_files(variants, logs)) for line in _lines_of(file)]
     lookups = [line for line in lines if line.cache != "not cacheable"]

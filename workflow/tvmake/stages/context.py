@@ -308,6 +308,14 @@ class JobContext:
         """The path of an artifact with the job's wildcards."""
         return self.patterns[artifact].format(results=self.config.results, **{**self.wildcards, **wildcards})
 
+    def log(self, path: str) -> str:
+        """The path of a log with the job's wildcards.
+
+        Args:
+            path: as in its stage's descriptor.
+        """
+        return f"{self.config.logs}/{path.format(**self.wildcards)}"
+
     def network_file(self, part: str) -> str:
         """``module.json``, ``module.params`` or ``signature.json`` of the network that the variant is built from."""
         if self.chooses_precision:

@@ -112,6 +112,7 @@ class Log:
     """A log of a stage's jobs."""
 
     path: str
+    """Below the directory of logs."""
     parameter: str = ""
     """The function's parameter, for a log that the stage writes itself."""
     help: str = ""

@@ -12,9 +12,6 @@ HOME_VARIABLE = "TVMAKE_HOME"
 SNAKEMAKE_STATE = Path(".snakemake")
 """Snakemake's state directory in a project; tvmake stores its notes on the project there too."""
 
-LOGS = "logs"
-"""The directory of logs in a project."""
-
 
 def home() -> Path | None:
     """The directory in ``TVMAKE_HOME``; None if the variable is unset or empty."""

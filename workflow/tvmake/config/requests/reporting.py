@@ -30,5 +30,7 @@ class ReportRequest(Strict):
 
     results: str
     variants: list[VariantRow]
+    logs: str = "logs"
+    """The directory of the jobs' logs."""
     title: str | None = None
     """Heading of the page; the directory's name by default."""

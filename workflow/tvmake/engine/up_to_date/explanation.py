@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake.cache.line import read_lines
+from tvmake.config.root import Config
 from tvmake.engine.progress.job_log import failure_lines
 from tvmake.engine.up_to_date.job_states import JobState, job_states
 from tvmake.engine.up_to_date.scope import jobs_of
@@ -66,14 +67,14 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     variant = next((variant for variant in plan.variants if str(variant) == typed), None)
     if variant is not None:
         path = plan.file(PACKAGE, variant)
-    recognised = _recognise_path(path, plan.config.results)
+    recognised = _recognise_path(path, plan.config)
     if Path(path).parent == Path(plan.config.results) / HISTORY:
         raise InputError(typed, "no job makes it: every report keeps its summary there for comparisons")
     if recognised is None:
         raise InputError(
             typed,
             "no job makes such a file",
-            f"name a file in {plan.config.results}/ or logs/, or a variant, for example {plan.variants[0]}",
+            f"name a file in {plan.config.results}/ or {plan.config.logs}/, or a variant, for example {plan.variants[0]}",
         )
     if recognised.artifact == RESOLVED_CONFIG.artifact:
         raise InputError(typed, "no job makes it: every run writes the resolved config there")
@@ -100,10 +101,10 @@ def explain_file(plan: Plan, typed: str, path: str) -> Explanation:
     )
 
 
-def _recognise_path(path: str, results: str) -> Recognised | None:
+def _recognise_path(path: str, config: Config) -> Recognised | None:
     """Recognise a path, or a directory above it that is an artifact as a whole."""
     for candidate in (Path(path), *Path(path).parents):
-        if recognised := recognise(str(candidate), results) or recognise(str(candidate.absolute()), results):
+        if recognised := recognise(str(candidate), config) or recognise(str(candidate.absolute()), config):
             return recognised
     return None
 

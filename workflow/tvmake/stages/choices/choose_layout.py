@@ -212,9 +212,9 @@ STAGE = Stage(
         Output("layout.json", paths.VARIANT, "layout", "The choice and its figures to write (JSON).", is_locked=False),
     ),
     logs=(
-        Log("logs/{model}/{precision}/{target}/choose_layout.log"),
+        Log("{model}/{precision}/{target}/choose_layout.log"),
         Log(
-            "logs/{model}/{precision}/{target}/choose_layout.events.jsonl",
+            "{model}/{precision}/{target}/choose_layout.events.jsonl",
             "events",
             "Log of trials to add to (JSON lines).",
         ),

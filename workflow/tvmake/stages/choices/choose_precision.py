@@ -152,7 +152,7 @@ STAGE = Stage(
             "precision.json", paths.VARIANT, "precision", "The choice and its figures to write (JSON).", is_locked=False
         ),
     ),
-    logs=(Log("logs/{model}/{precision}/{target}/choose_precision.log"),),
+    logs=(Log("{model}/{precision}/{target}/choose_precision.log"),),
     request_model=ChoosePrecisionRequest,
     request=choose_precision_request,
     exists=lambda job: job.chooses_precision,

@@ -185,7 +185,7 @@ STAGE = Stage(
         Input(files=lambda job: [*job.dataset_files, *job.pass_files(FLOAT_POINTS)]),
     ),
     outputs=(Output("calibration.json", paths.TRANSFORMED, "calibration", "Ranges to write (JSON).", has_parts=True),),
-    logs=(Log("logs/{model}/{precision}/calibrate.log"),),
+    logs=(Log("{model}/{precision}/calibrate.log"),),
     request_model=CalibrateRequest,
     request=calibrate_request,
     exists=lambda job: job.precision_config.is_calibrated,

@@ -111,7 +111,7 @@ STAGE = Stage(
         Output("signature.json", paths.MODEL, "signature", "Signature to write (JSON).", has_parts=True),
         Output("source.json", paths.MODEL, "source", "Record of the source to write (JSON).", has_parts=True),
     ),
-    logs=(Log("logs/{model}/import.log"),),
+    logs=(Log("{model}/import.log"),),
     request_model=ImportOptions,
     request=import_request,
     subject=lambda arguments: arguments["request"].source,

@@ -94,7 +94,7 @@ STAGE = Stage(
     ),
     # Not hermetic: other frameworks compute it.
     outputs=(Output("reference.npz", paths.MODEL, "reference", "Inputs, labels and outputs to write (npz)."),),
-    logs=(Log("logs/{model}/reference.log"),),
+    logs=(Log("{model}/reference.log"),),
     request_model=ReferenceRequest,
     request=reference_request,
     subject=lambda arguments: arguments["request"].model.source,

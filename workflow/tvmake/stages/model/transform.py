@@ -90,8 +90,8 @@ STAGE = Stage(
         Output("layouts/signature.json", paths.CANDIDATE, "bound"),
     ),
     logs=(
-        Log("logs/{model}/{precision}/transform.log"),
-        Log("logs/{model}/{precision}/layouts/{layout}/transform.log"),
+        Log("{model}/{precision}/transform.log"),
+        Log("{model}/{precision}/layouts/{layout}/transform.log"),
     ),
     request_model=TransformRequest,
     request=transform_request,

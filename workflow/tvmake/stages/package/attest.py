@@ -50,7 +50,7 @@ STAGE = Stage(
             "package.cdx.json", paths.VARIANT, "components", "Component list to write (CycloneDX JSON).", has_parts=True
         ),
     ),
-    logs=(Log("logs/{model}/{precision}/{target}/attest.log"),),
+    logs=(Log("{model}/{precision}/{target}/attest.log"),),
     is_goal=True,
     is_hermetic=True,  # not cached: a lookup takes as long
     memory_mb=600,

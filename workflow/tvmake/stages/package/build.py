@@ -167,7 +167,7 @@ STAGE = Stage(
         Output("mod.params", paths.VARIANT, "weights", "mod.params to write."),
         Output("sources", paths.VARIANT, "sources", "Directory of generated sources to write.", is_directory=True),
     ),
-    logs=(Log("logs/{model}/{precision}/{target}/build.log"),),
+    logs=(Log("{model}/{precision}/{target}/build.log"),),
     request_model=BuildRequest,
     request=build_request,
     subject=lambda arguments: "{0.model}/{0.precision}/{0.target_name}".format(arguments["request"]),

@@ -71,7 +71,7 @@ STAGE = Stage(
         ),
     ),
     outputs=(Output("package.tar", paths.VARIANT, "package", "Package to write (tar).", has_parts=True),),
-    logs=(Log("logs/{model}/{precision}/{target}/export.log"),),
+    logs=(Log("{model}/{precision}/{target}/export.log"),),
     request_model=ExportRequest,
     request=export_request,
     subject=lambda arguments: arguments["package"],

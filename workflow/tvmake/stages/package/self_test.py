@@ -131,7 +131,7 @@ STAGE = Stage(
     ),
     # Not hermetic: other frameworks compute it.
     outputs=(Output("self_test.npz", paths.MODEL, "samples", "Samples and expected outputs to write (npz)."),),
-    logs=(Log("logs/{model}/self_test.log"),),
+    logs=(Log("{model}/self_test.log"),),
     request_model=SelfTestRequest,
     request=self_test_request,
     subject=lambda arguments: arguments["request"].model.source,

@@ -179,7 +179,7 @@ STAGE = Stage(
         ),
     ),
     outputs=(Output("latency.json", paths.VARIANT, "latency", "Samples and statistics to write (JSON)."),),
-    logs=(Log("logs/{model}/{precision}/{target}/benchmark.log"),),
+    logs=(Log("{model}/{precision}/{target}/benchmark.log"),),
     request_model=BenchmarkRequest,
     request=benchmark_request,
     exists=lambda job: job.device_name is not None,

@@ -58,7 +58,7 @@ def write_report(
     results = read_results(request, path_in(request.results))
     chosen = stage_json.load(Selection, selection).chosen
     kept = earlier_runs(summary.parent)
-    gathered = summarise(results, cache_use(request.variants), unmade, chosen)
+    gathered = summarise(results, cache_use(request.variants, Path(request.logs)), unmade, chosen)
     left_out = [f"excluded from the earlier runs: {error.where}: {error.problem}" for error in kept.left_out]
     gathered = gathered.model_copy(update={"warnings": [*gathered.warnings, *left_out]})
     stage_json.save(gathered, summary)
@@ -71,7 +71,7 @@ def write_report(
 
 def report_request(job: JobContext) -> ReportRequest:
     """The variants, the artifacts of each, and the page's title."""
-    return gathering_request(job).model_copy(update={"title": job.config.title})
+    return gathering_request(job).model_copy(update={"title": job.config.title, "logs": job.config.logs})
 
 
 STAGE = Stage(
@@ -84,7 +84,7 @@ STAGE = Stage(
         Output("summary.csv", paths.RUN, "table", "Summary to write (CSV)."),
         Output("index.html", paths.RUN, "page", "Page to write (HTML)."),
     ),
-    logs=(Log("logs/report.log"),),
+    logs=(Log("report.log"),),
     is_goal=True,
     request_model=ReportRequest,
     request=report_request,

@@ -76,7 +76,7 @@ STAGE = Stage(
         Output("selection.json", paths.RUN, "selection", "Choices to write (JSON)."),
         Output("best", paths.RUN, "best", "Directory of the chosen packages to write.", is_directory=True),
     ),
-    logs=(Log("logs/select.log"),),
+    logs=(Log("select.log"),),
     is_goal=True,
     request_model=ReportRequest,
     request=gathering_request,

@@ -147,7 +147,7 @@ STAGE = Stage(
         Input(files=metric_files),
     ),
     outputs=(Output("numerics.json", paths.VARIANT, "numerics", "Figures and verdict to write (JSON)."),),
-    logs=(Log("logs/{model}/{precision}/{target}/validate.log"),),
+    logs=(Log("{model}/{precision}/{target}/validate.log"),),
     request_model=ValidateRequest,
     request=validate_request,
     exists=lambda job: job.device_name is not None,

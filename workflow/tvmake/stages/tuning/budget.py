@@ -105,7 +105,7 @@ STAGE = Stage(
             members=("workloads/{workload}.json",),
         ),
     ),
-    logs=(Log("logs/tuning/{target}/round{number}/budget.log"),),
+    logs=(Log("tuning/{target}/round{number}/budget.log"),),
     request_model=BudgetRequest,
     request=budget_request,
     exists=lambda job: job.is_tuned,

@@ -88,7 +88,7 @@ STAGE = Stage(
         Output("tasks.json", paths.VARIANT, "tasks", "List of kernels to write (JSON).", has_parts=True),
         Output("workloads", paths.VARIANT, "workloads", "Directory of kernels to write.", is_directory=True),
     ),
-    logs=(Log("logs/{model}/{precision}/{target}/extract.log"),),
+    logs=(Log("{model}/{precision}/{target}/extract.log"),),
     request_model=ExtractRequest,
     request=extract_request,
     exists=lambda job: job.is_tuned,

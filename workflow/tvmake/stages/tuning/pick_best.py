@@ -175,7 +175,7 @@ STAGE = Stage(
         LOCK,
     ),
     outputs=(Output("best.json", paths.VARIANT, "best", "Best records to write (JSON).", has_parts=True),),
-    logs=(Log("logs/{model}/{precision}/{target}/pick_best.log"),),
+    logs=(Log("{model}/{precision}/{target}/pick_best.log"),),
     request_model=PickBestRequest,
     request=pick_best_request,
     exists=lambda job: job.is_tuned,

@@ -159,9 +159,9 @@ STAGE = Stage(
     inputs=(Input("workloads/{workload}.json", "kernel", round=lambda job: int(job.number)),),
     outputs=(Output("{workload}.json", paths.ROUND, "receipt", "Receipt to write (JSON)."),),
     logs=(
-        Log("logs/tuning/{target}/round{number}/{workload}.log"),
+        Log("tuning/{target}/round{number}/{workload}.log"),
         Log(
-            "logs/tuning/{target}/round{number}/{workload}.events.jsonl",
+            "tuning/{target}/round{number}/{workload}.events.jsonl",
             "events",
             "Log of trials to add to (JSON lines).",
         ),
