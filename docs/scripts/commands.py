@@ -32,6 +32,8 @@ def sections(command: Any, path: str) -> Iterator[str]:
         yield STEP + "\n"
     if names:
         yield f"    {path} {names}\n"
+    if command.epilog:
+        yield f"{command.epilog.replace('Example: ', 'Example: `')}`\n"
     rows = [row for parameter in command.params if (row := _row(parameter))]
     if rows:
         yield "\n".join(["| | |", "|---|---|", *rows])

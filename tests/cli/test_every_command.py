@@ -2,17 +2,23 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import yaml
 
 from tests.patience import HANG_S
+from tests.workflow.project import ROOT
 from tvmake.cli import run
 from tvmake.cli.app import ELSEWHERE, GROUPS, command
+from tvmake.cli.help import EXAMPLES, TOPICS
+from tvmake.config.reading.load import check
+from tvmake.quantize.precision import BasePrecision
 
 TABLES = (
     "check", "clean", "run", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
@@ -151,6 +157,51 @@ def test_help_lists_each_command_once_on_one_screen(capsys: pytest.CaptureFixtur
     assert run(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 48 and max(map(len, lines)) <= 80
+
+
+def test_every_example_is_a_command_with_its_options():
+    root = command()
+    assert EXAMPLES.keys() <= root.commands.keys()
+    for name, example in EXAMPLES.items():
+        program, first, *words = example.partition(" > ")[0].split()
+        known = {option for parameter in root.commands[name].params for option in parameter.opts}
+        assert (program, first) == ("tvmake", name)
+        assert {word for word in words if word.startswith("-")} <= known
+        assert root.commands[name].epilog == f"Example: {example}"
+
+
+@pytest.mark.parametrize("typed", [[], ["compile"], ["device", "list"], *([topic] for topic in TOPICS)])
+def test_help_shows_commands_and_topics_on_one_screen(typed: list[str], capsys: pytest.CaptureFixture[str]):
+    assert run(["help", *typed]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    topic = TOPICS.get(" ".join(typed))
+    assert lines[0] == (
+        topic.splitlines()[0]
+        if topic
+        else " ".join(["Usage: tvmake", *typed, "[OPTIONS]"]) + lines[0].partition("[OPTIONS]")[2]
+    )
+    if topic:
+        assert len(lines) <= 24
+
+
+def test_help_of_something_unknown_names_the_topics(capsys: pytest.CaptureFixture[str]):
+    assert run(["help", "rooms"]) == 2
+    assert (
+        "error: tvmake help rooms: no such command or topic\n  topics are targets, precisions, devices"
+        in capsys.readouterr().err
+    )
+
+
+def test_configs_in_topics_are_right_and_the_files_exist():
+    model = {"models": {"net": {"source": "net.onnx"}}}
+    keys: dict = {}
+    for topic in TOPICS.values():
+        if "In a config:" in topic:
+            keys |= yaml.safe_load(topic.partition("In a config:")[2].rpartition("\n\n")[0])
+        for page in re.findall(r"docs/[\w/-]+\.md", topic):
+            assert (ROOT / page).is_file()
+    check({**model, **keys}, {})
+    assert set(re.findall(r"^  (\w+) +", TOPICS["precisions"], re.MULTILINE)) == set(get_args(BasePrecision))
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from tvmake.cli import cache, check, clean, compile, completion, init, make, tune, verbosity
 from tvmake.cli.device import app as device
+from tvmake.cli.help import EXAMPLES, help_command
 from tvmake.cli.machine import doctor, runtime, targets
 from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
@@ -28,7 +29,6 @@ ELSEWHERE = {
     "quantize": "`tvmake compile MODEL --precision int8` (or int8_weights); with a dataset: `precisions: [int8]` in a config",
     "profile": "`tvmake run PACKAGE --profile` times each kernel",
     "test": "`tvmake run PACKAGE --self-test` tests a package, `tvmake device selftest` a device",
-    "help": "tvmake --help",
 }
 """Commands that other tools have, and their equivalents here."""
 
@@ -62,6 +62,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "targets": "list the targets that can be compiled for",
         "doctor": "check what this machine or a device can do, and what is missing",
         "completion": "print a shell's completion script",
+        "help": "show a command's help, or about targets, precisions, devices",
     },
     "Share": {
         "lock": "record everything that determined a run",
@@ -146,6 +147,7 @@ app.command("diff")(diff.diff)
 app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)
 app.command("completion")(completion.completion)
+app.command("help")(help_command)
 app.add_typer(bundle.app, name="bundle")
 app.add_typer(cache.app, name="cache")
 app.add_typer(device.app, name="device")
@@ -156,6 +158,8 @@ app.add_typer(step.app, name="step")
 
 def command() -> Any:
     """The click command. Every command gets ``-v`` and ``-q``, except the steps, which rules call."""
-    root = get_command(app)
+    root: Any = get_command(app)
     verbosity.add_options(root, without=("step",))
+    for name, example in EXAMPLES.items():
+        root.commands[name].epilog = f"Example: {example}"
     return root
