@@ -137,6 +137,19 @@ class GraphNode(_Part):
     dtype: str | None = None
 
 
+class RowRange(_Part):
+    """Sizes of a dimension whose rows are independent, such as a batch, that a function for a fixed size computes, too.
+
+    Fewer rows than the function has are padded. More rows take several calls, the last of them for the rest.
+    """
+
+    dimension: str
+    least: int
+    """The smallest size."""
+    most: int | None = None
+    """The largest size; None without one."""
+
+
 class PackageFunction(_Part):
     """Code for some sizes of dynamic dimensions, with which ``main`` computes inputs of these sizes."""
 
@@ -145,6 +158,8 @@ class PackageFunction(_Part):
     """By dimension; empty for the code that takes all other sizes."""
     kernels: list[str]
     """The kernels that it calls; functions may share them."""
+    rows: RowRange | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Other sizes that it computes, in packages without dynamic code."""
 
 
 class Component(_Part):
@@ -188,6 +203,8 @@ class Manifest(_Part):
     graph: list[GraphNode]
     functions: list[PackageFunction] = Field(default_factory=list, exclude_if=lambda value: not value)
     """In the order in which ``main`` compares sizes; none if all sizes have the same code."""
+    why_refused: str = Field(default="", exclude_if=lambda value: not value)
+    """Why sizes that no function has are refused, if they are."""
     files: dict[str, FileEntry]
     components: list[Component]
     provenance: dict[str, Any] = Field(default_factory=dict)

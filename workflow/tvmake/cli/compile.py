@@ -90,7 +90,7 @@ def compile_model(
 
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
-    from tvmake.cli.dimensions import input_lines, shape_lines
+    from tvmake.cli.dimensions import input_lines, shape_lines, split_dimensions
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
@@ -156,7 +156,8 @@ def compile_model(
         printable(f"wrote {package}; {_how_to_run(package, kind, run.directory / run.result('mod.so'), device)}")
     )
     translate = run.notation().translate
-    for line in [*input_lines(manifest.signature, run.input_values), *shape_lines(manifest)]:
+    inputs = input_lines(manifest.signature, run.input_values, split_dimensions(manifest))
+    for line in [*inputs, *shape_lines(manifest)]:
         typer.echo(translate(line))
     if manifest.clml == [] and (names := list(manifest.signature.dynamic_dimensions)):
         problem = "no layer runs in CLML, which does not take dynamic dimensions"

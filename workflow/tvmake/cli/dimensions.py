@@ -1,20 +1,24 @@
 """Inputs of a model in lines for a terminal, and its dynamic dimensions, each with the key of a config that fixes or bounds it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tvmake.artifact.extents import describe_bounds
 from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.other_sizes import describe_other_sizes
 from tvmake.artifact.signature import Signature
 from tvmake.config.documents.starter import StarterInput, axes_of, dynamic_sizes, example_bounds, yaml_text
 from tvmake.process.output import printable
 
 
-def input_lines(signature: Signature, values: Mapping[str, Any] | None = None) -> Iterator[str]:
+def input_lines(
+    signature: Signature, values: Mapping[str, Any] | None = None, described: Collection[str] = ()
+) -> Iterator[str]:
     """A line for each input, and for each dynamic dimension one with its sizes and with keys of a config as remedies.
 
     Args:
         values: values of inputs that the package does not take, by name.
+        described: dynamic dimensions that :func:`shape_lines` describes.
     """
     for spec in signature.inputs:
         shape = f" [{', '.join(map(str, spec.shape))}]" if spec.shape else ""
@@ -24,6 +28,8 @@ def input_lines(signature: Signature, values: Mapping[str, Any] | None = None) -
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype) for spec in signature.inputs]
     sizes = dynamic_sizes(inputs, signature.bounds) if not signature.shapes else {}
     for name, size in sizes.items():
+        if name in described:
+            continue
         bounds = signature.bounds.get(name)
         takes = describe_bounds(bounds) if bounds else "any size"
         remedy = f"`dims: {{{yaml_text(name)}: {size}}}` fixes it"
@@ -33,9 +39,21 @@ def input_lines(signature: Signature, values: Mapping[str, Any] | None = None) -
 
 
 def shape_lines(manifest: Manifest) -> Iterator[str]:
-    """A line for the shapes for which a package has code of its own."""
+    """Lines for the shapes for which a package has code of its own, and for other sizes."""
     shapes = [", ".join(f"{name}={size}" for name, size in part.sizes.items()) for part in manifest.functions]
-    if shapes:
-        others = "other sizes take the dynamic code" if "" in shapes else "other sizes are refused"
-        named = "; ".join(shape for shape in shapes if shape)
-        yield printable(f"  shapes with their own code: {named}; {others}")
+    if not shapes:
+        return
+    named = "; ".join(shape for shape in shapes if shape)
+    others = ""
+    if "" in shapes:
+        others = "; other sizes take the dynamic code"
+    elif manifest.why_refused:
+        others = f"; other sizes are refused: {manifest.why_refused}"
+    yield printable(f"  shapes with their own code: {named}{others}")
+    for sizes, how in describe_other_sizes(manifest):
+        yield printable(f"  {sizes}: {how}")
+
+
+def split_dimensions(manifest: Manifest) -> set[str]:
+    """The dimensions that :func:`shape_lines` describes, whose other sizes are padded or split."""
+    return {part.rows.dimension for part in manifest.functions if part.rows}

@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.artifact.empty_tensors import AllocateEmpty
+from tvmake.artifact.manifest import RowRange
 from tvmake.artifact.signature import Bounds
 from tvmake.codegen.cuda_graphs import allow_graph_dimensions
 from tvmake.codegen.memory_plan import PlanMemory
@@ -83,6 +84,10 @@ class Lowered:
     """The tensor functions whose schedule by rule the code generator refused, with the reason."""
     functions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The sizes of dynamic dimensions for which a function was lowered, by its name; empty without such functions."""
+    row_ranges: Mapping[str, RowRange] = field(default_factory=dict)
+    """The other numbers of rows that a function computes, by its name; empty if there is dynamic code."""
+    why_refused: str = ""
+    """Why sizes that no function has are refused, if they are."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,32 @@ def plan_memory(fused: "tvm.IRModule", bounds: Mapping[str, Bounds], how: Loweri
     with _passes_of(how):
         before = backend_of(how.target).codegen_passes(LoweringContext(how.target, how.inputs, how.packs), fused)
         return run_passes([*before, *memory_passes(bounds), *captured], _copy(fused))
+
+
+def schedule_further_kernels(module: "tvm.IRModule", main: Any, how: LoweringOptions) -> "tvm.IRModule":
+    """Schedule kernels that are added to a scheduled module.
+
+    Args:
+        module: the kernels, and functions that call them.
+        main: the network, with the bounds of dimensions.
+    """
+    backend = backend_of(how.target)
+    with_main = with_functions(module, {"main": main})
+    scheduled, _ = backend.schedule_kernels(with_main, how.target, how.refused, by_rules=how.rules)
+    return with_functions(module, {variable: scheduled[variable] for variable in module.get_global_vars()})
+
+
+def allocate_further_results(module: "tvm.IRModule", how: LoweringOptions) -> "tvm.IRModule":
+    """Finish the kernels of such a module, and allocate the results of its functions without sharing memory."""
+    transform = tvm.relax.transform
+    passes = [
+        *backend_of(how.target).default_schedule_passes(how.target),
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        transform.CallTIRRewrite(),
+    ]
+    with _passes_of(how):
+        return run_passes(passes, _copy(module))
 
 
 def to_machine_code(planned: "tvm.IRModule", how: LoweringOptions) -> "tvm.IRModule":

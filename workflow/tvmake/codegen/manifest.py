@@ -90,6 +90,7 @@ def package_manifest(
         kernels=kernels(lowered.fused, lowered.tuned, lowered.ruled),
         graph=graph(lowered.fused, lowered.functions or ["main"]),
         functions=_functions(lowered),
+        why_refused=lowered.why_refused,
         files=entries,
         components=components,
         provenance=provenance.model_dump(mode="json", exclude_none=True),
@@ -104,15 +105,30 @@ def _functions(lowered: Lowered) -> list[PackageFunction]:
             name=name,
             sizes=dict(sizes),
             kernels=sorted({node.call for node in graph(lowered.fused, [name])} & names),
+            rows=lowered.row_ranges.get(name),
         )
         for name, sizes in lowered.functions.items()
     ]
 
 
 def _with_shapes(signature: Signature, lowered: Lowered) -> Signature:
-    """The signature with the only shapes of a package, if none of its functions takes other sizes."""
+    """The signature with the only shapes of a package, if none of its functions takes other sizes.
+
+    A dimension whose rows are computed for any number has a smallest size instead: there is no padding for no rows.
+    """
     shapes = [dict(sizes) for sizes in lowered.functions.values()]
-    return signature if not all(shapes) else signature.model_copy(update={"shapes": shapes})
+    if not all(shapes):
+        return signature
+    names = {rows.dimension for rows in lowered.row_ranges.values()}
+    bounds = {name: signature.bounds.get(name, (1, None)) for name in names}
+    others = [{name: size for name, size in shape.items() if name not in names} for shape in shapes]
+    distinct = [shape for number, shape in enumerate(others) if shape and shape not in others[:number]]
+    return signature.model_copy(
+        update={
+            "shapes": distinct,
+            "bounds": signature.bounds | {name: (max(least, 1), most) for name, (least, most) in bounds.items()},
+        }
+    )
 
 
 def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest, Unscheduled
+from tvmake.artifact.other_sizes import describe_other_sizes
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.result import Latency
 from tvmake.config.validation import Goals
@@ -65,6 +66,8 @@ def variant_tables(result: VariantResults) -> list[Table]:
         tables.append(_outputs_table(result.numerics))
     if result.latency and result.latency.shapes:
         tables.append(_shapes_table(result.latency))
+    if other_sizes := describe_other_sizes(result.manifest):
+        tables.append(Table("Sizes without code of their own", ("sizes", "computed"), other_sizes))
     if result.latency and result.latency.report.ops:
         tables.append(_kernels_table(result.latency))
     if result.best:
@@ -192,6 +195,8 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
     # With tuning off the misses are all kernels, which the row states already.
     if manifest.records_sha256 and coverage.misses:
         facts.append(("kernels not tuned", "; ".join(f"{name}: {why}" for name, why in coverage.misses.items())))
+    if manifest.why_refused:
+        facts.append(("sizes without a shape", f"refused: {manifest.why_refused}"))
     facts += [("without a schedule", line) for line in unscheduled_lines(manifest.unscheduled)]
     facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
     return facts

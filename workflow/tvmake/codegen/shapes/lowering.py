@@ -18,6 +18,7 @@ from tvmake.codegen.lowering import (
 )
 from tvmake.codegen.shapes.dispatch import add_dispatch
 from tvmake.codegen.shapes.merge import KernelNames, merge
+from tvmake.codegen.shapes.rows import rows_of
 from tvmake.codegen.shapes.weights import SharedWeights
 from tvmake.errors import InputError
 from tvmake.ir.bounds import bounds_of
@@ -67,20 +68,27 @@ def lower_shapes(module: "tvm.IRModule", how: LoweringOptions, shapes: Sequence[
         renamed, widths = names.apply(graph.module, weights.widths(graph))
         lowered[name] = weights.add(schedule_kernels(replace(graph, module=renamed), how, widths))
     planned = {name: plan_memory(lowered[name].fused, bounds_of(modules[name]), how) for name in functions}
+    rows = rows_of(module, functions, how)
 
-    def complete(parts: Mapping[str, Any]) -> "tvm.IRModule":
-        return add_dispatch(merge(parts), module["main"], functions, how.inputs, weights.variables)
+    def complete(parts: Mapping[str, Any], *, finishes: bool) -> "tvm.IRModule":
+        main = module["main"]
+        merged, row_functions = rows.add(merge(parts), main, weights.variables, how, finishes=finishes)
+        return add_dispatch(merged, main, functions, how.inputs, weights.variables, row_functions)
 
     parts = [lowered[name] for name in functions]
+    fused = complete({name: lowered[name].fused for name in functions}, finishes=False)
+    copies = _kernels(fused).difference(*(_kernels(part.fused) for part in parts))
     return Lowered(
-        fused=complete({name: lowered[name].fused for name in functions}),
-        final=to_machine_code(complete(planned), how),
+        fused=fused,
+        final=to_machine_code(complete(planned, finishes=True), how),
         unscheduled=merge({name: lowered[name].unscheduled for name in functions}),
         tuned={kernel: digest for part in parts for kernel, digest in part.tuned.items()},
         misses={kernel: reason for part in parts for kernel, reason in part.misses.items()},
-        ruled=frozenset().union(*(part.ruled for part in parts)),
+        ruled=frozenset().union(*(part.ruled for part in parts), copies),
         packings=tuple(weights.packings),
         functions=functions,
+        row_ranges=rows.ranges,
+        why_refused=rows.why_not,
     )
 
 
@@ -124,6 +132,14 @@ def _graph(module: "tvm.IRModule", how: LoweringOptions, layout_free: bool, func
         instruments=how.instruments,
         function=function,
     )
+
+
+def _kernels(module: "tvm.IRModule") -> set[str]:
+    return {
+        str(variable.name_hint)
+        for variable, function in module.functions_items()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    }
 
 
 def _work(module: "tvm.IRModule") -> float:
