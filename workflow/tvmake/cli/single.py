@@ -248,6 +248,20 @@ def _dimension(text: str) -> tuple[str, int | dict[str, int]]:
     return name, numbers if dots else numbers["min"]
 
 
+def dimension_size(text: str) -> tuple[str, int]:
+    """Parse a dimension's name and its size.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    from tvmake.errors import UsageError
+
+    name, _, size = text.rpartition("=")
+    if not name or not (size.isascii() and size.isdigit()):
+        raise UsageError(f"--dim {text}", "expected NAME=SIZE", "for example: --dim batch=8")
+    return name, int(size)
+
+
 def _package_shapes(text: str) -> list[dict[str, int]]:
     """Parse sizes of one dimension, each a shape, or one size for each of several dimensions."""
     from tvmake.errors import UsageError

@@ -68,15 +68,23 @@ def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing:
     return arrays
 
 
-def match_inputs(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | None, seed: int = 0) -> Arrays:
+def match_inputs(
+    signature: Signature,
+    given: Mapping[str, np.ndarray],
+    fill: Fill | None,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+) -> Arrays:
     """All inputs, with the element types of the package.
 
     Args:
         given: arrays by the input's name in the source, or in Relax.
         fill: the values of missing inputs; None refuses missing inputs.
+        sizes: of dynamic dimensions of missing inputs, by name; default: 1, or the smallest one that the package takes.
 
     Raises:
-        InputError: an input is unknown, missing, or has another shape or type, or values that its type cannot represent.
+        InputError: an input is unknown, missing, or has another shape or type, or values that its type cannot represent; a
+            dimension is unknown, or the package or a given input has another size.
     """
     if fill is not None:
         fill = validate_argument("fill", Fill, fill)
@@ -87,7 +95,9 @@ def match_inputs(signature: Signature, given: Mapping[str, np.ndarray], fill: Fi
             raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
         arrays[known[name]] = as_array(f"input '{name}'", array)
     check_extents(signature, {name: array.shape for name, array in arrays.items()})
-    dims = signature.default_sizes
+    sizes = sizes or {}
+    _check_names(signature, sizes)
+    dims = {**signature.default_sizes, **sizes}
     fitted: Arrays = {}
     for spec in signature.inputs:
         if spec.name in arrays:
@@ -96,8 +106,21 @@ def match_inputs(signature: Signature, given: Mapping[str, np.ndarray], fill: Fi
     if missing and fill is None:
         names = ", ".join(f"'{spec.name}'" for spec in missing)
         raise InputError("inputs", f"no values for {names}", f"the package takes {_inputs(signature)}")
+    for name, size in sizes.items():
+        if dims[name] != size:
+            raise InputError(f"--dim {name}={size}", f"the inputs' files have {name} {dims[name]}", "omit the option")
+    if sizes:
+        check_extents(signature, {spec.name: concrete_shape(spec, dims) for spec in signature.inputs})
     fitted |= {spec.name: _generate(spec, fill or "random", seed, dims) for spec in missing}
     return {spec.name: fitted[spec.name] for spec in signature.inputs}
+
+
+def _check_names(signature: Signature, sizes: Iterable[str]) -> None:
+    known = list(signature.dynamic_dimensions)
+    for name in sizes:
+        if name not in known:
+            remedy = f"it has: {', '.join(known)}" if known else "all its shapes are fixed"
+            raise InputError(f"--dim {name}", "the package has no such dynamic dimension", remedy)
 
 
 def describe_nonfinite(arrays: Mapping[str, np.ndarray]) -> list[str]:

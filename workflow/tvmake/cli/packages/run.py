@@ -28,6 +28,10 @@ def run(
         Literal["random", "zeros", "ones"] | None,
         typer.Option(help="Values of inputs without a file. [default: random if no input has a file]"),
     ] = None,
+    dims: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a dynamic dimension of inputs without a file (batch=8); repeatable."),
+    ] = None,
     preprocess: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,6 +63,7 @@ def run(
     from tvmake.cli.device.app import chosen_device
     from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test
+    from tvmake.cli.single import dimension_size
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
     from tvmake.errors import UsageError
@@ -69,7 +74,7 @@ def run(
     from tvmake.storage.destinations import check_destination
 
     others = {
-        "--input": inputs, "--fill": fill, "--preprocess": preprocess, "--output": output, "--print-top": top,
+        "--input": inputs, "--fill": fill, "--dim": dims, "--preprocess": preprocess, "--output": output, "--print-top": top,
         "--labels": labels, "--repeat": repeat, "--number": number > 1, "--profile": profile,
     }  # fmt: skip
     if self_test and (option := next((name for name, value in others.items() if value), None)):
@@ -78,6 +83,7 @@ def run(
         raise UsageError(
             f"--number {number}", "averages timed runs, but no run is timed", "add --repeat N or --profile"
         )
+    sizes = dict(map(dimension_size, dims or ()))
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
     if output is not None:
@@ -92,7 +98,7 @@ def run(
     if labels:
         check_labels(names, labels, manifest.signature.outputs)
     files = inputs_from_files(manifest.signature, inputs or [], preprocessing(preprocess))
-    arrays = match_inputs(manifest.signature, files, fill or (None if inputs else "random"))
+    arrays = match_inputs(manifest.signature, files, fill or (None if inputs else "random"), sizes=sizes)
     for line in describe_nonfinite(arrays):
         typer.echo(f"warning: {line}", err=True)
     wants_time = bool(repeat or profile)
