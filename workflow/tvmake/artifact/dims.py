@@ -48,7 +48,7 @@ def _differ(shapes: list[dict[str, int]]) -> list[dict[str, int]]:
         if shape in shapes[:number]:
             raise ValueError(f"{spell_shape(shape)} is there twice; leave one out")
         if (largest := max(shape.values())) > LARGEST_SIZE:
-            raise ValueError(f"{largest} is beyond what kernels count, {LARGEST_SIZE}")
+            raise ValueError(f"{largest} is beyond what kernels count, {LARGEST_SIZE}; choose a smaller size")
     if len(shapes) > MOST_SHAPES:
         raise ValueError(
             f"{len(shapes)} shapes are more than a package has, {MOST_SHAPES}; name the most frequent ones"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from tvmake.artifact.dims import Dims, Shapes, spell_shape
 from tvmake.codegen.options import BuildOptions
@@ -96,15 +96,17 @@ class ModelConfig(ImportOptions):
     benchmark: BenchmarkOptions | None = None
     """Overrides of the general ``benchmark``, key by key."""
 
-    @model_validator(mode="after")
-    def _has_free_dimensions(self) -> "ModelConfig":
-        for shape in self.shapes:
+    @field_validator("shapes")
+    @classmethod
+    def _has_free_dimensions(cls, shapes: list[dict[str, int]], info: ValidationInfo) -> list[dict[str, int]]:
+        dims = info.data.get("dims", {})
+        for shape in shapes:
             for name in shape:
-                if isinstance(self.dims.get(name), int):
+                if isinstance(dims.get(name), int):
                     raise ValueError(
-                        f"shapes: {spell_shape(shape)} gives {name} a size that `dims` fixes to {self.dims[name]}; leave it out of one"
+                        f"{spell_shape(shape)} gives {name} a size that `dims: {{{name}: {dims[name]}}}` fixes; leave it out of one"
                     )
-        return self
+        return shapes
 
     def import_options(self) -> ImportOptions:
         """Return only the options that the import stage reads."""
