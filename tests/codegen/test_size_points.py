@@ -10,7 +10,7 @@ from tests.tune.graphs import CPU, graph, kept
 from tvmake.codegen import size_points
 from tvmake.codegen.lowering import fused_module
 from tvmake.codegen.options import PassOptions
-from tvmake.codegen.size_points import kernel_points, network_points
+from tvmake.codegen.size_points import kernel_points, network_points, values_of_shapes
 from tvmake.ir.bounds import with_bounds
 
 
@@ -67,6 +67,13 @@ def test_values_of_one_dimension_are_combined_with_the_spread_of_others():
     found = sizes(dense({"batch": (1, 8)}), values={"length": [(16, 1.0)]})
     assert {one["length"] for one in found} == {16}
     assert [one["batch"] for one in found] == [1, 3, 5, 8]
+
+
+def test_dynamic_code_beside_several_shapes_is_measured_at_their_sizes():
+    shapes = [{"batch": 1, "length": 16}, {"batch": 1, "length": 128}, {"batch": 8}]
+    found = sizes(dense(), values=values_of_shapes(shapes))
+    assert found == [{"batch": 1, "length": 16}, {"batch": 1, "length": 128}, {"batch": 8, "length": 128}]
+    assert values_of_shapes(shapes[:1]) == {}
 
 
 def test_a_network_with_fixed_shapes_has_no_points():

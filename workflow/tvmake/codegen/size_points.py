@@ -28,6 +28,16 @@ candidate runs several times. A dimension without a bound, or with a wide one, w
 a ResNet-18 are a trillion."""
 
 
+def values_of_shapes(shapes: Sequence[Mapping[str, int]]) -> Values:
+    """The sizes that a package's shapes name, for tuning the dynamic code beside them, which runs between such sizes.
+
+    None for less than two shapes: the dynamic code runs at sizes other than a single shape's.
+    """
+    listed = [shape for shape in shapes if shape]
+    names = dict.fromkeys(name for shape in listed for name in shape) if len(listed) > 1 else {}
+    return {name: [(shape[name], 1.0) for shape in listed if name in shape] for name in names}
+
+
 def network_points(module: "tvm.IRModule", values: Values | None = None) -> tuple[SizePoint, ...]:
     """The sizes of a network's dynamic dimensions at which the network's kernels are measured; none without such dimensions.
 

@@ -10,7 +10,7 @@ import tvm
 from tvmake.artifact.manifest import Coverage
 from tvmake.codegen.kernel_analysis import work
 from tvmake.codegen.lowering import Lowered
-from tvmake.codegen.size_points import kernel_points, network_points
+from tvmake.codegen.size_points import kernel_points, network_points, values_of_shapes
 from tvmake.codegen.tunable import mean, why_not_tuned
 from tvmake.errors import InputError
 from tvmake.records.best import BestKernel, BestSet
@@ -77,7 +77,8 @@ def _kernels(
     """The kernels that tuning considers, and the others with the reason."""
     best_kernels = best.by_workload() if best else {}
     calls = Counter(str(call.args[0].name_hint) for call in tensor_calls(lowered.unscheduled))
-    points_by_name = kernel_points(lowered.unscheduled, network_points(lowered.unscheduled))
+    values = values_of_shapes(list(lowered.functions.values())) if best else None
+    points_by_name = kernel_points(lowered.unscheduled, network_points(lowered.unscheduled, values))
     tunable: list[_Tunable] = []
     not_tunable: dict[str, str] = {}
     for variable, function in lowered.unscheduled.functions_items():

@@ -54,6 +54,7 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     from tvmake.artifact.signature import Signature
     from tvmake.codegen.lowering import LoweringOptions, fused_module, packs_weights
     from tvmake.codegen.shapes.lowering import fused_shapes
+    from tvmake.codegen.size_points import values_of_shapes
     from tvmake.targets.resolve import tvm_target
     from tvmake.tune.extract import extract as kernels
 
@@ -64,7 +65,7 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
         fused = fused_shapes(network, LoweringOptions(target, request.passes, request, inputs), request.shapes, packs)
     else:
         fused = fused_module(network, target, request.passes, request, inputs, layout_free=packs)
-    return kernels(fused, target)
+    return kernels(fused, target, values_of_shapes(request.shapes))
 
 
 def extract_request(job: JobContext) -> ExtractRequest:
