@@ -19,7 +19,7 @@ from tests.targets.adreno_texture.nets import BUFFER, TEXTURE, conv, lowered, te
 from tests.targets.opencl.test_packages import run
 from tests.transform.nets import classifier_onnx
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.other_sizes import describe_other_sizes
+from tvmake.artifact.other_sizes import other_sizes
 from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
@@ -59,7 +59,7 @@ def test_any_batch_is_computed_by_the_functions_for_some(package: Path, batch: i
 def test_the_manifest_says_how_other_batches_are_computed(package: Path):
     manifest = Manifest.model_validate_json((package / "mod.json").read_bytes())
     assert manifest.signature.shapes == [] and manifest.signature.bounds == {"batch": (1, None)}
-    assert describe_other_sizes(manifest) == [
+    assert [(entry.range, entry.how) for entry in other_sizes(manifest)] == [
         ("batch 2 to 4", "1 at a time"),
         ("batch 5 to 7", "padded to 8"),
         ("batch 9 or more", "8 at a time, and the rest as a smaller size"),

@@ -56,6 +56,8 @@ class ShapeLatency(FailsFast, BaseModel):
 
     sizes: dict[str, int]
     """Sizes of dynamic dimensions, by name."""
+    how: str = Field(default="", exclude_if=lambda how: not how)
+    """How functions for other sizes compute it (``padded to 8``); empty if it has code of its own."""
     number: int = Field(ge=1)
     samples_ms: list[SampleMs] = Field(min_length=1)
     statistics: LatencyStatistics

@@ -5,7 +5,7 @@ from typing import Any
 
 from tvmake.artifact.extents import describe_bounds
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.other_sizes import describe_other_sizes
+from tvmake.artifact.other_sizes import other_sizes
 from tvmake.artifact.signature import Signature
 from tvmake.config.documents.starter import StarterInput, axes_of, dynamic_sizes, example_bounds, yaml_text
 from tvmake.process.output import printable
@@ -50,8 +50,8 @@ def shape_lines(manifest: Manifest) -> Iterator[str]:
     elif manifest.why_refused:
         others = f"; other sizes are refused: {manifest.why_refused}"
     yield printable(f"  shapes with their own code: {named}{others}")
-    for sizes, how in describe_other_sizes(manifest):
-        yield printable(f"  {sizes}: {how}")
+    for entry in other_sizes(manifest):
+        yield printable(f"  {entry.range}: {entry.how}")
 
 
 def split_dimensions(manifest: Manifest) -> set[str]:

@@ -73,8 +73,8 @@ class ModelConfig(ImportOptions):
     ``{min: 1, max: 512}``."""
     shapes: Shapes = Field(default_factory=list)
     """Sizes of dynamic dimensions for which packages have functions of their own, over the same weights: ``[{batch: 1},
-    {batch: 8}]``. A call takes the function that its inputs' sizes fit; for other sizes the code is dynamic, except on
-    targets that need fixed sizes, which refuse them."""
+    {batch: 8}]``. A call takes the function that its inputs' sizes fit; for other sizes the code is dynamic. On targets that
+    need fixed sizes, other batches are padded or split, and other lengths are refused."""
     dataset: DatasetConfig | None = None
     """Real inputs for validation; seeded random inputs by default."""
     goals: PrecisionGoals | None = None

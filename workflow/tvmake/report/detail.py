@@ -7,7 +7,7 @@ from typing import Literal
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest, Unscheduled
-from tvmake.artifact.other_sizes import describe_other_sizes
+from tvmake.artifact.other_sizes import other_sizes
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.result import Latency
 from tvmake.config.validation import Goals
@@ -66,8 +66,9 @@ def variant_tables(result: VariantResults) -> list[Table]:
         tables.append(_outputs_table(result.numerics))
     if result.latency and result.latency.shapes:
         tables.append(_shapes_table(result.latency))
-    if other_sizes := describe_other_sizes(result.manifest):
-        tables.append(Table("Sizes without code of their own", ("sizes", "computed"), other_sizes))
+    if others := other_sizes(result.manifest):
+        rows = [(entry.range, entry.how) for entry in others]
+        tables.append(Table("Sizes without code of their own", ("sizes", "computed"), rows))
     if result.latency and result.latency.report.ops:
         tables.append(_kernels_table(result.latency))
     if result.best:
@@ -98,7 +99,7 @@ def _shapes_table(latency: Latency) -> Table:
     ms = quantities.milliseconds
     rows = [
         (
-            ", ".join(f"{name} {size}" for name, size in shape.sizes.items()),
+            ", ".join([*(f"{name} {size}" for name, size in shape.sizes.items()), *filter(None, [shape.how])]),
             ms(shape.statistics.p50_ms),
             ms(shape.statistics.p90_ms),
             ms(shape.statistics.min_ms),

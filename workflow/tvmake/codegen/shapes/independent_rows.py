@@ -23,8 +23,8 @@ VIEWS = ("reshape", "flatten")
 
 POINTERS = ("tirx.address_of", "tirx.tvm_access_ptr")
 
-COMBINES = "combines several rows"
-NUMBERS = "depends on the number of a row, or on how many there are"
+COMBINES = "may read several rows"
+NUMBERS = "may depend on the number of a row, or on how many there are"
 UNKNOWN = "has loops that cannot be analysed"
 
 
@@ -107,7 +107,7 @@ class _Dimension:
         one = tirx.const(1, self.symbol.ty.dtype)
         length = analyzer.simplify(tvm_ffi.structural_map(extent, (tvm.ir.Var, self._replace_by(one))))
         if self.is_in(length) or not analyzer.can_prove_equal(extent, self.symbol * length):
-            raise DependentRows(f"a value has {extent} elements along an axis")
+            raise DependentRows(f"an axis is not a multiple of {self.symbol.name}")
         return length
 
     def _replace_by(self, value: Any) -> Any:

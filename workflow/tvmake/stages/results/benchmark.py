@@ -87,7 +87,8 @@ def _measure(
 def _measure_shapes(
     device: Device, deployment: Deployment, request: BenchmarkRequest, manifest: Manifest
 ) -> list[ShapeLatency]:
-    """Time each shape for which a package has code of its own, on random inputs."""
+    """Time each shape for which a package has code of its own, and an example of each range of other sizes, on random inputs."""
+    from tvmake.artifact.other_sizes import other_sizes
     from tvmake.benchmark.result import ShapeLatency
     from tvmake.benchmark.statistics import latency_statistics
     from tvmake.device.interface import RunRequest
@@ -98,14 +99,17 @@ def _measure_shapes(
         samples=1, want_outputs=False, measurement=request.measurement.model_copy(update={"profile_ops": False})
     )
     measured = []
-    for shape in [function.sizes for function in manifest.functions if function.sizes]:
+    shapes = [(function.sizes, "") for function in manifest.functions if function.sizes]
+    for shape, how in [*shapes, *((entry.smallest, entry.how) for entry in other_sizes(manifest))]:
         with temporary_directory("tvmake-shape-") as directory:
             inputs = Path(directory) / "inputs.npz"
             write_inputs(next(random_samples(manifest.signature, 1, dims=shape)), inputs)
             timing = device.execute(deployment, run, inputs, None).timing
         statistics = latency_statistics(timing.samples_ms)
         measured.append(
-            ShapeLatency(sizes=shape, number=timing.number, samples_ms=timing.samples_ms, statistics=statistics)
+            ShapeLatency(
+                sizes=shape, how=how, number=timing.number, samples_ms=timing.samples_ms, statistics=statistics
+            )
         )
     return measured
 
