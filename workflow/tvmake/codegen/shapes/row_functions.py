@@ -1,7 +1,7 @@
 """Functions that compute any number of independent rows with functions for fixed numbers of rows.
 
-- ``<function>_padded`` copies rows from a first one, calls the function, and cuts its results. The last row stands in for
-  missing ones, since it is computed without overflow or NaN if the others are.
+- ``<function>_padded`` copies rows from a first one, calls the function, and cuts its results. The last row replaces
+  missing ones: it is computed without overflow or NaN if the others are.
 - ``rows`` chooses such a function, or ``halves`` for more rows than the function has.
 - ``halves`` calls ``rows`` twice and joins the results, so that the depth of calls grows with the logarithm of the number of rows.
 

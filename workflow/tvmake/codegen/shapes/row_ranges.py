@@ -7,8 +7,8 @@ from collections.abc import Iterable
 def row_ranges(sizes: Iterable[int]) -> dict[int, int]:
     """The smallest number of rows from which each function is the best one to begin with, by the function's number of rows.
 
-    A function computes fewer rows padded, and more rows in several calls: as many as there are complete ones, and the rest by
-    the function that is best for the rest. The best choice computes the fewest rows; a call counts as one row.
+    A function computes fewer rows padded, and more rows in several calls: first complete ones, and the rest by the
+    function that is best for it. The best choice computes the fewest rows; a call counts as one row.
     """
     first, *others = sorted(set(sizes))
     chosen, starts = [first], [1]
