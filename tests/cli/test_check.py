@@ -154,9 +154,10 @@ def test_what_may_leave_kernels_without_a_schedule_is_a_note(tmp_path):
         ),
         (
             {"shapes": [{"N": 4}], "dims": {"N": 4}},
-            "{N: 4} gives N a size that `dims` fixes to 4\n  leave it out of one",
+            "models.digits.shapes: {N: 4} gives N a size that `dims: {N: 4}` fixes\n  leave it out of one",
         ),
         ({"shapes": [{}]}, "models.digits.shapes"),
+        ({"shapes": [{"N": 2**40}]}, "is beyond what kernels count, 2147483647\n  choose a smaller size"),
         ({"targets": ["image"]}, "target 'image' needs fixed sizes, and the model has the dynamic dimensions N"),
         ({"targets": ["image"], "shapes": [{"N": 4}]}, None),
         ({"targets": ["image"], "dims": {"N": 4}}, None),

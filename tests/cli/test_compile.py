@@ -142,6 +142,10 @@ MISTAKES = {
     "no number": (["digits.onnx", "--dim", "n=1..many"], "--dim n=1..many: expected NAME=SIZE or NAME=MIN..MAX"),
     "a size without a dimension": (["digits.onnx", "--shape", "8"], "expected sizes of one dimension"),
     "sizes of two dimensions": (["digits.onnx", "--shape", "n=1,2,m=3"], "for example: --shape batch=1,8"),
+    "a size and a fixed one": (
+        ["digits.onnx", "--shape", "n=2", "--dim", "n=4"],
+        "error: --shape n=2: {n: 2} gives n a size that `--dim n=4` fixes\n  leave it out of one",
+    ),
     "a shape of another network": (["digits.onnx", "--shape", "n=1"], "the model has no dynamic dimension 'n'"),
     "bounds the wrong way round": (["digits.onnx", "--dim", "n=9..4"], "--dim n=9..4: min is 9 and max is 4"),
     "a range in a shape": (

@@ -1,10 +1,21 @@
 """Arrays as the inputs of a package."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.errors import InputError
 from tvmake.running.inputs import match_inputs
+
+DYNAMIC = Signature(
+    inputs=tuple(
+        TensorSpec(name=name, relax_name=name, shape=("batch", 3), dtype="float32") for name in ("image", "mask")
+    ),
+    outputs=(),
+    bounds={"batch": (1, 8)},
+)
 
 SIGNATURE = Signature(inputs=(TensorSpec(name="image", relax_name="image", shape=(1, 3), dtype="float32"),), outputs=())
 
@@ -21,3 +32,25 @@ def test_an_array_that_fits_is_taken_as_it_is():
 def test_other_numbers_and_other_orders_in_memory_are_made_to_fit(array: np.ndarray):
     fitted = match_inputs(SIGNATURE, {"image": array}, None)["image"]
     assert fitted.dtype == np.dtype("float32") and fitted.flags.c_contiguous and fitted.tolist() == [[1, 1, 1]]
+
+
+def test_generated_inputs_have_the_sizes_that_are_asked_for():
+    inputs = match_inputs(DYNAMIC, {}, "random", sizes={"batch": 5})
+    assert {array.shape for array in inputs.values()} == {(5, 3)}
+    beside = match_inputs(DYNAMIC, {"image": np.zeros((4, 3), np.float32)}, "zeros", sizes={"batch": 4})
+    assert beside["mask"].shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "problem"),
+    [
+        ({"batch": 9}, "batch is 9 in 'image'; this package takes 1 to 8"),
+        ({"length": 2}, "--dim length: the package has no such dynamic dimension\n  it has: batch"),
+        ({"batch": 3}, "--dim batch=3: the inputs' files have batch 4"),
+    ],
+)
+def test_sizes_that_the_package_or_other_inputs_do_not_have_are_refused(sizes: Mapping[str, int], problem: str):
+    given = {"image": np.zeros((4, 3), np.float32)} if "files" in problem else {}
+    with pytest.raises(InputError) as refused:
+        match_inputs(DYNAMIC, given, "random", sizes=sizes)
+    assert problem in str(refused.value)

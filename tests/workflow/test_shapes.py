@@ -1,5 +1,6 @@
 """A project whose package has code for several shapes, from the config to the page."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,9 @@ def test_tuning_covers_all_functions_and_names_the_command_that_uses_it(project:
     done = project.run("tvmake", "tune", "net.onnx", "--shape", "batch=1,8", "--trials", "3", "--kernels", "*matmul*")
     assert done.returncode == 0, done.stderr
     assert "`tvmake compile net.onnx --shape batch=1,8` uses them" in done.stdout
+    (tasks,) = (project.directory / ".tvmake").rglob("tasks.json")
+    points = [[point["sizes"] for point in task["points"]] for task in json.loads(tasks.read_text())["tasks"]]
+    assert [sizes for sizes in points if sizes] == [[{"batch": 1}, {"batch": 8}]] * 2
 
 
 def test_compile_names_the_shapes_and_what_other_sizes_take(project: Project, tmp_path: Path):
@@ -85,5 +89,6 @@ def test_compile_names_the_shapes_and_what_other_sizes_take(project: Project, tm
     texture = ["-t", "adreno-730-texture", "-o", str(tmp_path / "texture.tar")]
     done = project.run("tvmake", "compile", "net.onnx", "--shape", "batch=1,8", *texture)
     assert done.returncode == 0, done.stderr
-    assert "batch=1; batch=8; other sizes are refused" in done.stdout
+    assert "  shapes with their own code: batch=1; batch=8\n  batch 2 to 4: 1 at a time\n" in done.stdout
+    assert "  batch 5 to 7: padded to 8\n  batch 9 or more: 8 at a time, and the rest" in done.stdout
     assert "dynamic dimension" not in done.stdout

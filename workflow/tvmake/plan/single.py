@@ -282,11 +282,13 @@ class SingleRun:
         from tvmake.config.variants import LEAVE_OUT
 
         key, _, problem = error.problem.partition(": ")
-        option = self.notation().option_of(key)
+        notation = self.notation()
+        option = notation.option_of(key)
         if option is None or (option not in self.options.values() and error.where != nowhere):
             return error
         remedy = error.remedy and error.remedy.replace(LEAVE_OUT, "name another precision or another target")
-        return type(error)(option, problem.replace(repr(self._source()), "it"), remedy)
+        problem = notation.translate(problem.replace(repr(self._source()), "it"))
+        return type(error)(option, problem, remedy and notation.translate(remedy))
 
     @contextmanager
     def lock_directory(self) -> Iterator[None]:
