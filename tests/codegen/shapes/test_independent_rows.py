@@ -57,6 +57,22 @@ def test_rows_of_operators_on_other_axes_are_independent(nodes, shape, outputs, 
     assert found.inputs == (shape.index("batch"),)
 
 
+def test_rows_may_have_a_dynamic_length():
+    """All positions of all sequences as rows of a matrix, and back."""
+    nodes = [
+        node("Reshape", ["x", "flat"], ["f"]),
+        node("MatMul", ["f", "w"], ["m"]),
+        node("Tanh", ["m"], ["t"]),
+        node("Shape", ["x"], ["s"]),
+        node("Reshape", ["t", "s"], ["y"]),
+    ]
+    values = {"flat": np.array([-1, 8]), "w": models.random(8, 8)}
+    shape = ["batch", "length", 8]
+    assert axes_of(nodes, shape, **values) == RowAxes((0,), (0,))
+    with pytest.raises(DependentRows, match="`reshape` may read several rows"):
+        axes_of(nodes, shape, dimension="length", **values)
+
+
 def test_rows_of_whole_networks_are_independent_along_the_batch():
     assert row_axes(network("classifier")[0], "batch", 1) == RowAxes((0,), (0,))
     assert row_axes(network("encoder")[0], "batch", 1) == RowAxes((0,), (0, 0))
@@ -73,6 +89,18 @@ def test_rows_of_whole_networks_are_independent_along_the_batch():
             "`matmul` may read several rows",
         ),
         ([node("Concat", ["x", "x"], ["y"], axis=0)], {}, "number of a row"),
+        (
+            # Of 8 elements for each row, the first half of all.
+            [
+                node("Reshape", ["x", "flat"], ["f"]),
+                node("Shape", ["x"], ["n"], start=0, end=1),
+                node("Mul", ["n", "four"], ["half"]),
+                node("Slice", ["f", "zero", "half", "zero"], ["s"]),
+                node("Reshape", ["s", "back"], ["y"]),
+            ],
+            {"flat": np.array([-1]), "four": np.array([4]), "zero": np.array([0]), "back": np.array([-1, 4])},
+            "`strided_slice` may read several rows",
+        ),
         ([node("Reshape", ["x", "to"], ["y"])], {"to": np.array([4, -1])}, "`reshape` may read several rows"),
         ([node("CumSum", ["x", "axis"], ["y"])], {"axis": np.array(0)}, "`cumsum` has loops that cannot be analysed"),
         ([node("Slice", ["x", *SLICE], ["y"])], SLICE, "an axis is not a multiple of batch"),

@@ -53,7 +53,7 @@ class Signature(FailsFast, BaseModel):
     shapes: list[dict[str, Annotated[int, Field(ge=0)]]] = Field(
         default_factory=list, exclude_if=lambda shapes: not shapes
     )
-    """The only sizes of dynamic dimensions, if a package has no code for others."""
+    """The only sizes of dynamic dimensions, if a package has no code for others; without a batch that it pads or splits."""
 
     @property
     def dynamic_dimensions(self) -> dict[str, list[str]]:

@@ -127,6 +127,12 @@ def _same(left: Any, right: Any) -> bool:
     return tvm_ffi.structural_equal(left, right) or tvm.sym.Analyzer().can_prove_equal(left, right)
 
 
+def _same_rows(left: _Rows | None, right: _Rows | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return left.axis == right.axis and _same(left.length, right.length)
+
+
 class _Network:
     """The states of a network's values."""
 
@@ -174,7 +180,7 @@ class _Network:
         if state is None:
             return None
         rows = self.dimension.rows(shape or ())
-        if rows is None or rows.axis != state.axis or not _same(rows.length, state.length):
+        if not _same_rows(rows, state):
             raise DependentRows("a size is checked at run time")
         return state
 
@@ -221,7 +227,7 @@ class _Network:
         found = tuple(loops.states[parameter] for parameter in written)
         for state, given in zip(found, results, strict=True):
             rows = self.dimension.rows(_shape(given) or ())
-            if (rows is None) != (state is None) or (rows and (rows.axis, rows.length) != (state.axis, state.length)):
+            if not _same_rows(rows, state):
                 raise loops.error(UNKNOWN)
         return found[0] if result is results[0] else found
 
@@ -298,8 +304,10 @@ class _Loops:
         extents = [self._length(extent) for extent in store.buffer.ty.shape]
         if [axis for axis, length in enumerate(extents) if length is not None] != axes:
             raise self.error(COMBINES)
+        if loop is not None and not _same(extents[axes[0]], loop[1]):
+            raise self.error(COMBINES)
         known = self.states.setdefault(store.buffer, rows)
-        if known != rows and not (known and rows and known.axis == rows.axis and _same(known.length, rows.length)):
+        if not _same_rows(known, rows):
             raise self.error(COMBINES)
         for axis, index in enumerate(store.indices):
             if axis not in axes:
@@ -316,8 +324,12 @@ class _Loops:
         for axis, index in enumerate(load.indices):
             if state is None or axis != state.axis:
                 self._check(index)
-            elif loop is None or not isinstance(index, tvm.ir.Var) or self.loops.get(index, (None,))[0] is not loop[0]:
+            elif loop is None or not self._counts(index, loop[0]) or not _same(state.length, loop[1]):
                 raise self.error(COMBINES)
+
+    def _counts(self, index: Any, loop: Any) -> bool:
+        """Whether an index is the number of the row in a loop."""
+        return isinstance(index, tvm.ir.Var) and index in self.loops and self.loops[index][0].same_as(loop)
 
     def _check(self, expression: Any) -> None:
         """Refuse expressions that count rows, or pass pointers, outside the indices of tensors."""
