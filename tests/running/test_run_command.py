@@ -149,6 +149,11 @@ MISTAKES = {
         "--input 'x=in.npy': input 'x' has another file already",
     ),
     "a file and an image for one": (["-i", "in.npy", "-i", "x=photo.png"], "input 'x' has another file already"),
+    "a dimension of another network": (
+        ["--dim", "n=3"],
+        "--dim n: the package has no such dynamic dimension\n  all its shapes are fixed",
+    ),
+    "a dimension without one size": (["--dim", "n=1..3"], "expected NAME=SIZE\n  for example: --dim batch=8"),
     "a device": (["-i", "/dev/zero"], "/dev/zero: is not a plain file"),
     "a misspelt key": (["-p", "rezise=3"], "--preprocess rezise: unknown key\n  did you mean 'resize'?"),
     "an image of unknown format": (["-i", "cut.png"], "cut.png: not a readable image (of no kind that is known)"),
