@@ -15,6 +15,7 @@ from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
 from tvmake.targets.gpu.backend import GpuBackend
 from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.extrema import Extrema
+from tvmake.targets.gpu.matrix_vectors import MatrixVectors
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule
 from tvmake.targets.gpu.windows import Windows
@@ -45,7 +46,7 @@ class CudaBackend(GpuBackend):
 
     def schedule_rules(self) -> list[Rule]:
         """Tensor cores and integer dot products, then the rules for any GPU."""
-        return [TensorCores(), Products(dot_products.dot_intrinsic), Windows(), Extrema()]
+        return [TensorCores(), Products(dot_products.dot_intrinsic), MatrixVectors(), Windows(), Extrema()]
 
     def further_schedules(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"

@@ -14,6 +14,7 @@ from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbou
 from tvmake.targets.gpu.dynamic_launches import complete_launches
 from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.kernel_parts import split_large_kernels
+from tvmake.targets.gpu.matrix_vectors import MatrixVectors
 from tvmake.targets.gpu.narrow_indices import check_sizes, narrow_indices
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
@@ -99,7 +100,7 @@ class GpuBackend(Backend):
 
     def schedule_rules(self) -> list[Rule]:
         """tvmake's rules; the first suitable one schedules a kernel."""
-        return [Products(), Windows(), Extrema()]
+        return [Products(), MatrixVectors(), Windows(), Extrema()]
 
     def default_rules(self) -> list[Rule]:
         """TVM's rules for the other kernels; the last one accepts every kernel."""

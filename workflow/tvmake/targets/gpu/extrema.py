@@ -11,20 +11,15 @@ import tvm
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, SPATIAL, extent, is_contiguous, loads_in
 from tvmake.targets.gpu.blocks import single_reduction
 from tvmake.targets.gpu.bound_rule import BoundRule
-from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
+from tvmake.targets.gpu.epilogue import inline_producers
 from tvmake.targets.gpu.machine import gpu
+from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
 from tvmake.targets.gpu.size_ranges import Choice
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 SMALLEST = 16
 """Length of a row below which a single thread is as fast."""
-
-WARP = 32
-"""Threads per row, if there are enough rows."""
-
-ENOUGH_ROWS = 512
-"""Rows that fill a GPU with one warp each; with fewer rows, more threads share one."""
 
 
 class Extrema(ScheduleRule):
@@ -69,19 +64,6 @@ class Extrema(ScheduleRule):
         is_short = length < SMALLEST and self.shape is None
         if is_short or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):
             return None, None
-        most = gpu(target).threads
-        threads = min(WARP if rows >= ENOUGH_ROWS else most, most, 1 << (length - 1).bit_length())
-        threads, height = self.shape or (threads, max(1, min(rows, most // threads // 2)))
-        loops = schedule.get_loops(block)
-        if len(loops) == len(reduced):
-            loops = [schedule.add_unit_loop(loops[0]), *loops]
-        outer, along = loops[: -len(reduced)], loops[-len(reduced) :]
-        groups, row = schedule.split(schedule.fuse(*outer), [None, height])
-        _, lanes = schedule.split(schedule.fuse(*along), [None, threads])
-        schedule.bind(groups, "blockIdx.x")
-        schedule.bind(row, "threadIdx.y")
-        written = schedule.cache_write(block, 0, "local")
-        schedule.reverse_compute_at(written, row, preserve_unit_loops=True)
-        schedule.bind(lanes, "threadIdx.x")
-        inline_consumers(schedule, written)
-        return schedule, (threads, height)
+        shape = self.shape or threads_of_row(gpu(target), rows, length)
+        share_rows(schedule, block, len(reduced), shape)
+        return schedule, shape
