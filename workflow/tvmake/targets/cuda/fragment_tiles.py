@@ -9,6 +9,7 @@ they are 1.21 and 1.11, over 300 measurements of 22 kernels on an H200.
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from tvmake.targets.cuda.fragments import SIDE
 from tvmake.targets.gpu.machine import DESKTOP_CORES
@@ -129,9 +130,10 @@ def best_tiles(product: FragmentProduct, shared_bytes: int) -> list[FragmentTile
     return sorted(tiles, key=lambda tile: (cycles(tile, product), tile.threads))
 
 
-def _tiles() -> list[FragmentTile]:
+@cache
+def _tiles() -> tuple[FragmentTile, ...]:
     sides, warps, depths = (16, 32, 64, 128), (1, 2, 4), (32, 64, 128)
-    return [
+    return tuple(
         tile
         for tile in itertools.starmap(FragmentTile, itertools.product(sides, sides, warps, warps, depths))
         if not tile.rows % (tile.row_warps * SIDE)
@@ -140,7 +142,7 @@ def _tiles() -> list[FragmentTile]:
         and tile.warps <= MOST_WARPS
         # Every thread takes part in every transfer.
         and not min(tile.rows, tile.columns) * tile.depth % tile.threads
-    ]
+    )
 
 
 def _shared_bytes(tile: FragmentTile, product: FragmentProduct) -> int:

@@ -19,7 +19,7 @@ from tvmake.targets.cuda.propagate_tf32 import allows_tf32
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
-from tvmake.targets.gpu.product_form import Product, as_product, product_of
+from tvmake.targets.gpu.product_form import Product, as_product, product_of, read_product
 from tvmake.targets.gpu.size_ranges import Choice
 from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 
@@ -58,7 +58,7 @@ class TensorCores(ScheduleRule):
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        product = _product(func, target)
+        product = _supported(read_product(func), func, target)
         tiles = _tiles(product, _fragments(product), target) if product else []
         if product is None or not tiles:
             return None
@@ -82,9 +82,15 @@ def _product(func: Any, target: "tvm.target.Target", *, is_any_size: bool = Fals
     Args:
         is_any_size: accept matmuls of any size.
     """
+    return _supported(product_of(func), func, target, is_any_size=is_any_size)
+
+
+def _supported(
+    product: Product | None, func: Any, target: "tvm.target.Target", *, is_any_size: bool = False
+) -> Product | None:
+    """A kernel's matmul; None if the target's tensor cores do not support it."""
     if compute_capability(target) < OLDEST:
         return None
-    product = product_of(func)
     if product is None or (not is_any_size and min(product.shape[1:]) < SMALLEST):
         return None
     operands = {dtype_name(load.source) for load in product.contraction.operands}

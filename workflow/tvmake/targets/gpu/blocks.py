@@ -1,5 +1,6 @@
 """Select the kernels for GPU rules."""
 
+from functools import lru_cache
 from typing import Any
 
 import tvm
@@ -28,6 +29,12 @@ def single_reduction(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
     if len(sums) != 1 or not all(_is_suitable(schedule.get(block)) for block in blocks):
         return None
     return schedule, sums[0]
+
+
+@lru_cache(maxsize=2)
+def read_reduction(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
+    """Like :func:`single_reduction`, for several rules; the schedule must not be changed."""
+    return single_reduction(func)
 
 
 def _is_suitable(block: Any) -> bool:

@@ -10,7 +10,6 @@ import tvm
 
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, SPATIAL, extent, is_contiguous, loads_in
 from tvmake.targets.gpu.blocks import single_reduction
-from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.epilogue import inline_producers
 from tvmake.targets.gpu.machine import gpu
 from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
@@ -34,36 +33,42 @@ class Extrema(ScheduleRule):
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
-        return self._schedule(func, target)[0]
+        match = self._match(func, target)
+        if match is None:
+            return None
+        schedule, block, reduced, shape = match
+        share_rows(schedule, block, reduced, shape)
+        return schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        return None if BoundRule(self).apply(func, target, False) is None else Choice(self._schedule(func, target)[1])
+        match = self._match(func, target)
+        return Choice(match[-1]) if match is not None else None
 
     def with_parameters(self, parameters: tuple[int, int]) -> "Extrema":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
         return Extrema(parameters)
 
-    def _schedule(self, func: Any, target: "tvm.target.Target") -> tuple[Any, tuple[int, int] | None]:
-        """A schedule with its threads per row and rows of a work group."""
+    def _match(
+        self, func: Any, target: "tvm.target.Target"
+    ) -> tuple["tvm.s_tir.Schedule", Any, int, tuple[int, int]] | None:
+        """A schedule, the block and number of reduced axes, and the threads per row and rows of a work group."""
         match = single_reduction(func)
         if match is None:
-            return None, None
+            return None
         schedule, block = match
         if not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
-            return None, None
+            return None
         inline_producers(schedule, block)
         statement = schedule.get(block)
         store = statement.body
         if not isinstance(store.value, (tvm.tirx.Max, tvm.tirx.Min)):
-            return None, None
+            return None
         spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
         reduced = [axis for axis in statement.iter_vars if axis.iter_type == REDUCTION]
         rows, length = (math.prod(map(extent, axes)) for axes in (spatial, reduced))
         loads = [load for load in loads_in(store.value) if not load.source.same_as(store.buffer)]
         is_short = length < SMALLEST and self.shape is None
         if is_short or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):
-            return None, None
-        shape = self.shape or threads_of_row(gpu(target), rows, length)
-        share_rows(schedule, block, len(reduced), shape)
-        return schedule, shape
+            return None
+        return schedule, block, len(reduced), self.shape or threads_of_row(gpu(target), rows, length)

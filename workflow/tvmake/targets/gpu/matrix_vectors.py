@@ -58,9 +58,7 @@ def _is_suitable(contracted: Contraction) -> bool:
     sums = [axis for axis in contracted.reduced if extent(axis) > 1]
     if any(map(is_dynamic, axes)) or not sums:
         return False
-    if any(
-        sum(uses([index], axis) for axis in axes) > 1 for load in contracted.operands for index in load.indices
-    ):
+    if any(sum(uses([index], axis) for axis in axes) > 1 for load in contracted.operands for index in load.indices):
         return False
     used = [[uses(load.indices, axis) for load in contracted.operands] for axis in contracted.spatial]
     sides = [
@@ -114,8 +112,6 @@ def _scale(schedule: Any, block: Any, consumer: Any, length: int, most: int) -> 
     schedule.set_scope(block, 0, "local")
     kinds = schedule.get(block).iter_vars
     inner = schedule.get_loops(block)[1:]
-    reduced = [
-        loop for loop, axis in zip(inner, kinds, strict=True) if axis.iter_type == tvm.tirx.IterVar.CommReduce
-    ]
+    reduced = [loop for loop, axis in zip(inner, kinds, strict=True) if axis.iter_type == tvm.tirx.IterVar.CommReduce]
     _, terms = schedule.split(schedule.fuse(*reduced), [None, threads])
     schedule.bind(terms, "threadIdx.x")

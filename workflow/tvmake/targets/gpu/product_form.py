@@ -8,13 +8,14 @@ operand is read, so memory holds no copy of them (Chetlur et al., "cuDNN: effici
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import tvm
 
 from tvmake.ir.dimensions import is_known
 from tvmake.targets.cpu.schedules.accesses import Contraction, bits, contraction, extent, is_dynamic, uses
-from tvmake.targets.gpu.blocks import single_reduction
+from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 
 GATHERED = 4
 """Maximum number of values that a thread gathers at once. Repair: `cuda-half-gathers`."""
@@ -129,7 +130,16 @@ class Product:
 
 def product_of(func: Any) -> Product | None:
     """The matmul of a kernel; None for other kernels."""
-    match = single_reduction(func)
+    return _product(single_reduction(func))
+
+
+@lru_cache(maxsize=2)
+def read_product(func: Any) -> Product | None:
+    """Like :func:`product_of`, for several rules; the product's schedule must not be changed."""
+    return _product(read_reduction(func))
+
+
+def _product(match: tuple["tvm.s_tir.Schedule", Any] | None) -> Product | None:
     if match is None:
         return None
     schedule, block = match

@@ -9,7 +9,7 @@ from tvmake.targets.cpu.schedules.accesses import bits
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
-from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of
+from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of, read_product
 from tvmake.targets.gpu.size_ranges import Choice
 from tvmake.targets.gpu.tiles import Tile, best_tile, estimated_cycles
 
@@ -47,12 +47,12 @@ class Products(ScheduleRule):
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        product = product_of(func)
+        product = read_product(func)
         if product is None or min(product.shape[1:]) < SMALLEST:
             return None
         unit, size = gpu(target), (*product.shape, *_bytes(product))
         tile = best_tile(unit, *size)
-        return Choice(tile, lambda other: estimated_cycles(unit, other, *size)) if tile else None
+        return Choice(tile, lambda other: estimated_cycles(unit, other, *size), tile.slices > 1) if tile else None
 
     def with_parameters(self, parameters: Tile) -> "Products":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""

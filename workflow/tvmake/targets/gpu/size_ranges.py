@@ -5,7 +5,7 @@ for static dimensions. A kernel has code for as few of these tiles as are nearly
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
@@ -48,6 +48,8 @@ class Choice:
     """Such as a tile; equal for equal schedules."""
     time: Callable[[Any], float | None] = lambda _parameters: None
     """The estimated time with given parameters, in any unit; None if the kernel cannot have them."""
+    form: Hashable = None
+    """Schedules with equal forms have the same steps, so that TVM's checks accept all of them or none."""
 
 
 class SizedRule(Protocol):
@@ -69,6 +71,7 @@ class _RuleChoice:
     rule: SizedRule
     parameters: Any
     time: Callable[[Any], float | None]
+    form: Hashable
 
     def loss(self, other: "_RuleChoice") -> float:
         """The logarithm of the estimated time with another choice, relative to this one."""
@@ -90,12 +93,9 @@ class _Range:
     """One of them."""
     choice: _RuleChoice
 
-    def schedule(self, func: Any, fixed: Any, target: "tvm.target.Target") -> Any | None:
-        """The kernel's schedule; None if the kernel with static dimensions cannot have it."""
-        rule = BoundRule(self.choice.rule.with_parameters(self.choice.parameters))
-        if rule.apply(fixed, target, False) is None:
-            return None
-        return rule.apply(func.with_attr(CHECKED, True), target, False)
+    @property
+    def rule(self) -> BoundRule:
+        return BoundRule(self.choice.rule.with_parameters(self.choice.parameters))
 
 
 def schedule_ranges(
@@ -112,18 +112,43 @@ def schedule_ranges(
         return None
     sizes = _sizes([str(dimension.name) for dimension in dimensions], bounds)
     fixed = [_fix(func, dimensions, size) for size in sizes]
+    checked = func.with_attr(CHECKED, True)
     sized = [rule for rule in rules if hasattr(rule, "choose")]
     with target:
-        choices = [_choose(sized, kernel, target) for kernel in fixed]
-        if sum(choice is not None for choice in choices) * 2 < len(sizes):
-            return None
-        ranges = _ranges(sizes, choices)
-        found = [part.schedule(func, fixed[sizes.index(part.size)], target) for part in ranges]
-    schedules = [schedule for schedule in found if schedule is not None]
-    if len(schedules) < len(ranges):
-        return None
+        while True:
+            choices = [_choose(sized, kernel, target) for kernel in fixed]
+            if sum(choice is not None for choice in choices) * 2 < len(sizes):
+                return None
+            ranges = _ranges(sizes, choices)
+            kernels = {(part.choice.rule, part.choice.form): fixed[sizes.index(part.size)] for part in ranges}
+            schedules, unsuitable = _schedule(checked, kernels, ranges, target)
+            if unsuitable is None:
+                break
+            sized.remove(unsuitable)
     size = reduce(lambda product, dimension: product * dimension, dimensions)
     return _select(size, [part.largest for part in ranges], [schedule.mod["main"] for schedule in schedules])
+
+
+def _schedule(
+    func: Any, static: Mapping[Any, Any], ranges: Sequence[_Range], target: "tvm.target.Target"
+) -> tuple[list[Any], SizedRule | None]:
+    """The schedules of ranges, or a rule that cannot schedule the kernel.
+
+    Args:
+        static: a kernel with static dimensions for each rule and form, whose schedule TVM checks.
+    """
+    schedules = []
+    accepted: set[Any] = set()
+    for part in ranges:
+        form = part.choice.rule, part.choice.form
+        if form not in accepted and part.rule.apply(static[form], target, False) is None:
+            return [], part.choice.rule
+        accepted.add(form)
+        schedule = part.rule.apply(func, target, False)
+        if schedule is None:
+            return [], part.choice.rule
+        schedules.append(schedule)
+    return schedules, None
 
 
 def _choose(rules: Sequence[SizedRule], kernel: Any, target: "tvm.target.Target") -> _RuleChoice | None:
@@ -131,7 +156,7 @@ def _choose(rules: Sequence[SizedRule], kernel: Any, target: "tvm.target.Target"
     for rank, rule in enumerate(rules):
         choice = rule.choose(kernel, target)
         if choice is not None:
-            return _RuleChoice(rank, rule, choice.parameters, choice.time)
+            return _RuleChoice(rank, rule, choice.parameters, choice.time, choice.form)
     return None
 
 

@@ -9,6 +9,7 @@ share the sum: groups of threads sum separate slices, and their results are adde
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from tvmake.targets.gpu.machine import BYTES_PER_CYCLE, LANES, LATENCY, RESIDENT_THREADS, Gpu
 
@@ -71,7 +72,8 @@ def best_tile(gpu: Gpu, batch: int, rows: int, columns: int, length: int, operan
     return min(tiles, key=lambda candidate: candidate[:3])[-1] if tiles else None
 
 
-def _tiles(gpu: Gpu, operand: int, result: int) -> list[Tile]:
+@cache
+def _tiles(gpu: Gpu, operand: int, result: int) -> tuple[Tile, ...]:
     tiles = []
     for height, width in ((4, 4), (8, 4), (2, 4), (8, 8)):
         for rows in (8, 16, 32, 64, 128):
@@ -81,7 +83,7 @@ def _tiles(gpu: Gpu, operand: int, result: int) -> list[Tile]:
                         tile = Tile(rows, columns, height, width, slices, depth)
                         if _is_feasible(tile, gpu, operand, result):
                             tiles.append(tile)
-    return tiles
+    return tuple(tiles)
 
 
 def _is_feasible(tile: Tile, gpu: Gpu, operand: int, result: int) -> bool:

@@ -10,8 +10,7 @@ import tvm
 
 from tvmake.ir.dimensions import is_known
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, extent, innermost, is_dynamic
-from tvmake.targets.gpu.blocks import single_reduction
-from tvmake.targets.gpu.bound_rule import BoundRule
+from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import Gpu, gpu
 from tvmake.targets.gpu.size_ranges import Choice
@@ -51,12 +50,8 @@ class Windows(ScheduleRule):
             return None
         schedule, block = match
         statement = schedule.get(block)
-        spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
-        steps = math.prod(extent(axis) for axis in statement.iter_vars if axis.iter_type != SPATIAL)
-        results = math.prod(map(extent, spatial))
-        if not isinstance(statement.body, tvm.tirx.BufferStore) or (results < FEWEST and self.neighbours is None):
-            return None
-        if steps > LARGEST and contraction(statement) is None:
+        spatial, results, steps = _sizes(statement)
+        if not _is_suitable(statement, steps) or (results < FEWEST and self.neighbours is None):
             return None
         neighbours = self.neighbours or _neighbours(gpu(target), statement, spatial, results)
         _schedule(schedule, block, spatial, steps, neighbours)
@@ -64,16 +59,30 @@ class Windows(ScheduleRule):
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        match = single_reduction(func)
-        if match is None or BoundRule(self).apply(func, target, False) is None:
+        match = read_reduction(func)
+        if match is None:
             return None
         statement = match[0].get(match[1])
-        spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
-        return Choice(_neighbours(gpu(target), statement, spatial, math.prod(map(extent, spatial))))
+        spatial, results, steps = _sizes(statement)
+        if not _is_suitable(statement, steps) or results < FEWEST:
+            return None
+        return Choice(_neighbours(gpu(target), statement, spatial, results))
 
     def with_parameters(self, parameters: int) -> "Windows":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
         return Windows(parameters)
+
+
+def _sizes(statement: Any) -> tuple[list[Any], int, int]:
+    """The axes of the results, the number of results, and the values of each window."""
+    spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
+    steps = math.prod(extent(axis) for axis in statement.iter_vars if axis.iter_type != SPATIAL)
+    return spatial, math.prod(map(extent, spatial)), steps
+
+
+def _is_suitable(statement: Any, steps: int) -> bool:
+    is_short = steps <= LARGEST or contraction(statement) is not None
+    return isinstance(statement.body, tvm.tirx.BufferStore) and is_short
 
 
 def _neighbours(unit: Gpu, statement: Any, spatial: list[Any], results: int) -> int:
