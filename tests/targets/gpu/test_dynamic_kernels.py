@@ -1,6 +1,7 @@
 """Kernels with dynamic dimensions, scheduled by rules for GPUs, are right at every size."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +40,34 @@ ROWS = {
     "layer norm": norm("b", "n", 33),
     "maximum": reduction("max", [2], "b", 3, "n"),
 }
-GROUPS = {"matmuls": MATMULS, "images": IMAGES, "rows": ROWS}
-BY_TVM = {"matmuls": {"transpose"}, "rows": {"layer_norm"}}
+
+
+def excite(squeezed: Any, images: Any, weight: Any) -> Any:
+    """The last layer of a squeeze-and-excite block."""
+    return op.multiply(images, op.sigmoid(op.nn.conv2d(squeezed, weight)))
+
+
+def excite_by_torch(squeezed: Any, images: Any, weight: Any) -> Any:
+    by_torch = torch.nn.functional.conv2d(torch.from_numpy(squeezed), torch.from_numpy(weight))
+    return torch.from_numpy(images) * torch.sigmoid(by_torch)
+
+
+VECTORS = {
+    "single positions": Case(
+        op.nn.conv2d,
+        lambda x, weight: torch.nn.functional.conv2d(torch.from_numpy(x), torch.from_numpy(weight)),
+        [tensor("b", 40, 1, 1)],
+        [tensor(70, 40, 1, 1)],
+    ),
+    "scaled images": Case(
+        excite, excite_by_torch, [tensor("b", 6, 1, 1), tensor("b", 24, 9, 16)], [tensor(24, 6, 1, 1)]
+    ),
+    "scaled images of any size": Case(
+        excite, excite_by_torch, [tensor("b", 6, 1, 1), tensor("b", 24, "h", "w")], [tensor(24, 6, 1, 1)]
+    ),
+}
+GROUPS = {"matmuls": MATMULS, "images": IMAGES, "vectors": VECTORS, "rows": ROWS}
+BY_TVM = {"matmuls": {"transpose"}, "rows": {"layer_norm"}, "vectors": {"fused_conv2d1_tir_sigmoid_multiply1"}}
 """Kernels that TVM's rules schedule, also with static dimensions."""
 
 SIZES = [(1, 1, 1), (1, 5, 7), (2, 17, 3), (3, 33, 34), (5, 1, 64), (2, 61, 97)]

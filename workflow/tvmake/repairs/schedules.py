@@ -37,6 +37,14 @@ SCHEDULES = (
         applies_to=GPUS,
     ),
     Repair(
+        name="repeated-results",
+        layer="schedule",
+        defect="``Schedule.reverse_compute_inline`` accepts a block that reads each result repeatedly, if dynamic dimensions "
+        "divide its index.",
+        effect="A kernel that scales images of dynamic size by a value for each channel writes the first pixel only.",
+        applies_to=GPUS,
+    ),
+    Repair(
         name="merged-parallel-loops",
         layer="schedule",
         defect="``Schedule.merge`` makes a serial loop of parallel ones, and ``Schedule.parallel`` takes no loop around a "
