@@ -45,6 +45,10 @@ KERNELS = {
         lambda x, w: op.matmul(x, op.permute_dims(w)), tensor(17, 40), tensor(257, 40)
     ),
     "products of a batch": (op.matmul, tensor(3, 50, 32), tensor(3, 32, 50)),
+    "a product with two rows": (op.matmul, tensor(2, 300), tensor(300, 1000)),
+    "a convolution to three channels": (
+        lambda x, w: conv(x, w, padding=0), tensor(1, 100, 9, 7), tensor(3, 100, 1, 1)
+    ),
     "a product of a matrix with itself": (lambda x: op.matmul(x, x), tensor(37, 37)),
     "integers": (op.matmul, tensor(20, 30, dtype="int32"), tensor(30, 40, dtype="int32")),
 }  # fmt: skip

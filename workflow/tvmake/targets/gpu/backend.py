@@ -100,7 +100,7 @@ class GpuBackend(Backend):
 
     def schedule_rules(self) -> list[Rule]:
         """tvmake's rules; the first suitable one schedules a kernel."""
-        return [Products(), MatrixVectors(), Windows(), Extrema()]
+        return [MatrixVectors(), Products(), Windows(), Extrema()]
 
     def default_rules(self) -> list[Rule]:
         """TVM's rules for the other kernels; the last one accepts every kernel."""

@@ -17,11 +17,15 @@ CHECKED = "tvmake.is_checked"
 ``batch * 784`` columns are within ``(batch * 49 + 3) // 4`` tiles of 64, and would refuse the same steps."""
 
 
-def single_reduction(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
-    """A kernel's schedule and the block of its only reduction; None for other kernels, and for unsuitable blocks."""
+def single_reduction(func: Any, *, flattens: bool = True) -> tuple["tvm.s_tir.Schedule", Any] | None:
+    """A kernel's schedule and the block of its only reduction; None for other kernels, and for unsuitable blocks.
+
+    Args:
+        flattens: fuse the axes of rows with dynamic dimensions.
+    """
     if not isinstance(func, tvm.tirx.PrimFunc):
         return None
-    flat = flatten_rows(func) if dynamic_dimensions(func) else func
+    flat = flatten_rows(func) if flattens and dynamic_dimensions(func) else func
     schedule = tvm.s_tir.Schedule(flat, enable_check=CHECKED not in (func.attrs or {}))
     join_epilogues(schedule)
     blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))

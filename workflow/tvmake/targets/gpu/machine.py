@@ -22,6 +22,9 @@ LATENCY = 800.0
 VECTOR_BYTES = 16
 """Maximum bytes that a thread moves at once."""
 
+BUSY = 512
+"""Threads per core that hide memory latency."""
+
 RESIDENT_THREADS = 1024
 """Resident threads of a core, if kernels use the registers that tiles need."""
 
@@ -35,6 +38,11 @@ class Gpu:
     shared_bytes: int
     """Shared memory of a work group, in bytes."""
     cores: int
+
+    @property
+    def busy_threads(self) -> int:
+        """Threads that fill the GPU."""
+        return self.cores * BUSY
 
 
 def gpu(target: "tvm.target.Target") -> Gpu:

@@ -6,6 +6,7 @@ and computes the short sum for it again.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -13,10 +14,11 @@ import tvm
 from tvmake.ir.dimensions import is_known
 from tvmake.targets.cpu.schedules.accesses import Contraction, contraction, extent, is_dynamic, step, uses
 from tvmake.targets.gpu.blocks import single_reduction
-from tvmake.targets.gpu.epilogue import inline_producers
+from tvmake.targets.gpu.epilogue import inline_producers, is_unit, read_indices, repeated_axes
 from tvmake.targets.gpu.machine import gpu
 from tvmake.targets.gpu.products import SMALLEST
 from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
+from tvmake.targets.gpu.size_ranges import Choice
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -30,42 +32,98 @@ SCALED = 4
 class MatrixVectors(ScheduleRule):
     """Kernels with one matmul of few rows or columns, whose sum is contiguous, and element-wise blocks around it."""
 
+    def __init__(self, shape: tuple[int, int] | None = None):
+        """
+        Args:
+            shape: threads of a sum, and rows of a work group or results of a thread; None chooses them.
+        """
+        self.shape = shape
+
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
-        match = single_reduction(func)
-        if match is None:
+        match = _match(func, target)
+        if match is None or (self.shape is None and (match.is_dynamic or not match.has_few)):
             return None
-        schedule, block = match
-        inline_producers(schedule, block)
-        contracted = contraction(schedule.get(block))
-        if contracted is None or not _is_suitable(contracted):
-            return None
-        length = math.prod(map(extent, contracted.reduced))
-        consumers = schedule.get_consumers(block)
-        if len(consumers) == 1 and _is_scaled(schedule, block, consumers[0]):
-            _scale(schedule, block, consumers[0], length, gpu(target).threads)
-            return schedule
-        if length < SHORTEST:
-            return None
-        rows = math.prod(map(extent, contracted.spatial))
-        share_rows(schedule, block, len(contracted.reduced), threads_of_row(gpu(target), rows, length))
-        return schedule
+        shape = self.shape or match.shape
+        if match.scaled is None:
+            share_rows(match.schedule, match.block, len(match.contracted.reduced), shape)
+        else:
+            _scale(match.schedule, match.block, match.scaled, shape)
+        return match.schedule
+
+    def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        match = _match(func, target)
+        return Choice(match.shape) if match is not None and (match.has_few or match.scaled is not None) else None
+
+    def with_parameters(self, parameters: tuple[int, int]) -> "MatrixVectors":
+        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        return MatrixVectors(parameters)
 
 
-def _is_suitable(contracted: Contraction) -> bool:
-    """Whether one operand has few vectors, along which both are contiguous, and none has kernel windows."""
-    axes = [axis for axis in contracted.block.iter_vars if not (is_known(axis.dom.extent) and extent(axis) == 1)]
-    sums = [axis for axis in contracted.reduced if extent(axis) > 1]
-    if any(map(is_dynamic, axes)) or not sums:
-        return False
-    if any(sum(uses([index], axis) for axis in axes) > 1 for load in contracted.operands for index in load.indices):
-        return False
+@dataclass(frozen=True)
+class _Match:
+    """A suitable kernel."""
+
+    schedule: "tvm.s_tir.Schedule"
+    block: Any
+    contracted: Contraction
+    has_few: bool
+    """Whether one operand has few vectors."""
+    scaled: Any | None
+    """The block that computes several results with each sum, or None."""
+    shape: tuple[int, int]
+    """As for :class:`MatrixVectors`."""
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the kernel has dynamic dimensions."""
+        return any(map(is_dynamic, self.contracted.block.iter_vars))
+
+
+def _match(func: Any, target: "tvm.target.Target") -> _Match | None:
+    """A kernel without kernel windows whose operands are contiguous along the sum; None for others."""
+    match = single_reduction(func, flattens=False)
+    if match is None:
+        return None
+    schedule, block = match
+    inline_producers(schedule, block)
+    contracted = contraction(schedule.get(block))
+    if contracted is None:
+        return None
+    axes = [axis for axis in contracted.block.iter_vars if not is_unit(axis)]
+    sums = [axis for axis in contracted.reduced if not is_unit(axis)]
+    if not sums or any(map(is_dynamic, sums)):
+        return None
+    indices = [index for load in contracted.operands for index in load.indices]
+    if any(sum(uses([index], axis) for axis in axes) > 1 for index in indices):
+        return None
+    if not all(_is_along(load, sums[-1]) for load in contracted.operands):
+        return None
+    unit, length = gpu(target), math.prod(map(extent, sums))
+    consumers = schedule.get_consumers(block)
+    scaled = [axis.dom.extent for axis in repeated_axes(schedule, block, consumers[0])] if len(consumers) == 1 else []
+    if scaled:
+        if not all(map(is_known, scaled)):
+            return None
+        results = math.prod(map(int, scaled))
+        threads = min(unit.threads, max(32, 1 << (results - 1).bit_length()))
+        each = min(max(SCALED, -(-length // threads)), -(-results // threads))
+        return _Match(schedule, block, contracted, _has_few(contracted), consumers[0], (threads, each))
+    if length < SHORTEST:
+        return None
+    shape = threads_of_row(unit, math.prod(map(extent, contracted.spatial)), length)
+    return _Match(schedule, block, contracted, _has_few(contracted), None, shape)
+
+
+def _has_few(contracted: Contraction) -> bool:
+    """Whether one operand has few vectors."""
     used = [[uses(load.indices, axis) for load in contracted.operands] for axis in contracted.spatial]
     sides = [
         math.prod(extent(axis) for axis, by in zip(contracted.spatial, used, strict=True) if by[side] and not all(by))
         for side in (0, 1)
     ]
-    return min(sides) < SMALLEST and all(_is_along(load, sums[-1]) for load in contracted.operands)
+    return min(sides) < SMALLEST
 
 
 def _is_along(load: Any, axis: Any) -> bool:
@@ -78,40 +136,36 @@ def _is_along(load: Any, axis: Any) -> bool:
     return bool(indices) and step(indices[-1], axis) == 1 and not uses(indices[:-1], axis)
 
 
-def _is_scaled(schedule: Any, block: Any, consumer: Any) -> bool:
-    """Whether a block computes several results with each sum."""
-    sums = schedule.get(block).writes[0].source.shape
-    return math.prod(map(int, schedule.get(consumer).writes[0].source.shape)) > math.prod(map(int, sums))
+def _scale(schedule: Any, block: Any, consumer: Any, shape: tuple[int, int]) -> None:
+    """Compute the results of a sum by several work groups, each with its own sum.
 
-
-def _scale(schedule: Any, block: Any, consumer: Any, length: int, most: int) -> None:
-    """Compute the results of a sum by several work groups, each with its own sum."""
-    own = schedule.get(block).writes[0].source
+    Raises:
+        ScheduleError: a block before the results cannot be inlined.
+        ValueError: the results of a sum are not adjacent.
+    """
+    threads, each = shape
     for producer in schedule.get_producers(consumer):
         if not schedule.get(producer).same_as(schedule.get(block)):
             inline_producers(schedule, producer)
             schedule.compute_inline(producer)
-    statement = schedule.get(consumer)
-    (read,) = [region for region in statement.reads if region.source.same_as(own)]
-    indices = [part.min for part in read.region]
-    loops = schedule.get_loops(consumer)
-    is_outer = [uses(indices, axis) or extent(axis) == 1 for axis in statement.iter_vars]
-    count = is_outer.index(False)
-    if not all(is_outer[:count]) or any(uses(indices, axis) for axis in statement.iter_vars[count:]):
-        raise ValueError("sums that are read across their results")
-    results = math.prod(extent(axis) for axis in statement.iter_vars[count:])
-    threads = min(most, max(32, 1 << (results - 1).bit_length()))
-    each = min(max(SCALED, -(-length // threads)), -(-results // threads))
-    outer = loops[:count] or [schedule.add_unit_loop(loops[0])]
-    parts, own_results, lanes = schedule.split(schedule.fuse(*loops[count:]), [None, each, threads])
-    group = schedule.fuse(*outer, parts)
+    scaled = repeated_axes(schedule, block, consumer)
+    axes, loops = schedule.get(consumer).iter_vars, schedule.get_loops(consumer)
+    first = next(number for number, axis in enumerate(axes) if axis.var.same_as(scaled[0].var))
+    indices = read_indices(schedule, block, consumer)
+    if any(uses(indices, axis) and not is_unit(axis) for axis in axes[first:]):
+        raise ValueError("results of a sum that are not adjacent")
+    parts, own_results, lanes = schedule.split(schedule.fuse(*loops[first:]), [None, each, threads])
+    group = schedule.fuse(*loops[:first], parts)
     schedule.bind(group, "blockIdx.x")
     schedule.bind(lanes, "threadIdx.x")
     schedule.reorder(lanes, own_results)
     schedule.compute_at(block, group, preserve_unit_loops=True)
     schedule.set_scope(block, 0, "local")
-    kinds = schedule.get(block).iter_vars
     inner = schedule.get_loops(block)[1:]
-    reduced = [loop for loop, axis in zip(inner, kinds, strict=True) if axis.iter_type == tvm.tirx.IterVar.CommReduce]
+    reduced = [
+        loop
+        for loop, axis in zip(inner, schedule.get(block).iter_vars, strict=True)
+        if axis.iter_type == tvm.tirx.IterVar.CommReduce
+    ]
     _, terms = schedule.split(schedule.fuse(*reduced), [None, threads])
     schedule.bind(terms, "threadIdx.x")

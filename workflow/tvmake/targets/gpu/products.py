@@ -8,7 +8,7 @@ import tvm
 from tvmake.targets.cpu.schedules.accesses import bits
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
-from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
+from tvmake.targets.gpu.machine import VECTOR_BYTES, Gpu, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of, read_product
 from tvmake.targets.gpu.size_ranges import Choice
 from tvmake.targets.gpu.tiles import Tile, best_tile, estimated_cycles
@@ -16,7 +16,7 @@ from tvmake.targets.gpu.tiles import Tile, best_tile, estimated_cycles
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
 SMALLEST = 4
-"""Rows, columns and products of a sum below which registers gain nothing."""
+"""Rows, columns and products of a sum below which registers gain nothing in full GPUs."""
 
 UNROLLED = 512
 """Maximum number of unrolled statements."""
@@ -37,7 +37,7 @@ class Products(ScheduleRule):
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels."""
         product = product_of(func)
-        if product is None or (self.tile is None and min(product.shape[1:]) < SMALLEST):
+        if product is None or (self.tile is None and not _is_worth_tiling(product, gpu(target))):
             return None
         tile = self.tile or best_tile(gpu(target), *product.shape, *_bytes(product))
         if tile is None:
@@ -57,6 +57,17 @@ class Products(ScheduleRule):
     def with_parameters(self, parameters: Tile) -> "Products":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
         return Products(self.dot_intrinsic, parameters)
+
+
+def _is_worth_tiling(product: Product, unit: Gpu) -> bool:
+    """Whether a tile is faster than a thread for each result.
+
+    With two or three rows or columns, more than half of a tile is padding. If the results do not fill the GPU, the tile's
+    threads share sums.
+    """
+    batch, rows, columns, length = product.shape
+    is_filled = batch * rows * columns >= unit.busy_threads
+    return length >= SMALLEST and (min(rows, columns) >= SMALLEST or (max(rows, columns) >= SMALLEST and not is_filled))
 
 
 def _bytes(product: Product) -> tuple[int, int]:

@@ -26,9 +26,6 @@ LARGEST = 64
 FEWEST = 2048
 """Results below which threads should share a reduction."""
 
-BUSY = 512
-"""Threads per core that hide memory latency."""
-
 UNROLLED = 128
 """Maximum number of unrolled steps."""
 
@@ -90,7 +87,7 @@ def _neighbours(unit: Gpu, statement: Any, spatial: list[Any], results: int) -> 
     axis = innermost(statement.body.indices, spatial)
     if axis is None or not axis.var.same_as(spatial[-1].var) or is_dynamic(axis):
         return 1
-    fitting = (count for count in (4, 2) if extent(axis) % count == 0 and results >= unit.cores * BUSY * count)
+    fitting = (count for count in (4, 2) if extent(axis) % count == 0 and results >= unit.busy_threads * count)
     return next(fitting, 1)
 
 
