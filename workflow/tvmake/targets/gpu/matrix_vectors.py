@@ -13,7 +13,7 @@ import tvm
 
 from tvmake.ir.dimensions import is_known
 from tvmake.targets.cpu.schedules.accesses import Contraction, contraction, extent, is_dynamic, step, uses
-from tvmake.targets.gpu.blocks import single_reduction
+from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 from tvmake.targets.gpu.epilogue import inline_producers, is_unit, read_indices, repeated_axes
 from tvmake.targets.gpu.machine import gpu
 from tvmake.targets.gpu.products import SMALLEST
@@ -53,6 +53,10 @@ class MatrixVectors(ScheduleRule):
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        kernel = read_reduction(func)
+        contracted = contraction(kernel[0].get(kernel[1])) if kernel is not None else None
+        if contracted is None or not _is_suitable(contracted):
+            return None
         match = _match(func, target)
         return Choice(match.shape) if match is not None and (match.has_few or match.scaled is not None) else None
 
@@ -89,18 +93,9 @@ def _match(func: Any, target: "tvm.target.Target") -> _Match | None:
     schedule, block = match
     inline_producers(schedule, block)
     contracted = contraction(schedule.get(block))
-    if contracted is None:
+    if contracted is None or not _is_suitable(contracted):
         return None
-    axes = [axis for axis in contracted.block.iter_vars if not is_unit(axis)]
-    sums = [axis for axis in contracted.reduced if not is_unit(axis)]
-    if not sums or any(map(is_dynamic, sums)):
-        return None
-    indices = [index for load in contracted.operands for index in load.indices]
-    if any(sum(uses([index], axis) for axis in axes) > 1 for index in indices):
-        return None
-    if not all(_is_along(load, sums[-1]) for load in contracted.operands):
-        return None
-    unit, length = gpu(target), math.prod(map(extent, sums))
+    unit, length = gpu(target), math.prod(map(extent, contracted.reduced))
     consumers = schedule.get_consumers(block)
     scaled = [axis.dom.extent for axis in repeated_axes(schedule, block, consumers[0])] if len(consumers) == 1 else []
     if scaled:
@@ -114,6 +109,16 @@ def _match(func: Any, target: "tvm.target.Target") -> _Match | None:
         return None
     shape = threads_of_row(unit, math.prod(map(extent, contracted.spatial)), length)
     return _Match(schedule, block, contracted, _has_few(contracted), None, shape)
+
+
+def _is_suitable(contracted: Contraction) -> bool:
+    """Whether both operands are contiguous along the sum, and none has kernel windows."""
+    axes = [axis for axis in contracted.block.iter_vars if not is_unit(axis)]
+    sums = [axis for axis in contracted.reduced if not is_unit(axis)]
+    if not sums or any(map(is_dynamic, sums)) or not all(_is_along(load, sums[-1]) for load in contracted.operands):
+        return False
+    indices = [index for load in contracted.operands for index in load.indices]
+    return all(sum(uses([index], axis) for axis in axes) <= 1 for index in indices)
 
 
 def _has_few(contracted: Contraction) -> bool:
