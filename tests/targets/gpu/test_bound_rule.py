@@ -68,6 +68,12 @@ def test_the_last_rule_binds_any_kernel(convolution: Any):
     assert is_bound(scheduled(BoundRule(EachBlock()), convolution, TEXTURE))
 
 
+def test_the_last_rule_binds_a_kernel_with_dynamic_dimensions():
+    images = [tvm.tirx.Var("batch", "int64"), 8, 12, 12], "float32"
+    dynamic = kernel("conv", forked, images, W, name=BUFFER)
+    assert is_bound(scheduled(BoundRule(EachBlock()), dynamic, BUFFER))
+
+
 def test_a_kernel_that_launches_its_threads_stays_unchanged(convolution: Any, sort: Any):
     assert tvm_ffi.structural_equal(scheduled(Launching(), sort, BUFFER), sort)
     assert scheduled(Launching(), convolution, TEXTURE) is None

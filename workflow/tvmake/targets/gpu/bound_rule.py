@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.errors import InputError
+from tvmake.ir.dimensions import is_known
 from tvmake.targets.gpu.schedule_checks import computes_epilogue, is_bound, is_launch, reads_of_other_threads
 
 from tvm.s_tir.dlight import analysis  # isort: skip
@@ -116,7 +117,8 @@ def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
         spatial = [schedule.add_unit_loop(block if not (inner or others) else (inner or others)[0])]
     schedule.reorder(*spatial, *inner, *others)
     outer = schedule.fuse(*spatial)
-    blocks, threads_of_block = schedule.split(outer, [None, min(threads, int(schedule.get(outer).extent))])
+    extent = schedule.get(outer).extent
+    blocks, threads_of_block = schedule.split(outer, [None, min(threads, int(extent)) if is_known(extent) else threads])
     schedule.bind(blocks, "blockIdx.x")
     schedule.bind(threads_of_block, "threadIdx.x")
     if inner and not others:
