@@ -54,3 +54,19 @@ def test_sizes_that_the_package_or_other_inputs_do_not_have_are_refused(sizes: M
     with pytest.raises(InputError) as refused:
         match_inputs(DYNAMIC, given, "random", sizes=sizes)
     assert problem in str(refused.value)
+
+
+def test_a_size_may_be_an_expression_over_dimensions_of_a_later_input():
+    """Decoders with a cache: the mask of [past + length] comes before the cache."""
+    signature = Signature(
+        inputs=(
+            TensorSpec(name="ids", relax_name="ids", shape=("length",), dtype="int64"),
+            TensorSpec(name="mask", relax_name="mask", shape=("past + length",), dtype="int64"),
+            TensorSpec(name="cache", relax_name="cache", shape=("past", 8), dtype="float32"),
+        ),
+        outputs=(),
+    )
+    given = {"ids": np.zeros(3, np.int64), "mask": np.ones(8, np.int64), "cache": np.zeros((5, 8), np.float32)}
+    assert match_inputs(signature, given, None)["mask"].shape == (8,)
+    with pytest.raises(InputError, match="past \\+ length"):
+        match_inputs(signature, {**given, "mask": np.ones(7, np.int64)}, None)

@@ -14,7 +14,7 @@ import tvm
 from tvmake.ir.expressions import is_call, operator_name, variables
 from tvmake.ir.size_expressions import divisors
 
-from tvm import relax, tirx  # isort: skip
+from tvm import relax, te, tirx, topi  # isort: skip
 
 BROADCASTING = {
     "add", "subtract", "multiply", "divide", "floor_divide", "power", "mod", "floor_mod", "maximum", "minimum", "equal", "not_equal",
@@ -64,10 +64,12 @@ class EqualSizesBuilder(relax.BlockBuilder):
 
     def _equalize(self, expression: Any) -> Any:
         """The expression with its operands cast to equal sizes; unchanged if all shapes are fixed."""
-        if not isinstance(expression, relax.Call) or not any(map(_is_dynamic, variables(expression))):
+        if not isinstance(expression, relax.Call) or not (
+            any(map(_is_dynamic, variables(expression))) or _has_dynamic_target(expression)
+        ):
             return expression
         call = with_operands(expression, [self._operand(operand) for operand in operands_of(expression)])
-        self._note_shape(call)
+        call = self._equalize_target(call)
         operands = operands_of(call)
         shapes = [shape for operand in operands if (shape := _shape(operand)) is not None]
         if len(shapes) < len(operands):
@@ -97,26 +99,52 @@ class EqualSizesBuilder(relax.BlockBuilder):
     def _cast(self, operand: Any, shape: Sequence[Any], wanted: Sequence[Any]) -> Any:
         if all(map(_is_same, shape, wanted)):
             return operand
+        if self.is_taken is not None:
+            return self._fit(operand, wanted)
         return self.match_cast(operand, relax.TensorType(wanted, operand.ty.dtype))
 
-    def _note_shape(self, call: Any) -> None:
-        """Record the sizes that a reshape, a broadcast or a ``grid_sample`` needs to be equal."""
+    def _fit(self, data: Any, shape: Sequence[Any]) -> Any:
+        """A tensor cut or filled with zeros to a shape.
+
+        A branch is computed whether it is taken or not, and a branch that is not taken may have sizes that do not fit.
+        """
+
+        sizes = list(map(tvm.sym.Analyzer().simplify, shape))
+
+        def compute(tensor: Any) -> Any:
+            def element(*at: Any) -> Any:
+                within = [index < size for index, size in zip(at, tensor.shape, strict=True)]
+                return tirx.if_then_else(tirx.all(*within), tensor(*at), tirx.const(0, tensor.dtype))
+
+            return te.compute(sizes, element, name="fit", tag=topi.tag.INJECTIVE)
+
+        return self.emit_te(compute, data, primfunc_name_hint="fit")
+
+    def _equalize_target(self, call: Any) -> Any:
+        """Record the sizes that a reshape, a broadcast or a ``grid_sample`` needs to be equal; in a branch, fit its operand."""
         if is_call(call, "image.grid_sample"):
             self._note_reflection(call)
         if not is_call(call, "reshape", "broadcast_to"):
-            return
-        shape, wanted = _shape(call.args[0]), call.args[1]
+            return call
+        data, shape, wanted = call.args[0], _shape(call.args[0]), call.args[1]
         if shape is None or not isinstance(wanted, relax.ShapeExpr):
-            return
+            return call
         if is_call(call, "reshape"):
-            pairs = [(_count(shape), _count(wanted.values))]
+            sizes, targets = [_count(shape)], [_count(wanted.values)]
         else:
-            pairs = [
-                pair for pair in zip(reversed(shape), reversed(wanted.values), strict=False) if not _is_one(pair[0])
-            ]
-        for size, target in pairs:
-            if not _is_equal(size, target):
-                self._note(size, target, call)
+            sizes = list(shape)
+            targets = [
+                size if _is_one(size) else target
+                for size, target in zip(shape, list(wanted.values)[-len(shape) :], strict=True)
+            ] if shape else []  # fmt: skip
+        unequal = [pair for pair in zip(sizes, targets, strict=True) if not _is_equal(*pair)]
+        for size, target in unequal:
+            self._note(size, target, call)
+        if self.is_taken is None or not unequal:
+            return call
+        if is_call(call, "reshape"):
+            data = super().emit(relax.op.reshape(data, relax.ShapeExpr(sizes)))
+        return with_operands(call, [self._fit(data, targets), wanted])
 
     def _note_reflection(self, call: Any) -> None:
         """Require at least two pixels an axis: with reflection, ``grid_sample`` divides by the distance of the outermost ones."""
@@ -131,28 +159,27 @@ class EqualSizesBuilder(relax.BlockBuilder):
     def _note(self, size: Any, wanted: Any, call: Any) -> None:
         self.require_equal(EqualSizes(size, wanted, self.operator or operator_name(call)))
 
-    def require_equal(self, sizes: EqualSizes, only_if_taken: bool = False) -> None:
+    def require_equal(self, sizes: EqualSizes) -> None:
         """Record sizes to be checked when the network starts; sizes that the network computes itself are checked at this point.
 
-        Args:
-            sizes: the sizes.
-            only_if_taken: in a branch, check sizes at this point, and only if the branch is taken.
+        In a branch, sizes are checked at this point, and only if the branch is taken.
         """
         pair = [
             size if isinstance(size, tvm.ir.Expr) else tirx.IntImm("int64", size) for size in (sizes.size, sizes.wanted)
         ]
         names = {str(variable.name) for size in pair for variable in tirx.analysis.undefined_vars(size)}
         is_at_start = self.dimensions is None or names <= set(self.dimensions)
-        if is_at_start and (self.is_taken is None or not only_if_taken):
+        if is_at_start and self.is_taken is None:
             self.equal_sizes.append(sizes)
             return
         if self.is_taken is not None:
-            difference = self.emit(relax.ShapeExpr([self.is_taken * (pair[0] - pair[1])]))
-            self.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))
-            return
-        # A sum, because a cast to a variable is not possible. Repair: `recursion-at-casts`.
-        shape = self.emit(relax.ShapeExpr([pair[0] + pair[1]]))
-        self.match_cast(shape, relax.ShapeType([pair[1] + pair[1]]))
+            pair = [self.is_taken * size for size in pair]
+        elif isinstance(pair[1], tirx.Var):
+            pair.reverse()
+        if isinstance(pair[1], tirx.Var):
+            # A sum, because a cast to a variable is not possible. Repair: `recursion-at-casts`.
+            pair = [pair[0] + pair[1], pair[1] + pair[1]]
+        self.match_cast(self.emit(relax.ShapeExpr(pair[:1])), relax.ShapeType(pair[1:]))
 
 
 def operands_of(call: Any) -> list[Any]:
@@ -212,6 +239,12 @@ def _is_same(first: Any, second: Any) -> bool:
 
 def _is_equal(first: Any, second: Any) -> bool:
     return _is_same(first, second) or tvm.sym.Analyzer().can_prove_equal(first, second)
+
+
+def _has_dynamic_target(call: Any) -> bool:
+    """Whether a reshape or a broadcast has a target with dynamic dimensions."""
+    target = call.args[1] if is_call(call, "reshape", "broadcast_to") else None
+    return isinstance(target, relax.ShapeExpr) and not all(isinstance(size, tirx.IntImm) for size in target.values)
 
 
 def _count(shape: Sequence[Any]) -> Any:

@@ -98,10 +98,12 @@ def match_inputs(
     sizes = sizes or {}
     _check_names(signature, sizes)
     dims = {**signature.default_sizes, **sizes}
+    given_inputs = [spec for spec in signature.inputs if spec.name in arrays]
+    for spec in given_inputs:  # first: a size may be an expression over dimensions of a later input
+        dims |= _sizes(spec, arrays[spec.name])
     fitted: Arrays = {}
-    for spec in signature.inputs:
-        if spec.name in arrays:
-            fitted[spec.name] = _match(spec, arrays[spec.name], dims)
+    for spec in given_inputs:
+        fitted[spec.name] = _match(spec, arrays[spec.name], dims)
     missing = [spec for spec in signature.inputs if spec.name not in fitted]
     if missing and fill is None:
         names = ", ".join(f"'{spec.name}'" for spec in missing)
@@ -246,15 +248,18 @@ def _batch(spec: TensorSpec, files: list[Path], preprocessing: Preprocessing) ->
         raise InputError(error.where, error.problem, remedy) from None
 
 
-def _match(spec: TensorSpec, array: np.ndarray, dims: dict[str, int]) -> np.ndarray:
-    """The array with the input's type; its sizes of dynamic dimensions are recorded in ``dims``."""
+def _sizes(spec: TensorSpec, array: np.ndarray) -> dict[str, int]:
+    """An array's sizes of dynamic dimensions, by name."""
+    pairs = zip(spec.shape, array.shape, strict=False)
+    return {declared: extent for declared, extent in pairs if isinstance(declared, str) and declared.isidentifier()}
+
+
+def _match(spec: TensorSpec, array: np.ndarray, dims: Mapping[str, int]) -> np.ndarray:
+    """The array with the input's type, for the sizes of the dynamic dimensions."""
     dtype = numpy_dtype(spec)
     if array.shape == spec.shape and array.dtype == dtype and array.flags.c_contiguous:
         return array  # the usual case; the checks below would take longer than a short network
     what = f"{array.dtype} [{', '.join(map(str, array.shape))}]"
-    for declared, extent in zip(spec.shape, array.shape, strict=False):
-        if isinstance(declared, str) and declared.isidentifier():
-            dims[declared] = extent
     if array.shape != concrete_shape(spec, dims):
         raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {describe_tensor(spec)}")
     is_number = array.dtype == dtype or (array.dtype.kind in "biuf" and dtype.kind in "biufV")

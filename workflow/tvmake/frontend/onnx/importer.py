@@ -5,6 +5,7 @@ import io
 import re
 import textwrap
 import warnings
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ class _Importer(ONNXGraphImporter):
         if op_name == "Loop":
             results = convert_loop(self.extents, inputs, attrs["body"], self._import_body, self.where)
             return results[0] if len(results) == 1 else relax.Tuple(results)
-        inputs = equalize_operands(op_name, inputs, self.extents)
+        inputs = equalize_operands(op_name, self._with_sizes(inputs), self.extents)
         result = evaluate(self.extents, op_name, inputs, attrs)
         if result is None and op_name in CONVERTERS:
             result = CONVERTERS[op_name](self.extents, inputs, attrs)
@@ -140,6 +141,8 @@ class _Importer(ONNXGraphImporter):
             result = self.extents.note_cast(inputs[0], result)
         if op_name == "NonMaxSuppression":
             result = self._name_rows(result)
+        if isinstance(result, relax.Tuple) and attrs["tvm_custom"]["num_outputs"] == 1:
+            result = result.fields[0]  # in a branch, TVM's importer would take the tuple for the value
         if isinstance(result, relax.Call):
             result = self.bb.normalize(result)
             if result.op == DYNAMIC_SLICE:
@@ -153,6 +156,23 @@ class _Importer(ONNXGraphImporter):
                     self.where, f"the rank of the output of {self.node} depends on the sizes of its inputs", FIXED_RANKS
                 )
         return result
+
+    def _with_sizes(self, inputs: Any) -> Any:
+        """The operands; results of branches that differ in shape get dimensions for their sizes."""
+        changed = copy(inputs)  # keeps TVM's list type
+        for index, value in enumerate(inputs):
+            if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType) or value.ty.shape:
+                continue
+            source = self.bb.lookup_binding(value)
+            if isinstance(source, relax.TupleGetItem):
+                source = self.bb.lookup_binding(source.tuple_value)
+            if not isinstance(source, relax.If):
+                continue
+            if value.ty.ndim < 0:
+                problem = f"the branches of an If give {self.node} tensors of different ranks"
+                raise InputError(self.where, problem, FIXED_RANKS)
+            changed[index] = self.extents.with_new_sizes(value)
+        return changed
 
     def _convert_subgraph(self, bb: Any, graph: onnx.GraphProto) -> Any:
         """The result of a branch, whose operators are computed whether it is taken or not."""

@@ -115,19 +115,12 @@ def prepare_all(graph: Graph) -> Counter[str]:
 
 
 def prepare_branches(graph: Graph) -> Counter[str]:
-    """Apply the rounds to the branches of every If, each as a graph of its own; returns the changes by name.
-
-    The values of the graph around a branch are its inputs; its constants are constants there, too.
-    """
+    """Apply the rounds to the branches of every If, each as a graph of its own; returns the changes by name."""
     changes: Counter[str] = Counter()
     for node in graph.graph.node:
         for branch in subgraphs(node) if node.op_type == "If" else ():
-            outer = _outer_values(branch)
-            inputs = [_declare(graph, name) for name in outer if not graph.is_constant(name)]
-            constants = [graph.constants.get(name) or graph.large[name] for name in outer if graph.is_constant(name)]
-            body = helper.make_graph(branch.node, branch.name, inputs, branch.output, [*branch.initializer, *constants])
-            model = helper.make_model(body, opset_imports=graph.model.opset_import)
-            inner = Graph(model, graph.where)
+            outer = set(_outer_values(branch))
+            inner = branch_graph(branch, graph)
             changes += prepare_all(inner)
             drop_unused(inner)
             prepared = inner.finish().graph
@@ -135,6 +128,15 @@ def prepare_branches(graph: Graph) -> Counter[str]:
             branch.node.extend(prepared.node)
             branch.initializer.extend(tensor for tensor in prepared.initializer if tensor.name not in outer)
     return changes
+
+
+def branch_graph(branch: onnx.GraphProto, graph: Graph) -> Graph:
+    """A branch as a graph of its own; the values of the graph around it are its inputs, its constants are constants there, too."""
+    outer = _outer_values(branch)
+    inputs = [_declare(graph, name) for name in outer if not graph.is_constant(name)]
+    constants = [graph.constants.get(name) or graph.large[name] for name in outer if graph.is_constant(name)]
+    body = helper.make_graph(branch.node, branch.name, inputs, branch.output, [*branch.initializer, *constants])
+    return Graph(helper.make_model(body, opset_imports=graph.model.opset_import), graph.where)
 
 
 def _outer_values(branch: onnx.GraphProto) -> list[str]:

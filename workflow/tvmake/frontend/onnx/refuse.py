@@ -1,6 +1,6 @@
 """Refuse operators that cannot be imported faithfully, before the import, in one error that names all of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tvmake.frontend.onnx.domains import STANDARD, refuse_operators
 from tvmake.frontend.onnx.dynamic import resize
 from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
+from tvmake.frontend.onnx.preparations import branch_graph
 from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.rewrites.resize import is_trusted
@@ -47,25 +48,19 @@ def check_nodes(graph: Graph) -> None:
 
 
 def _reasons(graph: Graph) -> list[str]:
-    """Nodes with the reason to refuse them; loops are checked as graphs of their own."""
+    """Nodes with the reason to refuse them; loops and branches are checked as graphs of their own."""
     reasons: list[str] = []
-    for node in nodes_outside_of_loops(graph.graph):
+    for node in graph.graph.node:
         if node.op_type == "Loop":
             body = attributes(node)["body"]
             reasons += _reasons(Graph(helper.make_model(body, opset_imports=graph.model.opset_import), graph.where))
+        for branch in subgraphs(node) if node.op_type == "If" else ():
+            reasons += _reasons(branch_graph(branch, graph))
         check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
         reason = _check_element_types(node, graph) or (check(node, graph) if check else None)
         if reason:
             reasons.append(f"{node.op_type} {node.name!r}: {reason}")
     return reasons
-
-
-def nodes_outside_of_loops(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Every node, including nodes of branches."""
-    for node in graph.node:
-        yield node
-        for branch in subgraphs(node) if node.op_type == "If" else ():
-            yield from nodes_outside_of_loops(branch)
 
 
 Check = Callable[[onnx.NodeProto, Graph], str | None]

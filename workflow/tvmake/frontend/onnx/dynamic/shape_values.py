@@ -31,7 +31,11 @@ LARGEST_DIMENSION = 1 << 31
 MOST_READ = 16
 """Elements of the largest tensor whose integers are read at run time: a number for each side of each axis."""
 
-LARGEST_READ = 1 << 61
+LARGEST_READ = 1 << 40
+"""Integers that are read at run time are limited to this magnitude: bounds that mean "to the end" stay beyond every size."""
+
+LARGEST_SIZE = 1 << 31
+"""The largest size that the data give a tensor, and the largest number of its elements."""
 
 
 class ShapeValues:
@@ -46,6 +50,7 @@ class ShapeValues:
         self._read: dict[Any, Values] = {}
         self._read_variables: set[Any] = set()
         self._sizes: list[tuple[Any, Any]] = []
+        self._sized: dict[Any, Any] = {}
 
     @contextmanager
     def branch(self, condition: Any, is_then: bool) -> Iterator[None]:
@@ -103,11 +108,16 @@ class ShapeValues:
         kind, count = value.ty, fixed_length(value)
         if count is None or str(kind.dtype.dtype) not in ("int32", "int64"):
             return None
-        variables = self._read_dimensions(self.builder.emit(relax.op.astype(value, "int64")), count, "value")
+        # Dimensions are at least 0 for TVM's passes, so they have the distance to the least integer.
+        low, high, distance = (relax.const(number, "int64") for number in (-LARGEST_READ, LARGEST_READ, LARGEST_READ))
+        whole = self.builder.emit(relax.op.astype(value, "int64"))
+        limited = self.builder.emit(relax.op.maximum(self.builder.emit(relax.op.minimum(whole, high)), low))
+        variables = self._read_dimensions(self.builder.emit(relax.op.add(limited, distance)), count, "value")
         for variable in variables:
-            self._declare(variable, -LARGEST_READ, LARGEST_READ)
+            self._declare(variable, 0, 2 * LARGEST_READ + 1)
         self._read_variables.update(variables)
-        self._read[value] = as_array(variables).reshape([count] * kind.ndim)
+        integers = [variable - as_expression(LARGEST_READ) for variable in variables]
+        self._read[value] = as_array(integers).reshape([count] * kind.ndim)
         return self._read[value]
 
     def _read_operands(self, value: Any) -> Values | None:
@@ -137,31 +147,57 @@ class ShapeValues:
     def with_sizes(self, tensor: Any) -> Any:
         """A tensor whose dimensions shapes can contain (see :meth:`size`)."""
         tensor = self.builder.emit(tensor)
-        if not any(
-            isinstance(extent, tvm.ir.Expr) and self._depends_on_data(extent) for extent in tensor.ty.shape.values
-        ):
+        if not any(map(self.depends_on_data, tensor.ty.shape.values)):
             return tensor
         shape = [self.size(extent) for extent in tensor.ty.shape.values]
         # The first cast removes the expressions, with which passes would replace the dimensions.
         of_any_size = self.builder.match_cast(tensor, relax.TensorType(dtype=tensor.ty.dtype, ndim=len(shape)))
         return self.builder.match_cast(of_any_size, relax.TensorType(list(map(as_expression, shape)), tensor.ty.dtype))
 
+    def with_new_sizes(self, tensor: Any) -> Any:
+        """A tensor of unknown sizes with a new dimension for each."""
+        if tensor not in self._sized:
+            sizes = [tirx.Var(self.builder.get_unique_name("size"), "int64") for _ in range(tensor.ty.ndim)]
+            for size in sizes:
+                self._declare(size, 0, LARGEST_SIZE + 1)
+            self._sized[tensor] = self.builder.match_cast(tensor, relax.TensorType(sizes, tensor.ty.dtype))
+        return self._sized[tensor]
+
     def size(self, size: Any) -> Any:
         """A size that shapes can contain: what is computed from the data becomes a dimension of its own."""
-        if not isinstance(size, tvm.ir.Expr) or not self._depends_on_data(size):
+        if not self.depends_on_data(size):
             return size
         if not isinstance(size := self._simplify(size), tvm.ir.Expr):
             return size
         for known, dimension in self._sizes:
             if tvm_ffi.structural_equal(known, size):
                 return dimension
-        tensor = self.builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([size])))
+        allowed = self.least(self.greatest(size, 0), LARGEST_SIZE)
+        self.require(size, allowed)
+        if self.builder.is_taken is not None:
+            allowed = self.builder.is_taken * allowed
+        tensor = self.builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([allowed])))
         (dimension,) = self._read_dimensions(tensor, 1, "size")
+        self._declare(dimension, 0, LARGEST_SIZE + 1)
         self._sizes.append((size, dimension))
         return dimension
 
-    def _depends_on_data(self, value: Any) -> bool:
-        return any(variable in self._read_variables for variable in tirx.analysis.undefined_vars(value))
+    def target(self, shape: list[Any]) -> list[Any]:
+        """The shape of a tensor that grows to it: sizes as in :meth:`size`, with at most ``LARGEST_SIZE`` elements."""
+        if not any(map(self.depends_on_data, shape)):
+            return shape
+        sizes = list(map(self.size, shape))
+        count: Any = 1
+        for size in sizes:
+            product = count * size
+            count = self.least(product, LARGEST_SIZE)
+            self.require(product, count)
+        return sizes
+
+    def depends_on_data(self, value: Any) -> bool:
+        """Whether a size contains integers that are read when the network runs."""
+        variables = tirx.analysis.undefined_vars(value) if isinstance(value, tvm.ir.Expr) else ()
+        return any(variable in self._read_variables for variable in variables)
 
     def _read_dimensions(self, tensor: Any, count: int, name: str) -> list[Any]:
         """Dimensions with the elements of a tensor of int64."""
@@ -222,11 +258,11 @@ class ShapeValues:
         """The bounds of a difference."""
         return self.bounds(self._simplify(first - second))
 
-    def require(self, extent: Any, wanted: Any, only_if_taken: bool = False) -> None:
+    def require(self, extent: Any, wanted: Any) -> None:
         """Make the package check that two dimensions are equal before it computes with them; in a branch, if it is taken."""
         if self.difference(extent, wanted) != (0, 0):
             sizes = EqualSizes(as_expression(extent), as_expression(wanted), self.builder.operator)
-            self.builder.require_equal(sizes, only_if_taken)
+            self.builder.require_equal(sizes)
 
     def _simplify(self, value: Any) -> Any:
         if not isinstance(value, tvm.ir.Expr):

@@ -48,6 +48,8 @@ def evaluate(extents: ShapeValues, operator: str, inputs: Sequence[Any], attribu
     result = EVALUATED[operator](extents, known, attributes)
     if result is None:
         return None
+    if not isinstance(result, np.ndarray):
+        result = as_array(result)  # numpy's arithmetic on a scalar array returns its element
     return extents.tensor(result, "bool" if operator in COMPARISONS else element_type(operator, inputs, attributes))
 
 
@@ -97,7 +99,7 @@ def _reshape(
 
 def _settled_target(extents: ShapeValues, data: Any, target: Values, allows_zero: bool) -> list[Any] | None:
     """The dimensions of a reshape; of sizes that depend on the data, 0 and -1 are recognised when the network runs."""
-    if all(extents.size(extent) is extent for extent in target):
+    if not any(map(extents.depends_on_data, target)):
         return list(target)
     shape = shape_of(data)
     if shape is None:
@@ -151,6 +153,7 @@ def _top_k(
         return None
     axis = attributes.get("axis", -1) % len(shape)
     size = extents.size(count.reshape(-1)[0])
+    extents.require(size, extents.least(size, shape[axis]))
     order = emit(relax.op.argsort(inputs[0], axis, bool(attributes.get("largest", 1)), dtype="int64"))
     indices = emit(relax.op.strided_slice(order, [axis], [0], [as_expression(size)], assume_inbound=True))
     return relax.Tuple([emit(relax.op.gather_elements(inputs[0], indices, axis)), indices])
@@ -165,9 +168,12 @@ def _expand(
         return None
     rank = max(len(shape), len(target))
     sizes, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
+    for size, target_size in zip(sizes, wanted, strict=True):
+        if isinstance(size, int) and size != 1 and extents.depends_on_data(target_size):
+            extents.require(_choose(extents, target_size, 1, size, target_size), size)
     result = [b if isinstance(a, int) and a == 1 else a if isinstance(a, int) else b if b != 1 else a
               for a, b in zip(sizes, wanted, strict=True)]  # fmt: skip
-    return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([as_expression(extents.size(extent)) for extent in result]))
+    return relax.op.broadcast_to(inputs[0], relax.ShapeExpr(list(map(as_expression, extents.target(result)))))
 
 
 def _constant_of_shape(
@@ -175,7 +181,7 @@ def _constant_of_shape(
 ) -> Any | None:
     value = attributes.get("value")
     number = numpy_helper.to_array(value).reshape(()) if value is not None else np.float32(0)
-    shape = relax.ShapeExpr([as_expression(extents.size(extent)) for extent in known[0]])  # type: ignore[union-attr]
+    shape = relax.ShapeExpr(list(map(as_expression, extents.target(list(known[0])))))  # type: ignore[arg-type]
     return relax.op.broadcast_to(relax.const(number, str(number.dtype)), shape)
 
 
@@ -232,7 +238,7 @@ def _slice(
 def _from_data(extents: ShapeValues, first: Any, last: Any, stride: int) -> tuple[Any, Any]:
     """The bounds of a slice with a positive stride; if they depend on the data, the length becomes a dimension."""
     begin, end = extents.size(first), extents.greatest(first, last)
-    if extents.size(end) is end:
+    if not extents.depends_on_data(end):
         return begin, end
     count = extents.size((extents.greatest(last - first, 0) + stride - 1) // stride)
     return begin, begin + count * stride
@@ -265,6 +271,8 @@ def _index_from_front(extents: ShapeValues, index: Any, extent: Any) -> Any:
     if before[0] == before[1] and before[0] in (-1, -2):
         return extents.greatest(index, 0)  # n - 2 is -1 for n = 1: index 0 from either end
     from_end = extents.greatest(extent + index, 0)
+    if high <= 0 and extents.bounds(from_end) == (0, 0):
+        return 0  # the last n of n elements
     # Not if_then_else: Relax would bind its call to a variable.
     return tirx.Select(index < 0, as_expression(from_end), as_expression(extents.least(index, extent)))
 
@@ -297,7 +305,7 @@ def _squeeze(
     if not dynamic:
         return None
     for axis in dynamic:
-        extents.require(shape[axis], 1, only_if_taken=True)
+        extents.require(shape[axis], 1)
     rest = [as_expression(extent) for axis, extent in enumerate(shape) if axis not in numbers]
     first = relax.op.strided_slice(
         inputs[0], dynamic, *([value] * len(dynamic) for value in (0, 1)), assume_inbound=True
