@@ -207,3 +207,25 @@ def load_text(text: str):
     from tvmake.config.reading.load import check
 
     return check(yaml.safe_load(text), {})
+
+
+def test_dimensions_are_those_of_the_package(tmp_path, capsys):
+    """The import merges dimensions that are always equal, and finds the smallest size with which a window fits."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("MaxPool", ["x"], ["pooled"], kernel_shape=[5]),
+            helper.make_node("Concat", ["pooled", "state"], ["y"], axis=2),
+        ],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "length"]),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, ["states", 3, 2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), "m.onnx")
+    init("m.onnx", Path("tvmake.yaml"), force=False)
+    printed = capsys.readouterr().out
+    assert "input state: float32 [batch, 3, 2]" in printed
+    assert "axis 2 of x), 5 or more: `dims: {length" in printed
+    assert "states" not in printed + Path("tvmake.yaml").read_text()

@@ -10,6 +10,7 @@ import typer
 from tvmake.cli.terminal import output_file
 
 if TYPE_CHECKING:
+    from tvmake.artifact.signature import Signature
     from tvmake.frontend.options import ImportOptions
 
 
@@ -102,6 +103,23 @@ def _import_options(model: str) -> ImportOptions:
         raise InputError(model, *message(details, ("models", "*", "source"))) from None
 
 
+def _settle_dimensions(options: ImportOptions, kind: str, declared: Signature) -> Signature:
+    """The inputs with the dimensions of a package: the import merges some and bounds others.
+
+    A model that cannot be imported keeps its declared dimensions; `tvmake check` and `tvmake make` report the reason.
+    """
+    from tvmake.errors import TvmakeError
+    from tvmake.frontend.trust import RUNS_CODE
+    from tvmake.stages.model.import_model import imported_signature
+
+    if kind in RUNS_CODE or not declared.dynamic_dimensions:
+        return declared
+    try:
+        return imported_signature(options)
+    except TvmakeError:
+        return declared
+
+
 def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.artifact.signature import Signature
     from tvmake.cli.dimensions import input_lines
@@ -120,10 +138,13 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     options = _import_options(model)
     declared = inspect_source(options, lists_files=False)
     files = [file for file in external_files(options) if file not in model_files(options)]
-    inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
-    write_text(output, starter(model, inputs, declared.format, declared.arguments, declared.bounds, files))
+    signature = _settle_dimensions(
+        options, declared.format, Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)
+    )
+    inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in signature.inputs]
+    write_text(output, starter(model, inputs, declared.format, declared.arguments, signature.bounds, files))
     typer.echo(printable(f"wrote {output}"))
-    for line in input_lines(Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)):
+    for line in input_lines(signature):
         typer.echo(line)
     option = "" if output == Path("tvmake.yaml") else f" -c {argument(output)}"
     typer.echo(printable(f"next: review it, then run `tvmake check{option}` and `tvmake make{option}`"))

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import is_call, operator_name, variables
-from tvmake.ir.size_expressions import divisors
+from tvmake.ir.size_expressions import divisors, size_text
 
 from tvm import relax, te, tirx, topi  # isort: skip
 
@@ -48,6 +48,9 @@ class EqualSizesBuilder(relax.BlockBuilder):
 
     is_taken: Any | None = None
     """In a branch, 1 if it is taken and else 0; None outside of branches."""
+
+    branch_sizes: list[EqualSizes] | None = None
+    """In a branch, the sizes of inputs that it needs to be equal; None outside of branches."""
 
     @property
     def equal_sizes(self) -> list[EqualSizes]:
@@ -173,6 +176,8 @@ class EqualSizesBuilder(relax.BlockBuilder):
             self.equal_sizes.append(sizes)
             return
         if self.is_taken is not None:
+            if is_at_start and self.branch_sizes is not None:
+                self.branch_sizes.append(sizes)
             pair = [self.is_taken * size for size in pair]
         elif isinstance(pair[1], tirx.Var):
             pair.reverse()
@@ -180,6 +185,13 @@ class EqualSizesBuilder(relax.BlockBuilder):
             # A sum, because a cast to a variable is not possible. Repair: `recursion-at-casts`.
             pair = [pair[0] + pair[1], pair[1] + pair[1]]
         self.match_cast(self.emit(relax.ShapeExpr(pair[:1])), relax.ShapeType(pair[1:]))
+
+
+    def require_in_both(self, first: Sequence[EqualSizes], second: Sequence[EqualSizes]) -> None:
+        """Record the sizes that both branches need to be equal, to be checked when the network starts."""
+        known = {(size_text(sizes.size), size_text(sizes.wanted)) for sizes in first}
+        outer = self.equal_sizes if self.branch_sizes is None else self.branch_sizes
+        outer += [sizes for sizes in second if (size_text(sizes.size), size_text(sizes.wanted)) in known]
 
 
 def operands_of(call: Any) -> list[Any]:

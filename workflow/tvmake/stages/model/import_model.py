@@ -12,6 +12,7 @@ from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
+    from tvmake.artifact.signature import Signature
     from tvmake.frontend.imported import ImportedModel
     from tvmake.stages.context import JobContext
 
@@ -70,6 +71,24 @@ def _read(kind: str, request: ImportOptions) -> ImportedModel:
     from tvmake.frontend.smallest_sizes import bound_sizes  # imports TVM, after the frontend
 
     return bound_sizes(bind_values(imported, fixed), request.source)
+
+
+def imported_signature(request: ImportOptions) -> Signature:
+    """The signature of a model after its import: dimensions that are always equal have one name, and bounds are known.
+
+    Raises:
+        InputError: the model cannot be imported.
+        MachineError: a library for its format is missing.
+    """
+    from tvmake.artifact.signature import Signature
+    from tvmake.process.limits import isolated
+
+    kind = str(request.source_format())
+
+    def read() -> bytes:
+        return _read(kind, request).signature.model_dump_json().encode()
+
+    return Signature.model_validate_json(isolated(read, request.source, "importing it"))
 
 
 def import_request(job: JobContext) -> ImportOptions:

@@ -51,6 +51,7 @@ class ShapeValues:
         self._read_variables: set[Any] = set()
         self._sizes: list[tuple[Any, Any]] = []
         self._sized: dict[Any, Any] = {}
+        self._then_sizes: list[Any] = []
 
     @contextmanager
     def branch(self, condition: Any, is_then: bool) -> Iterator[None]:
@@ -62,13 +63,18 @@ class ShapeValues:
         """
         whole = self.builder.emit(relax.op.astype(condition, "int64"))
         (number,) = self._read_dimensions(whole, 1, "condition")
-        outer = self.builder.is_taken
+        outer, outer_sizes = self.builder.is_taken, self.builder.branch_sizes
         taken = number if is_then else 1 - number
         self.builder.is_taken = taken if outer is None else outer * taken
+        self.builder.branch_sizes = sizes = []
         try:
             yield
         finally:
-            self.builder.is_taken = outer
+            self.builder.is_taken, self.builder.branch_sizes = outer, outer_sizes
+        if is_then:
+            self._then_sizes.append(sizes)
+        else:
+            self.builder.require_in_both(self._then_sizes.pop(), sizes)
 
     def of(self, value: Any) -> Values | None:
         """The elements of a value; None if unknown."""
