@@ -228,4 +228,4 @@ def test_dimensions_are_those_of_the_package(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "input state: float32 [batch, 3, 2]" in printed
     assert "axis 2 of x), 5 or more: `dims: {length" in printed
-    assert "states" not in printed + Path("tvmake.yaml").read_text()
+    assert "[states" not in printed + Path("tvmake.yaml").read_text()

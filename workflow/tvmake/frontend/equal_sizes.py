@@ -186,7 +186,6 @@ class EqualSizesBuilder(relax.BlockBuilder):
             pair = [pair[0] + pair[1], pair[1] + pair[1]]
         self.match_cast(self.emit(relax.ShapeExpr(pair[:1])), relax.ShapeType(pair[1:]))
 
-
     def require_in_both(self, first: Sequence[EqualSizes], second: Sequence[EqualSizes]) -> None:
         """Record the sizes that both branches need to be equal, to be checked when the network starts."""
         known = {(size_text(sizes.size), size_text(sizes.wanted)) for sizes in first}

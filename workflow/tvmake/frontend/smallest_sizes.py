@@ -34,8 +34,9 @@ def bound_sizes(imported: ImportedModel, where: str) -> ImportedModel:
         where: the source, for messages.
 
     Raises:
-        InputError: no size that the file allows is large enough.
+        InputError: no size that the file allows is large enough, or a fixed size is too small.
     """
+    _check_fixed_sizes(imported.module["main"], where)
     least = _smallest_sizes(imported.module["main"])
     bounds = bounds_of(imported.module)
     narrowed: dict[str, Bounds] = dict(bounds)
@@ -50,6 +51,23 @@ def bound_sizes(imported: ImportedModel, where: str) -> ImportedModel:
         return imported
     signature = imported.signature.model_copy(update={"bounds": narrowed})
     return replace(imported, module=with_bounds(imported.module, narrowed), signature=signature)
+
+
+def _check_fixed_sizes(main: "relax.Function", where: str) -> None:
+    """Refuse a network that has tensors smaller than an empty one."""
+    sizes: list[int] = []
+
+    def note(expression: Any) -> None:
+        kind = getattr(expression, "ty", None)
+        for part in kind.fields if isinstance(kind, relax.TupleType) else [kind]:
+            shape = part.shape if isinstance(part, relax.TensorType) else None
+            if isinstance(shape, relax.ShapeExpr):
+                sizes.extend(int(size) for size in shape.values if isinstance(size, tirx.IntImm))
+
+    relax.analysis.post_order_visit(main, note)
+    if min(sizes, default=0) < 0:
+        problem = "an input is smaller than a kernel window of the network"
+        raise InputError(where, problem, "give the inputs other shapes")
 
 
 def _smallest_sizes(main: "relax.Function") -> dict[str, tuple[int, str]]:

@@ -13,6 +13,7 @@ from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
+    from tvmake.errors import InputError
     from tvmake.frontend.imported import ImportedModel
     from tvmake.stages.context import JobContext
 
@@ -54,6 +55,47 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
 
 
 def _read(kind: str, request: ImportOptions) -> ImportedModel:
+    from tvmake.errors import InputError
+
+    try:
+        return _import(kind, request)
+    except InputError:
+        if (error := _size_out_of_bounds(kind, request)) is not None:
+            raise error from None
+        raise
+
+
+def _size_out_of_bounds(kind: str, request: ImportOptions) -> InputError | None:
+    """The error for a size in ``inputs`` that is too small for the network, or too large; None if all are within its bounds.
+
+    The bounds are those of the network with dynamic dimensions: with fixed ones, the import fails at some operator.
+    """
+    from tvmake.artifact.extents import describe_bounds, has_size
+    from tvmake.errors import InputError, TvmakeError
+    from tvmake.frontend.trust import RUNS_CODE
+
+    shapes = {name: spec.shape for name, spec in request.inputs.items() if spec.shape is not None}
+    if not shapes or kind in RUNS_CODE:
+        return None
+    entries = {name: spec.model_copy(update={"shape": None}) for name, spec in request.inputs.items()}
+    try:
+        signature = _import(kind, request.model_copy(update={"inputs": entries})).signature
+    except TvmakeError:
+        return None
+    for spec in signature.inputs:
+        for axis, (name, size) in enumerate(zip(spec.shape, shapes.get(spec.name, ()), strict=False)):
+            bounds = signature.bounds.get(str(name))
+            if isinstance(size, int) and bounds is not None and not has_size(bounds, size):
+                problem = (
+                    f"axis {axis} of input '{spec.name}' is {size}, and the network takes {describe_bounds(bounds)}"
+                )
+                return InputError(
+                    request.source, problem, f"give it another size: `inputs: {{{spec.name}: {{shape: […]}}}}`"
+                )
+    return None
+
+
+def _import(kind: str, request: ImportOptions) -> ImportedModel:
     import importlib
 
     from tvmake.frontend.fixed_inputs import bind_values, fixed_inputs
