@@ -67,6 +67,9 @@ NEVER_IMPORTED = RANDOM | {
 }  # fmt: skip
 """Operators that neither TVM's importer nor the preparation supports."""
 
+WITH_CONSTANTS = {"Col2Im", "DFT", "MelWeightMatrix", "STFT"}
+"""Operators that can be imported if their settings are constants."""
+
 _REMEDIES = {
     "Col2Im": "Export the model with constant shapes of the image and of the block.",
     "DFT": "Export the model with a constant axis, and a transformed dimension of fixed length.",
@@ -77,8 +80,14 @@ _REMEDIES = {
 }
 
 
-def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[onnx.NodeProto], bool]) -> None:
+def refuse_operators(
+    graph: onnx.GraphProto, where: str, is_missing: Callable[[onnx.NodeProto], bool], remedy: str | None = None
+) -> None:
     """Refuse the standard operators that cannot be imported.
+
+    Args:
+        is_missing: whether an operator has no importer.
+        remedy: the remedy for operators that can be imported with constant operands.
 
     Raises:
         InputError: names each with its count.
@@ -86,6 +95,8 @@ def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[o
     missing = Counter(node.op_type for node in all_nodes(graph) if node.domain in STANDARD and is_missing(node))
     if missing:
         special = [_REMEDIES[name] for name in sorted(missing) if name in _REMEDIES]
+        if remedy and missing.keys() <= WITH_CONSTANTS:
+            special = [remedy]
         raise InputError(
             where,
             f"{len(missing)} {plural('operator', missing)} cannot be imported: {counted(missing)}",

@@ -20,6 +20,7 @@ from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.dynamic.equalize_operands import equalize_operands
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.frontend.onnx.dynamic.shaped_operators import evaluate
+from tvmake.frontend.onnx.fixed_operands import value_remedy
 from tvmake.frontend.onnx.graph import all_nodes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -119,6 +120,8 @@ class _Importer(ONNXGraphImporter):
     node = "the graph"
     where = ""
     extents: ShapeValues
+    remedy: str | None = None
+    """The remedy for operators whose axes are inputs."""
     branches: dict[str, tuple[str, bool]]
     """By a branch's name, the condition, and the condition's value that takes the branch."""
 
@@ -149,7 +152,7 @@ class _Importer(ONNXGraphImporter):
                 raise InputError(
                     self.where,
                     f"the axes, the strides or the number of the bounds of {self.node} depend on the data",
-                    "Export the model with constant axes and strides.",
+                    self.remedy or "Export the model with constant axes and strides.",
                 )
             if isinstance(result.ty, relax.TensorType) and result.ty.ndim < 0:
                 raise InputError(
@@ -243,6 +246,7 @@ def _importer(graph: onnx.GraphProto, where: str, keep_params_in_input: bool) ->
     importer.bb = PaddingBuilder()
     importer.extents = ShapeValues(importer.bb)
     importer.where = where
+    importer.remedy = value_remedy(graph)
     importer.branches = name_branches(graph)
     return importer
 
@@ -258,13 +262,15 @@ def name_branches(graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:
 
 
 def _remedy(model: onnx.ModelProto) -> str:
-    """The remedy for an operator that the importer lacks: fix the input that selects a branch, if there is one."""
+    """The remedy for an operator that the importer lacks: fix the inputs that select a branch or give axes, if there are any."""
     inputs = {value.name for value in model.graph.input}
     selecting = [
         name for node in model.graph.node if node.op_type == "If" for name in sources(node.input[0], model.graph)
     ]
     if (name := next(filter(inputs.__contains__, selecting), None)) is not None:
         return f"Fix the input that selects the branch: `inputs: {{{name}: {{value: VALUE}}}}`."
+    if (remedy := value_remedy(model.graph)) is not None:
+        return remedy
     return "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md)."
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper
 
-from tvmake.frontend.onnx.domains import check_domains
+from tvmake.frontend.onnx.domains import STANDARD, check_domains
 from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes, subgraphs
 from tvmake.frontend.onnx.loops.bodies import prepare_loops
 from tvmake.frontend.onnx.opset import convert_opset, inline_functions
@@ -24,12 +24,18 @@ MAX_ROUNDS = 60
 """A round folds and rewrites once; nested functions and loops need several rounds."""
 
 
+RULES_OPSET = 18
+"""The opset of a file that has no operators of ONNX's own domain."""
+
+
 def standardize(model: onnx.ModelProto, where: str, opset: int | None = None) -> Graph:
     """The model's graph in ONNX's own operators and in one opset; ``model`` is changed.
 
     Raises:
         InputError: operators of other domains remain, shapes contradict each other, or the opset does not exist.
     """
+    if not any(entry.domain in STANDARD for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", RULES_OPSET))  # for the operators that replace others
     graph = Graph(model, where)
     inline_functions(graph)
     rewrite_contrib(graph)

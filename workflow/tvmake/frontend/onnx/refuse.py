@@ -13,6 +13,7 @@ from tvmake.frontend.onnx import recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators
 from tvmake.frontend.onnx.dynamic import resize
+from tvmake.frontend.onnx.fixed_operands import value_remedy
 from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.preparations import branch_graph
@@ -36,14 +37,15 @@ def check_nodes(graph: Graph) -> None:
         InputError: names every operator with its count, or nodes with their reasons.
     """
     supported = supported_operators() - MICROSOFT_ONLY - {"Attention"}
-    refuse_operators(graph.graph, graph.where, lambda node: node.op_type not in supported)
+    remedy = value_remedy(graph.graph)
+    refuse_operators(graph.graph, graph.where, lambda node: node.op_type not in supported, remedy)
     reasons = _reasons(graph)
     if reasons:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
         raise InputError(
             graph.where,
             f"cannot be imported faithfully: {shown}",
-            "Export the model without these (docs/guides/import-onnx.md).",
+            remedy or "Export the model without these (docs/guides/import-onnx.md).",
         )
 
 

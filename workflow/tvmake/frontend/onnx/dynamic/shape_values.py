@@ -66,7 +66,8 @@ class ShapeValues:
         outer, outer_sizes = self.builder.is_taken, self.builder.branch_sizes
         taken = number if is_then else 1 - number
         self.builder.is_taken = taken if outer is None else outer * taken
-        self.builder.branch_sizes = sizes = []
+        sizes: list[EqualSizes] = []
+        self.builder.branch_sizes = sizes
         try:
             yield
         finally:

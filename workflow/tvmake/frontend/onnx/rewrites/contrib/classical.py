@@ -28,4 +28,17 @@ def _scaler(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Mul", build.op("Sub", data, offset), scale)]
 
 
-RULES: Mapping[str, Rule] = {"ArrayFeatureExtractor": _array_feature_extractor, "Scaler": _scaler}
+def _binarizer(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """1 above the threshold, else 0."""
+    if not (dtype := build.graph.dtype(node.input[0])):
+        return None
+    threshold = build.const(attributes(node).get("threshold", 0.0), np.float32)
+    data = build.cast(node.input[0], onnx.TensorProto.FLOAT)
+    return [build.cast(build.op("Greater", data, threshold), dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ArrayFeatureExtractor": _array_feature_extractor,
+    "Binarizer": _binarizer,
+    "Scaler": _scaler,
+}
