@@ -1,6 +1,6 @@
 """Small programs, exported by jax."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,21 @@ def export(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
     """The exported function (``jax.export.Exported``), for the shapes and types of the inputs."""
     shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in inputs]
     return jax.export.export(jax.jit(function))(*shapes)
+
+
+def export_symbolic(
+    function: Callable[..., Any],
+    *inputs: tuple[str, str],
+    constraints: Sequence[str] = (),
+    platforms: Sequence[str] | None = None,
+) -> Any:
+    """The function, exported for symbolic shapes: each input's as text (``b, t, 8``), and its type."""
+    scope = jax.export.SymbolicScope(constraints)
+    shapes = [
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope) if shape else (), dtype)
+        for shape, dtype in inputs
+    ]
+    return jax.export.export(jax.jit(function), platforms=platforms)(*shapes)
 
 
 def write(path: Path, function: Callable[..., Any], *inputs: np.ndarray) -> Path:

@@ -51,6 +51,11 @@ def attention(x: Any) -> Any:
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "sharding": (
+        lambda x: lax.with_sharding_constraint(x, jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])) * 2,
+        (X,),
+    ),
+    "integer division by zero": (lambda x, y: [lax.div(x, y), lax.rem(x, y)], (WHOLE, ROWS.repeat(2, 1))),
     "arithmetic": (lambda x, y: (x + y) * (x - y) / (abs(y) + 1) - -x, (X, Y)),
     "functions": (
         lambda x: [

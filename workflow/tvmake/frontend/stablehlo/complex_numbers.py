@@ -11,9 +11,10 @@ from jax.extend.mlir.dialects import stablehlo
 from tvmake.frontend.lowering.complex_arithmetic import ComplexArithmetic, Pair
 from tvmake.frontend.lowering.fourier import MAX_LENGTH, FourierStep, Kind, fourier_steps
 from tvmake.frontend.lowering.tables import merge_tables
-from tvmake.frontend.stablehlo import dot_and_convolution, elementwise, reductions, scatter, shapes
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, is_known
-from tvmake.frontend.stablehlo.source import complex_type
+from tvmake.frontend.stablehlo import dot_and_convolution, elementwise, gather, reductions, scatter, shapes
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, direction, extents, is_known
+from tvmake.frontend.stablehlo.dynamic import operators as dynamic_operators
+from tvmake.frontend.stablehlo.source import complex_type, shape_of_type
 
 from tvm import relax  # isort: skip
 
@@ -63,7 +64,7 @@ def _constant(_conversion: Conversion, op: Any, _values: list[Any]) -> Pair:
     match = _CONSTANT.search(op.operation.get_asm(large_elements_limit=None, enable_debug_info=False))
     if result_type is None or match is None:
         raise Unsupported("its values are stored outside the module")
-    (shape, dtype), text = result_type, match[1]
+    shape, dtype, text = tuple(op.results[0].type.shape), result_type[1], match[1]
     if text.startswith('"0x'):
         numbers = np.frombuffer(bytes.fromhex(text.strip('"')[2:]), dtype).reshape(-1, 2)
     else:
@@ -81,13 +82,21 @@ def _number(text: str, dtype: str) -> float:
     return float(np.frombuffer(bytes.fromhex(digits)[::-1], dtype)[0])
 
 
+def _shape(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape of an operator's result; dynamic dimensions are those of the first operand of its rank."""
+    shape = shape_of_type(op.results[0].type)
+    parts = [value[0] if isinstance(value, Pair) else value for value in values]
+    same = next((value for value in parts if len(extents(value)) == len(shape)), None)
+    return shape if None not in shape or same is None else extents(same)
+
+
 class _Parts(ComplexArithmetic):
     """Writes complex arithmetic for one operator on values of its result's shape."""
 
-    def __init__(self, conversion: Conversion, op: Any):
+    def __init__(self, conversion: Conversion, op: Any, values: Sequence[Any] = ()):
         self.conversion = conversion
         kinds = [complex_type(value.type) for value in (*op.operands, *op.results)]
-        self.shape = tuple(op.results[0].type.shape)
+        self.shape = _shape(op, values)
         self.dtype = next(kind[1] for kind in kinds if kind is not None)
 
     def write(self, operator: str, *operands: Any) -> Any:
@@ -97,16 +106,22 @@ class _Parts(ComplexArithmetic):
     def __call__(self, name: str, *values: Any) -> Any:
         """Write an operator on real values and numbers, by StableHLO's name."""
         operands = [
-            np.broadcast_to(np.array(value, self.dtype), self.shape) if isinstance(value, int | float) else value
-            for value in values
+            self.repeat(np.array(value, self.dtype)) if isinstance(value, int | float) else value for value in values
         ]
         if name == "multiply" and any(_is_zero(value) for value in operands):
-            return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+            return self.repeat(np.zeros((), self.dtype))
         if name in ("add", "subtract") and _is_zero(operands[1]):
             return operands[0]
         if name == "add" and _is_zero(operands[0]):
             return operands[1]
         return elementwise.compute(self.conversion, name, self.shape, self.dtype, operands)
+
+    def repeat(self, number: np.ndarray) -> Value:
+        """A number in the result's shape."""
+        if all(isinstance(size, int) for size in self.shape):
+            return np.broadcast_to(number, self.shape)
+        thin = self.conversion.whole(number.reshape([1] * len(self.shape)))
+        return self.conversion.broadcast(thin, self.shape)
 
     def divide(self, left: Pair, right: Pair) -> Pair:
         if _is_zero(right[1]):
@@ -126,7 +141,7 @@ class _Parts(ComplexArithmetic):
         return cosh, sinh
 
     def inverse_root(self, pair: Pair) -> Pair:
-        one, zero = (np.broadcast_to(np.array(number, self.dtype), self.shape) for number in (1, 0))
+        one, zero = (self.repeat(np.array(number, self.dtype)) for number in (1, 0))
         return self.divide(Pair(one, zero), self.sqrt(pair))
 
     def sine(self, pair: Pair) -> Pair:
@@ -142,12 +157,12 @@ class _Parts(ComplexArithmetic):
     def tangent(self, pair: Pair) -> Pair:
         """The hyperbolic tangent, from the tangents of both parts, so that no part of the quotient overflows."""
         real, imaginary = self("tanh", pair[0]), self("tan", pair[1])
-        denominator = Pair(np.broadcast_to(np.ones((), self.dtype), self.shape), self("multiply", real, imaginary))
+        denominator = Pair(self.repeat(np.ones((), self.dtype)), self("multiply", real, imaginary))
         return self.divide(Pair(real, imaginary), denominator)
 
     def sign(self, pair: Pair) -> Pair:
         """The value divided by its magnitude; 0 for 0."""
-        size, zero = self.magnitude(pair), np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        size, zero = self.magnitude(pair), self.repeat(np.zeros((), self.dtype))
         safe = self("select", self("less", zero, size), size, 1.0)
         return Pair(self("divide", pair[0], safe), self("divide", pair[1], safe))
 
@@ -161,11 +176,11 @@ def _pair(value: Any) -> Pair:
 
 
 def _unary(rule: Rule) -> Converter:
-    return lambda conversion, op, values: rule(_Parts(conversion, op), values[0])
+    return lambda conversion, op, values: rule(_Parts(conversion, op, values), values[0])
 
 
 def _binary(rule: Callable[[_Parts, Pair, Pair], Pair]) -> Converter:
-    return lambda conversion, op, values: rule(_Parts(conversion, op), values[0], values[1])
+    return lambda conversion, op, values: rule(_Parts(conversion, op, values), values[0], values[1])
 
 
 def _power(write: _Parts, base: Pair, exponent: Pair) -> Pair:
@@ -173,8 +188,8 @@ def _power(write: _Parts, base: Pair, exponent: Pair) -> Pair:
 
 
 def _compare(conversion: Conversion, op: Any, values: list[Any]) -> Any:
-    compare, both = elementwise.CONVERTERS["stablehlo.compare"], elementwise.direction(op)
-    shape = tuple(op.results[0].type.shape)
+    compare, both = elementwise.CONVERTERS["stablehlo.compare"], direction(op)
+    shape = _shape(op, values)
     parts = [
         conversion.with_type(compare(conversion, op, [value[half] for value in values]), shape, "bool")
         for half in (0, 1)
@@ -187,9 +202,9 @@ def _convert(conversion: Conversion, op: Any, values: list[Any]) -> Any:
     if result_type is None:
         raise Unsupported(f"to {op.results[0].type}")
     parts = values[0] if isinstance(values[0], Pair) else [values[0]]
-    shape, dtype = result_type
+    dtype, write = result_type[1], _Parts(conversion, op, values)
     real, imaginary = (*(elementwise.cast(conversion, part, dtype) for part in parts), np.zeros((), dtype))[:2]
-    return Pair(real, np.broadcast_to(imaginary, shape) if _is_zero(imaginary) else imaginary)
+    return Pair(real, write.repeat(imaginary) if _is_zero(imaginary) else imaginary)
 
 
 def _dot_general(conversion: Conversion, op: Any, values: list[Any]) -> Pair:
@@ -204,8 +219,8 @@ def _bilinear(conversion: Conversion, op: Any, values: list[Any], product: Conve
     write = _Parts(conversion, op)
 
     def multiply_real(left: Any, right: Any) -> Any:
-        if _is_zero(left) or _is_zero(right):
-            return np.broadcast_to(np.zeros((), write.dtype), write.shape)
+        if None not in write.shape and (_is_zero(left) or _is_zero(right)):
+            return write.repeat(np.zeros((), write.dtype))
         return conversion.with_type(product(conversion, op, [left, right]), write.shape, write.dtype)
 
     return write.bilinear(multiply_real, *map(_pair, values))
@@ -280,8 +295,15 @@ def _sum(conversion: Conversion, left: "Value | None", right: "Value | None") ->
     return elementwise.compute(conversion, "add", extents(left), "", [left, right])
 
 
+_RESHAPING = ("broadcast_in_dim", "gather", "pad", "reshape")
+
 _PARTWISE: dict[str, Converter] = {
     **{name: convert for name, convert in shapes.CONVERTERS.items() if name != "stablehlo.iota"},
+    **gather.CONVERTERS,
+    **{
+        name: dynamic_operators.CONVERTERS[name]
+        for name in (*(f"stablehlo.dynamic_{kind}" for kind in _RESHAPING), "stablehlo.real_dynamic_slice")
+    },
     **{
         f"stablehlo.{name}": elementwise.CONVERTERS[f"stablehlo.{name}"]
         for name in ("add", "negate", "select", "subtract")
@@ -291,7 +313,7 @@ _PARTWISE: dict[str, Converter] = {
 CONVERTERS: Mapping[str, Converter] = merge_tables(
     {name: _partwise(convert) for name, convert in _PARTWISE.items()},
     {
-        "stablehlo.abs": lambda conversion, op, values: _Parts(conversion, op).magnitude(values[0]),
+        "stablehlo.abs": lambda conversion, op, values: _Parts(conversion, op, values).magnitude(values[0]),
         "stablehlo.compare": _compare,
         "stablehlo.complex": lambda _conversion, _op, values: Pair(*values),
         "stablehlo.constant": _constant,

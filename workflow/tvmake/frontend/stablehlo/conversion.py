@@ -1,28 +1,42 @@
 """Convert a program's operators to Relax: known values, emitted values, and calls between functions.
 
-A value is a numpy array if it is known (a constant, or a small result of constants), else a Relax variable. Loops are unrolled, because
-their counters are known. Complex values are pairs of these.
+A value is a numpy array if it is known (a constant, or a small result of constants), or follows from dynamic dimensions; else it is a
+Relax variable. Complex values are pairs of these.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import tvm
+from jax.extend.mlir.dialects import stablehlo
 
 from tvmake.errors import InputError
+from tvmake.frontend.equal_sizes import EqualSizesBuilder
 from tvmake.frontend.lowering.complex_arithmetic import Pair
-from tvmake.frontend.stablehlo.source import AS_FLOAT32, Program, complex_type, half, tensor_type
+from tvmake.frontend.relax_fixes import LIFT_FROM_BYTES
+from tvmake.frontend.stablehlo.loop_buffers import BufferRead, LoopBuffer
+from tvmake.frontend.stablehlo.sizes.arithmetic import (
+    FLOOR_OPERATORS,
+    SizeArithmetic,
+    as_sizes,
+    is_floor_operator,
+    is_symbolic,
+    plain,
+)
+from tvmake.frontend.stablehlo.sizes.tensors import size_tensor
+from tvmake.frontend.stablehlo.source import AS_FLOAT32, Program, complex_type, half, operator, tensor_type
 
-from tvm import relax  # isort: skip
+from tvm import relax, tirx  # isort: skip
 
 Value: TypeAlias = "np.ndarray | relax.Var"
 Converter: TypeAlias = "Callable[[Conversion, Any, list[Any]], Any]"
 
 KNOWN_ELEMENTS = 4096
 """Largest result of constants that is computed during the import."""
-
-MOST_STEPS = 4096
-"""Loops with more steps are refused: they are unrolled, and would take too long to compile."""
 
 INDEX_FORWARDING = frozenset(
     f"stablehlo.{name}"
@@ -41,12 +55,37 @@ INDEX_FORWARDING = frozenset(
 """Operators between an input of indices and a lookup; ``add`` wraps negative indices."""
 
 
+TAKES_SIZES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "broadcast_in_dim",
+        "concatenate",
+        "dynamic_broadcast_in_dim",
+        "dynamic_conv",
+        "dynamic_gather",
+        "dynamic_iota",
+        "dynamic_pad",
+        "dynamic_reshape",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "real_dynamic_slice",
+        "reshape",
+        "slice",
+        "transpose",
+    )
+) | {"custom_call @stablehlo.dynamic_reduce_window"}
+"""Operators that take integers that follow from dynamic dimensions; others get them as tensors."""
+
+Structure: TypeAlias = "Callable[[Conversion, Any, list[Any]], list[Any] | None]"
+"""Converts an operator with regions; None leaves it to its converter."""
+
+
 class Unsupported(Exception):
     """A form of an operator that has no counterpart in Relax; the text describes it."""
 
 
 class Conversion:
-    """The conversion of one program to Relax."""
+    """The conversion of one program, or of a loop's body, to Relax."""
 
     def __init__(
         self,
@@ -54,19 +93,49 @@ class Conversion:
         program: Program,
         converters: Mapping[str, Converter],
         complex_converters: Mapping[str, Converter],
+        structures: Mapping[str, Structure],
+        elementwise: Collection[str] = (),
     ):
         self.where = where
         self.program = program
         self.converters = converters
         self.complex_converters = complex_converters
         """Converters of operators with complex operands or results."""
-        self.builder = relax.BlockBuilder()
+        self.structures = structures
+        """Converters of operators with regions that are loops or branches."""
+        self.elementwise = elementwise
+        """Operators whose results have the shape of their operands."""
+        self.builder = EqualSizesBuilder()
+        self.sizes = SizeArithmetic()
+        self.scope: Mapping[Any, Value] = {}
+        """The values of the block that is being converted."""
+        self.counters: dict[Any, Any] = {}
+        """For a counter of iterations, an int64 scalar with its value."""
+        self.taken: Callable[[], Any] | None = None
+        """In a branch, emits a boolean scalar that is true if it is taken; None outside."""
+        self.hoisted: dict[Any, Any] | None = None
+        """In a loop's body, parameters with the values of large constants, by :func:`_digest`; None in ``main``."""
+        self.pending: dict[Any, np.ndarray] = {}
+        """Large constants of a loop's body that are not parameters."""
+        self._floor_operators: dict[str, str | None] = {}
         self.narrow: dict[Any, Any] = {}
         """For a broadcast variable, its source of the same rank: operators that broadcast implicitly use the source."""
         self.origins: dict[Any, str] = {}
         """For an integer variable, the input whose values it has, up to wrapping."""
+        self.row_reads: dict[Any, tuple[Any, Any]] = {}
+        """For a row [1, …] of an array, read at an index that follows from a counter, the array and the index."""
+        self.iota_axes: dict[Any, int] = {}
+        """For a variable with the indices along an axis, the axis."""
         self.rows: dict[str, int] = {}
         """For an input, the smallest dimension that its values index."""
+
+    def child(self) -> "Conversion":
+        """The conversion of a loop's body, a function of its own."""
+        child = Conversion(
+            self.where, self.program, self.converters, self.complex_converters, self.structures, self.elementwise
+        )
+        child.hoisted = {}
+        return child
 
     def function(self, name: str, values: Sequence[Value]) -> list[Value]:
         """Inline a function of the program; returns its results."""
@@ -81,22 +150,30 @@ class Conversion:
             name = op.operation.name
             if name in ("func.return", "stablehlo.return"):
                 return operands
-            for result, value in zip(op.results, self._results(op, name, operands, scope), strict=True):
+            self.scope = scope
+            for result, value in zip(op.results, self._results(op, name, operands), strict=True):
                 scope[result] = value
         raise Unsupported("a block returns nothing")
 
-    def _results(self, op: Any, name: str, operands: list[Value], scope: Mapping[Any, Value]) -> list[Value]:
+    def _results(self, op: Any, name: str, operands: list[Value]) -> list[Value]:
         if name == "func.call":
-            return self.function(op.callee.value, operands)
-        if name == "stablehlo.while":
-            return self._loop(op, operands, scope)
-        if name in ("stablehlo.case", "stablehlo.if"):
-            return self._choice(op, operands[0], scope)
+            quotient = self._floor_quotient(op.callee.value, operands)
+            return self.function(op.callee.value, operands) if quotient is None else [quotient]
+        structure = self.structures.get(operator(op))
+        if structure is not None and (written := structure(self, op, operands)) is not None:
+            return written
+        if (buffer := next((value for value in operands if isinstance(value, LoopBuffer)), None)) is not None:
+            raise BufferRead(buffer)
         if name == "stablehlo.composite" and op.attributes["name"].value not in self.converters:
             return self.function(op.decomposition.value, operands)
         if (width := next(filter(None, (half(result.type) for result in op.results)), None)) is not None:
             raise InputError(self.where, f"computes in half precision ({width}: {name})", AS_FLOAT32)
-        key = op.attributes["name"].value if name == "stablehlo.composite" else name
+        key = op.attributes["name"].value if name == "stablehlo.composite" else operator(op)
+        if any(map(is_symbolic, operands)):
+            if (sizes := self._compute_sizes(op, name, operands)) is not None:
+                return [sizes]
+            if key not in TAKES_SIZES:
+                operands = [self.whole(value) if is_symbolic(value) else value for value in operands]
         is_complex = any(isinstance(value, Pair) for value in operands) or any(
             complex_type(result.type) for result in op.results
         )
@@ -105,8 +182,10 @@ class Conversion:
             if convert is None:
                 raise Unsupported("of complex numbers" if is_complex else "of real numbers")
             converted = convert(self, op, operands)
+            parts = [value[0] if isinstance(value, Pair) else value for value in operands]
+            shaped = parts if key in self.elementwise else []
             results = [
-                self._with_result_type(value, result.type)
+                self._with_result_type(value, result.type, shaped)
                 for value, result in zip(
                     converted if isinstance(converted, list) else [converted], op.results, strict=True
                 )
@@ -119,65 +198,85 @@ class Conversion:
             self.origins.update({value: origin for value in results if isinstance(value, relax.Var)})
         return results
 
-    def _loop(self, op: Any, values: list[Value], scope: Mapping[Any, Value]) -> list[Value]:
-        condition, body = (region.blocks[0] for region in op.regions)
-        for _ in range(MOST_STEPS):
-            [proceed] = self.block(condition, values, scope)
-            if not isinstance(proceed, np.ndarray):
-                problem = "has a loop (stablehlo.while) whose number of steps depends on data"
-                raise InputError(self.where, problem, "give it a fixed number of steps, as jax.lax.scan has")
-            if not proceed:
-                return values
-            values = self.block(body, values, scope)
-        problem = f"has a loop (stablehlo.while) of more than {MOST_STEPS} steps, which would be unrolled"
-        raise InputError(self.where, problem, "export a shorter one")
+    def _compute_sizes(self, op: Any, name: str, operands: list[Value]) -> "Value | None":
+        """The result of an element-wise operator on integers that follow from dynamic dimensions; None for other operators."""
+        is_elementwise = name in self.elementwise and len(op.results) == 1
+        kind = tensor_type(op.results[0].type) if is_elementwise else None
+        if kind is None or not is_known(operands, math.prod(np.broadcast_shapes(*map(np.shape, operands)))):
+            return None
+        base = name.partition(".")[2]
+        base = f"compare {direction(op)}" if base == "compare" else base
+        return self.sizes.evaluate(base, operands, kind[1])
 
-    def _choice(self, op: Any, choice: Value, scope: Mapping[Any, Value]) -> list[Value]:
-        """The results of the branch that a value selects: the first for true, the last for indices out of range."""
-        branches = [region.blocks[0] for region in op.regions]
-        if isinstance(choice, np.ndarray):
-            number = int(not choice) if choice.dtype == bool else int(choice)
-            return self.block(branches[number if 0 <= number < len(branches) else -1], [], scope)
-        *alternatives, result = [self.block(branch, [], scope) for branch in branches]
-        for number, alternative in reversed(list(enumerate(alternatives))):
-            is_bool = str(choice.ty.dtype) == "bool"
-            condition = (
-                choice if is_bool else self.emit(relax.op.equal(choice, relax.const(number, str(choice.ty.dtype))))
-            )
-            result = [self._select(condition, *pair) for pair in zip(alternative, result, strict=True)]
-        return result
+    def _floor_quotient(self, name: str, operands: list[Value]) -> "Value | None":
+        """The result of jax' private functions for integer division of sizes; None for other functions."""
+        base = re.sub(r"_\d+$", "", name)
+        if base not in FLOOR_OPERATORS or not any(map(is_symbolic, operands)) or len(operands) < 2:
+            return None
+        if name not in self._floor_operators:
+            divided = FLOOR_OPERATORS[base]
 
-    def _select(self, condition: Any, left: Any, right: Any) -> Any:
+            def run(first: int, second: int) -> int:
+                rest = [np.asarray(1, "int32") for _ in operands[2:]]
+                [result] = self.function(name, [*rest, np.asarray(first, "int32"), np.asarray(second, "int32")])
+                return int(result)
+
+            self._floor_operators[name] = divided if is_floor_operator(divided, run) else None
+        operator_name, pair = self._floor_operators[name], operands[-2:]
+        if operator_name is None or not all(isinstance(value, np.ndarray) and not value.ndim for value in pair):
+            return None
+        divisor = pair[1][()]
+        if not self.sizes.is_at_most(1, plain(divisor)):
+            return None
+        return self.sizes.evaluate(operator_name, pair, getattr(pair[0], "declared", "int32"))
+
+    def select(self, condition: Any, left: Any, right: Any) -> Any:
+        """One of two values, by a boolean scalar."""
         if isinstance(left, Pair):
-            return Pair(*(self._select(condition, *parts) for parts in zip(left, right, strict=True)))
+            return Pair(*(self.select(condition, *parts) for parts in zip(left, right, strict=True)))
         return self.emit(relax.op.where(condition, self.whole(left), self.whole(right)))
 
-    def _with_result_type(self, value: Any, kind: Any) -> Any:
-        """A converter's result with the shape and dtype that the program declares."""
+    def _with_result_type(self, value: Any, kind: Any, shaped: Sequence[Value]) -> Any:
+        """A converter's result with the shape and dtype that the program declares; dynamic dimensions are those of other values."""
         if (declared := complex_type(kind)) is not None:
             return Pair(*(self.with_type(part, *declared) for part in value))
         declared = tensor_type(kind)
         if declared is None:
             raise Unsupported(f"its result is {kind}")
-        return self.with_type(value, *declared)
+        shape, dtype = declared
+        if None in shape and (same := next((v for v in shaped if len(extents(v)) == len(shape)), None)) is not None:
+            shape = extents(same)
+        return self.with_type(value, shape, dtype)
 
-    def with_type(self, value: Any, shape: tuple[int, ...], dtype: str) -> Value:
-        """Broadcast a value to a shape.
+    def with_type(self, value: Any, shape: Sequence[Any], dtype: str) -> Value:
+        """Broadcast a value to a shape, of which None keeps the value's dimension.
 
         Raises:
             Unsupported: it has another dtype.
         """
         if isinstance(value, np.ndarray):
-            assert value.shape == shape, f"{value.shape} instead of {shape}"
+            if is_symbolic(value):
+                return as_sizes(value, dtype)
+            if value.dtype == object:
+                value = as_sizes(value, dtype)
+            assert all(size in (None, extent) for size, extent in zip(shape, value.shape, strict=True)), (
+                f"{value.shape} instead of {shape}"
+            )
             return value.astype(dtype, copy=False)
         var = self.builder.emit(value) if not isinstance(value, relax.Var) else value
-        if extents(var) != shape:
-            wide = self.builder.emit(relax.op.broadcast_to(var, shape))
-            self.narrow[wide] = var
-            var = wide
+        own = extents(var)
+        target = tuple(extent if size is None else size for size, extent in zip(shape, own, strict=True))
+        if not self.sizes.have_same_shape(own, target):
+            var = self.broadcast(var, target)
         if str(var.ty.dtype) != dtype:
             raise Unsupported(f"TVM computes it as {var.ty.dtype}, not {dtype}")
         return var
+
+    def broadcast(self, value: Any, shape: Sequence[Any]) -> Any:
+        """A variable broadcast to a shape; operators that broadcast implicitly use the variable itself."""
+        wide = self.builder.emit(relax.op.broadcast_to(value, tuple(shape)))
+        self.narrow[wide] = value
+        return wide
 
     def emit(self, expression: Any) -> Any:
         """Bind an expression to a variable, so that its shape and dtype are known."""
@@ -185,16 +284,47 @@ class Conversion:
 
     def whole(self, value: Value) -> Any:
         """A value as an expression of its full shape."""
-        return _constant(value) if isinstance(value, np.ndarray) else value
+        if is_symbolic(value):
+            return size_tensor(self.builder, value, self.counters)
+        return self._constant(value) if isinstance(value, np.ndarray) else value
+
+    def constant(self, op: Any) -> list[Value]:
+        """The value of a constant operator."""
+        return self._results(op, op.operation.name, [])
+
+    def number(self, value: Any) -> Any:
+        """An int64 scalar with the value of a size, or of a scalar of any integer type."""
+        if isinstance(value, relax.Var) and not tvm.ir.is_prim_expr(value):
+            return value if str(value.ty.dtype) == "int64" else self.emit(relax.op.astype(value, "int64"))
+        array = np.empty((), object)
+        array[()] = value
+        return self.whole(as_sizes(array, "int64"))
+
+    def _constant(self, value: np.ndarray) -> Any:
+        if self.hoisted is not None and value.nbytes >= LIFT_FROM_BYTES:
+            digest = _digest(value)
+            if digest in self.hoisted:
+                return self.hoisted[digest]
+            self.pending[digest] = value
+        # Without a dtype, float64 would become float32.
+        return relax.const(np.array(value), str(value.dtype))
+
+    def indices(self, extent: Any, dtype: str) -> Any:
+        """The integers from 0 up to a dimension."""
+        if isinstance(extent, int):
+            return relax.const(np.arange(extent, dtype=dtype))
+        return self.emit(relax.op.arange(tirx.IntImm("int64", 0), extent, tirx.IntImm("int64", 1), dtype))
 
     def thin(self, value: Value) -> Any:
         """A value as an expression that may have size 1 along axes where it repeats."""
+        if is_symbolic(value):
+            return self.whole(value)
         if isinstance(value, np.ndarray):
             once = tuple(
                 slice(0, 1) if step == 0 or size == 1 else slice(None)
                 for step, size in zip(value.strides, value.shape, strict=True)
             )
-            return _constant(value[once])
+            return self._constant(value[once])
         return self.narrow.get(value, value)
 
     def transpose(self, value: Value, axes: Sequence[int]) -> Value:
@@ -207,23 +337,34 @@ class Conversion:
             else self.emit(relax.op.permute_dims(value, list(axes)))
         )
 
-    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+    def reshape(self, value: Value, shape: Sequence[Any]) -> Value:
         """Reshape a value."""
-        if tuple(shape) == extents(value):
+        if self.sizes.have_same_shape(shape, extents(value)):
             return value
-        return (
-            value.reshape(shape) if isinstance(value, np.ndarray) else self.emit(relax.op.reshape(value, tuple(shape)))
-        )
+        if isinstance(value, np.ndarray) and all(isinstance(size, int) for size in shape):
+            return value.reshape(shape)
+        return self.emit(relax.op.reshape(self.whole(value), tuple(shape)))
 
 
-def _constant(value: np.ndarray) -> Any:
-    # Without a dtype, float64 would become float32.
-    return relax.const(np.array(value), str(value.dtype))
+def _digest(value: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
+    return str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).digest()
 
 
-def extents(value: Value) -> tuple[int, ...]:
-    """The shape of a value, which is always fixed."""
-    return value.shape if isinstance(value, np.ndarray) else tuple(int(extent) for extent in value.ty.shape.values)
+def extents(value: Value) -> tuple[Any, ...]:
+    """The shape of a value: ints, and expressions for dynamic dimensions."""
+    return value.shape if isinstance(value, np.ndarray) else tuple(map(plain, value.ty.shape.values))
+
+
+def direction(op: Any) -> str:
+    """The direction of a comparison, such as ``LT``."""
+    return str(stablehlo.ComparisonDirectionAttr(op.comparison_direction).value)
+
+
+def is_iota(conversion: Conversion, value: Value, axis: int) -> bool:
+    """Whether a value has the indices along an axis."""
+    if isinstance(value, np.ndarray):
+        return np.array_equal(value, np.broadcast_to(axis_indices(value.shape, axis), value.shape))
+    return conversion.iota_axes.get(value) == axis
 
 
 def axis_indices(shape: Sequence[int], axis: int) -> np.ndarray:
@@ -233,7 +374,18 @@ def axis_indices(shape: Sequence[int], axis: int) -> np.ndarray:
 
 def is_known(values: Sequence[Value], elements: int) -> bool:
     """Whether a result of this number of elements is computed during the import."""
-    return elements <= KNOWN_ELEMENTS and all(isinstance(value, np.ndarray) for value in values)
+    return all(isinstance(value, np.ndarray) for value in values) and elements <= KNOWN_ELEMENTS
+
+
+def known_sizes(value: Value) -> list[Any]:
+    """The elements of a vector of sizes.
+
+    Raises:
+        Unsupported: they depend on data.
+    """
+    if not isinstance(value, np.ndarray):
+        raise Unsupported("with a shape that depends on data")
+    return [plain(element) for element in value.reshape(-1)]
 
 
 def integers(op: Any, name: str, default: Sequence[int] = ()) -> list[int]:

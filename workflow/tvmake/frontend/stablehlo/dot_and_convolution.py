@@ -1,11 +1,20 @@
 """Convert matmuls and convolutions."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers
+from tvmake.frontend.stablehlo.conversion import (
+    Conversion,
+    Converter,
+    Unsupported,
+    Value,
+    extents,
+    integers,
+    known_sizes,
+)
 from tvmake.frontend.stablehlo.shapes import pad_value
 
 from tvm import relax  # isort: skip
@@ -50,14 +59,17 @@ def _convolution(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     count = len(axes[0])
     if not 1 <= count <= 3:
         raise Unsupported(f"over {count} axes")
-    pads = integers(op, "padding", [0] * 2 * count)
+    pads: Sequence[Any] = integers(op, "padding", [0] * 2 * count)
+    if op.operation.name == "stablehlo.dynamic_conv":
+        pads = known_sizes(values[2].reshape(-1))
     strides, gaps, dilations = (
         integers(op, name, [1] * count) for name in ("window_strides", "lhs_dilation", "rhs_dilation")
     )
-    data, weight = values
+    data, weight = values[:2]
     if any(integers(op, "window_reversal")):
         raise Unsupported("with a reversed kernel window")
-    if min(pads) < 0 or any(gap != 1 for gap in gaps):
+    is_natural = all(isinstance(pad, int) and pad >= 0 for pad in pads)
+    if not is_natural or any(gap != 1 for gap in gaps):
         low, high, between = ([0] * (count + 2) for _ in range(3))
         for number, axis in enumerate(axes[0]):
             low[axis], high[axis], between[axis] = pads[2 * number], pads[2 * number + 1], gaps[number] - 1
@@ -114,5 +126,6 @@ def _layout(count: int, letters: dict[int, str], spatial_axes: list[int]) -> str
 
 CONVERTERS: dict[str, Converter] = {
     "stablehlo.convolution": _convolution,
+    "stablehlo.dynamic_conv": _convolution,
     "stablehlo.dot_general": _dot_general,
 }

@@ -9,7 +9,7 @@ from jax.extend.mlir.dialects import stablehlo
 
 from tvmake.frontend.lowering import stable_math
 from tvmake.frontend.lowering.bitcast import bitcast
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, is_known
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, direction, extents, is_known
 from tvmake.frontend.stablehlo.source import tensor_type
 
 from tvm import relax  # isort: skip
@@ -20,7 +20,7 @@ def _constant(_conversion: Conversion, op: Any, _values: list[Value]) -> Value:
     result_type = tensor_type(op.results[0].type)
     if result_type is None:
         raise Unsupported(f"{op.results[0].type}")
-    shape, dtype = result_type
+    shape, dtype = tuple(op.results[0].type.shape), result_type[1]
     try:
         if attribute.is_splat:
             return np.broadcast_to(np.array(attribute.get_splat_value().value, dtype), shape)
@@ -31,13 +31,17 @@ def _constant(_conversion: Conversion, op: Any, _values: list[Value]) -> Value:
 
 def _elementwise(compute: Callable[..., Any], known: Callable[..., Any] | None = None) -> Converter:
     def convert(conversion: Conversion, op: Any, values: list[Value]) -> Any:
-        shape = tuple(op.results[0].type.shape)
-        if known is not None and is_known(values, math.prod(shape)):
+        if known is not None and is_known(values, math.prod(shape := _shape(values))):
             with np.errstate(all="ignore"):
                 return np.broadcast_to(known(*values), shape)
         return compute(*(conversion.thin(value) for value in values))
 
     return convert
+
+
+def _shape(values: list[Value]) -> tuple[Any, ...]:
+    """The shape of an element-wise result; scalars may select from, or limit, a tensor."""
+    return max(map(extents, values), key=len)
 
 
 def compute(conversion: Conversion, name: str, shape: tuple[int, ...], dtype: str, values: list[Any]) -> Any:
@@ -74,15 +78,43 @@ def _is(expression: Any, *kinds: str) -> bool:
 
 def _remainder(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     """A remainder with the dividend's sign, like C's ``%`` and ``fmod``; Relax's has the divisor's sign."""
-    shape = tuple(op.results[0].type.shape)
-    if is_known(values, math.prod(shape)):
+    if is_known(values, math.prod(shape := _shape(values))):
         with np.errstate(all="ignore"):
             return np.broadcast_to(np.fmod(*values), shape)
     a, b = (conversion.thin(value) for value in values)
+    is_zero = None if _is_nonzero(values[1]) or not _is(a, "int", "uint") else _equals_zero(conversion, b)
+    b = b if is_zero is None else _without_zeros(conversion, b, is_zero)
     size = conversion.emit(relax.op.floor_mod(relax.op.abs(a), relax.op.abs(b))) if not _is(a, "uint") else None
     if size is None:
-        return relax.op.floor_mod(a, b)
-    return relax.op.where(relax.op.less(a, relax.const(0, str(a.ty.dtype))), relax.op.negative(size), size)
+        result = relax.op.floor_mod(a, b)
+    else:
+        result = relax.op.where(relax.op.less(a, relax.const(0, str(a.ty.dtype))), relax.op.negative(size), size)
+    return result if is_zero is None else relax.op.where(is_zero, a, conversion.emit(result))
+
+
+def _divide(conversion: Conversion, op: Any, values: list[Value]) -> Any:
+    """A quotient; -1 of integers divided by zero, as in XLA: processors raise an exception."""
+    quotient = _elementwise(relax.op.divide, lambda a, b: a / b if a.dtype.kind == "f" else np.trunc(a / b))
+    if _is_nonzero(values[1]) or not _is(b := conversion.thin(values[1]), "int", "uint"):
+        return quotient(conversion, op, values)
+    is_zero = _equals_zero(conversion, b)
+    result = quotient(conversion, op, [values[0], _without_zeros(conversion, b, is_zero)])
+    minus = relax.const(np.array(-1).astype(str(b.ty.dtype)))
+    return relax.op.where(is_zero, minus, conversion.emit(result))
+
+
+def _is_nonzero(value: Value) -> bool:
+    """Whether a divisor is known, and nowhere zero."""
+    return isinstance(value, np.ndarray) and value.dtype != object and bool(np.all(value))
+
+
+def _equals_zero(conversion: Conversion, value: Any) -> Any:
+    return conversion.emit(relax.op.equal(value, relax.const(0, str(value.ty.dtype))))
+
+
+def _without_zeros(conversion: Conversion, value: Any, is_zero: Any) -> Any:
+    """A divisor with 1 instead of 0."""
+    return conversion.emit(relax.op.where(is_zero, relax.const(1, str(value.ty.dtype)), value))
 
 
 def _round_away(x: Any) -> Any:
@@ -116,11 +148,6 @@ _COMPARISONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "GT": (relax.op.greater, np.greater),
     "GE": (relax.op.greater_equal, np.greater_equal),
 }
-
-
-def direction(op: Any) -> str:
-    """The direction of a comparison, such as ``LT``."""
-    return str(stablehlo.ComparisonDirectionAttr(op.comparison_direction).value)
 
 
 def _bits(conversion: Conversion, value: Value, dtype: str) -> Value:
@@ -157,10 +184,10 @@ def _order_keys(conversion: Conversion, value: Value) -> Value:
 
 
 def _shift_right_logical(conversion: Conversion, op: Any, values: list[Value]) -> Any:
-    shape, dtype = tensor_type(op.results[0].type) or ((), "")
+    _, dtype = tensor_type(op.results[0].type) or ((), "")
     plain = dtype if dtype.startswith("u") else f"u{dtype}"
     width = np.dtype(dtype).itemsize * 8
-    if is_known(values, math.prod(shape)):
+    if is_known(values, math.prod(_shape(values))):
         value, shift = (np.asarray(operand).astype(plain) for operand in values)
         return np.where(shift < width, value >> np.minimum(shift, width - 1), 0).astype(dtype)
     value, shift = (conversion.emit(relax.op.astype(conversion.whole(operand), plain)) for operand in values)
@@ -295,10 +322,19 @@ CONVERTERS: dict[str, Converter] = {
     "stablehlo.bitcast_convert": _bitcast,
     "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,
+    "stablehlo.divide": _divide,
     "stablehlo.maximum": _maximum,
     "stablehlo.remainder": _remainder,
     "stablehlo.reduce_precision": _reduce_precision,
     "stablehlo.shift_right_logical": _shift_right_logical,
     "stablehlo.optimization_barrier": lambda _conversion, _op, values: values,
+    "custom_call @Sharding": lambda _conversion, _op, values: values,
+    "sdy.sharding_constraint": lambda _conversion, _op, values: values,
     "chlo.erf": _elementwise(relax.op.erf),
 }
+
+ELEMENTWISE = frozenset(name for name in CONVERTERS if name.startswith(("stablehlo.", "chlo."))) - {
+    "stablehlo.constant",
+    "stablehlo.optimization_barrier",
+}
+"""Operators whose results have the shape of their operands."""

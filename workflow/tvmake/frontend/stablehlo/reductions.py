@@ -1,7 +1,7 @@
 """Convert reductions of axes and of pooling windows."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from tvmake.frontend.stablehlo.conversion import (
     Converter,
     Unsupported,
     Value,
-    axis_indices,
+    direction,
     extents,
     integers,
+    is_iota,
 )
-from tvmake.frontend.stablehlo.elementwise import direction
+from tvmake.frontend.stablehlo.shapes import pad_value
 
 from tvm import relax  # isort: skip
 
@@ -101,8 +102,7 @@ def _arg_extremum(conversion: Conversion, op: Any, values: list[Value], axes: li
         len(axes) == 1
         and names[0] in kinds
         and ("compare", *names[1:]) == _ARGMAX
-        and isinstance(indices, np.ndarray)
-        and np.array_equal(indices, np.broadcast_to(axis_indices(extents(indices), axes[0]), extents(indices)))
+        and is_iota(conversion, indices, axes[0])
     )
     if not is_argmax:
         raise Unsupported("of two arrays at once, other than argmax and argmin")
@@ -112,7 +112,7 @@ def _arg_extremum(conversion: Conversion, op: Any, values: list[Value], axes: li
     value = conversion.emit(relax.op.astype(value, "int8")) if is_bool else value
     result = conversion.emit(extremum(value, axes))
     result = relax.op.astype(result, "bool") if is_bool else result
-    return [result, relax.op.astype(conversion.emit(index_of(value, axes[0])), str(indices.dtype))]
+    return [result, relax.op.astype(conversion.emit(index_of(value, axes[0])), str(conversion.whole(indices).ty.dtype))]
 
 
 def _operation_name(operation: Any) -> str:
@@ -123,26 +123,46 @@ def _operation_name(operation: Any) -> str:
 def _reduce_window(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     if len(values) != 2:
         raise Unsupported(f"of {len(values) // 2} arrays at once")
+    rank = len(extents(values[0]))
+    strides, dilations, base = (
+        integers(op, name, [1] * rank) for name in ("window_strides", "window_dilations", "base_dilations")
+    )
+    sizes = [integers(op, "window_dimensions"), strides, dilations, base, integers(op, "padding", [0] * 2 * rank)]
+    return reduce_windows(conversion, _combiner(op, _dtype(conversion.whole(values[0]))), values, sizes)
+
+
+def reduce_windows(conversion: Conversion, name: str, values: list[Value], sizes: Sequence[Sequence[Any]]) -> Any:
+    """Combine the elements of windows.
+
+    Args:
+        conversion: emits the bindings.
+        name: the operator that combines elements.
+        values: the array and the initial value.
+        sizes: the windows' extents, strides and dilations, the array's dilations, and pairs of padding, for each axis.
+    """
     value = conversion.emit(conversion.whole(values[0]))
     shape, rank = extents(value), len(extents(value))
-    window = integers(op, "window_dimensions")
-    strides, dilations = (integers(op, f"window_{name}", [1] * rank) for name in ("strides", "dilations"))
-    pads = integers(op, "padding", [0] * 2 * rank)
+    window, strides, dilations, base, pads = sizes
     pairs = list(zip(pads[::2], pads[1::2], strict=True))
-    name = _combiner(op, _dtype(value))
-    if any(n != 1 for n in integers(op, "base_dilations")):
+    if any(n != 1 for n in base):
         raise Unsupported("over a dilated array")
-    if min(pads, default=0) < 0:
+    if not all(conversion.sizes.is_at_most(0, pad) for pad in pads):
         raise Unsupported("with negative padding")
     if not _is_identity(values[1], _REDUCERS[name][2](_dtype(value))):
         raise Unsupported("with an initial value that changes the result")
-    axes = [a for a in range(rank) if (window[a], strides[a], dilations[a], pairs[a]) != (1, 1, 1, (0, 0))]
+    is_same = conversion.sizes.have_same_shape
+    axes = [a for a in range(rank) if not is_same((window[a], strides[a], dilations[a], *pairs[a]), (1, 1, 1, 0, 0))]
     if not axes:
         return value
-    if len(axes) == 1 and (window[axes[0]], strides[axes[0]], dilations[axes[0]]) == (shape[axes[0]], 1, 1):
+    if len(axes) == 1 and is_same((window[axes[0]], strides[axes[0]], dilations[axes[0]]), (shape[axes[0]], 1, 1)):
         running = _running_reduction(conversion, name, value, axes[0], pairs[axes[0]])
         if running is not None:
             return running
+    if not all(isinstance(n, int) for n in (*window, *pads)):
+        if not all(isinstance(n, int) for n in window):
+            raise Unsupported("over windows of a dynamic size")
+        value = pad_value(conversion, value, pads[::2], pads[1::2], filling=_REDUCERS[name][2](_dtype(value)))
+        pairs = [(0, 0)] * rank
     return _pool(
         conversion,
         name,
@@ -153,13 +173,14 @@ def _reduce_window(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     )
 
 
-def _running_reduction(conversion: Conversion, name: str, value: Any, axis: int, pair: tuple[int, int]) -> Any:
+def _running_reduction(conversion: Conversion, name: str, value: Any, axis: int, pair: Sequence[Any]) -> Any:
     """A running sum or product, if the windows extend from one end to each element; else None."""
     rest = extents(value)[axis] - 1
     running = {"add": relax.op.cumsum, "multiply": relax.op.cumprod}.get(name)
-    if running is None or pair not in ((rest, 0), (0, rest)):
+    is_same = conversion.sizes.have_same_shape
+    if running is None or not (is_same(pair, (rest, 0)) or is_same(pair, (0, rest))):
         return None
-    if pair == (rest, 0):
+    if is_same(pair, (rest, 0)):
         return running(value, axis)
     return relax.op.flip(conversion.emit(running(conversion.emit(relax.op.flip(value, axis)), axis)), axis)
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, axis_indices, extents
-from tvmake.frontend.stablehlo.shapes import slice_value
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents
+from tvmake.frontend.stablehlo.gather import indices_along
+from tvmake.frontend.stablehlo.shapes import inferred, slice_value
 
 from tvm import relax  # isort: skip
 
@@ -26,15 +27,15 @@ def _scatter(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     operand, indices, updates = values
     shape, size = extents(operand), math.prod(extents(operand))
     combined = reduction(op)
-    if not size or not math.prod(extents(updates)):
+    if 0 in [n for n in (*shape, *extents(updates)) if isinstance(n, int)]:
         return conversion.whole(operand)
     index, is_inside = _flat_indices(conversion, op, shape, indices, extents(updates))
     dtype = str(conversion.whole(operand).ty.dtype)
     if is_inside is not None:
         index = conversion.emit(
-            relax.op.where(conversion.whole(is_inside), conversion.whole(index), relax.const(size, "int64"))
+            relax.op.where(conversion.whole(is_inside), conversion.whole(index), conversion.number(size))
         )
-    flat_values = [conversion.reshape(value, [-1]) for value in (operand, updates)]
+    flat_values = [conversion.reshape(value, [inferred(math.prod(extents(value)))]) for value in (operand, updates)]
     flat, flat_updates = (
         conversion.emit(relax.op.astype(conversion.whole(value), "int8"))
         if dtype == "bool"
@@ -43,7 +44,7 @@ def _scatter(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     )
     if is_inside is not None:
         flat = conversion.emit(relax.op.concat([flat, relax.const(np.zeros(1, str(flat.ty.dtype)))], axis=0))
-    flat_index = conversion.whole(conversion.reshape(index, [-1]))
+    flat_index = conversion.whole(conversion.reshape(index, [inferred(math.prod(extents(index)))]))
     result = conversion.emit(relax.op.scatter_elements(flat, flat_index, flat_updates, axis=0, reduction=combined))
     if is_inside is not None:
         result = conversion.emit(relax.op.strided_slice(result, [0], [0], [size]))
@@ -84,18 +85,21 @@ def _flat_indices(
     for axis, extent in enumerate(shape):
         offset: Value = np.zeros([1] * rank, "int64")
         if axis in window_axes:
-            offset = offset + axis_indices(updated, windows[window_axes.index(axis)])
+            offset = _add(conversion, offset, indices_along(conversion, updated, windows[window_axes.index(axis)]))
         if axis in along:
-            offset = offset + axis_indices(
-                updated, scattered[index_axes.index(numbers.scatter_indices_batching_dims[along.index(axis)])]
-            )
+            batch_axis = scattered[index_axes.index(numbers.scatter_indices_batching_dims[along.index(axis)])]
+            offset = _add(conversion, offset, indices_along(conversion, updated, batch_axis))
         if axis in starts:
             number = starts.index(axis)
             limits = [*(index_shape[a] for a in index_axes), number + 1]
             first = slice_value(conversion, indices, [0] * len(index_axes) + [number], limits)
             start = _add(conversion, np.zeros([1] * rank, "int64"), conversion.reshape(first, start_shape))
             starts_below = extent - (updated[windows[window_axes.index(axis)]] if axis in window_axes else 1) + 1
-            if not (isinstance(start, np.ndarray) and start.min() >= 0 and start.max() < starts_below):
+            if not (
+                isinstance(start, np.ndarray)
+                and start.min() >= 0
+                and conversion.sizes.is_at_most(int(start.max()) + 1, starts_below)
+            ):
                 is_inside = _and(conversion, is_inside, _is_within(conversion, start, starts_below))
             offset = _add(conversion, offset, start)
         flat_index = _add(conversion, flat_index, _multiply(conversion, offset, math.prod(shape[axis + 1 :])))
@@ -110,19 +114,18 @@ def _add(conversion: Conversion, left: Value, right: Value) -> Value:
     return conversion.emit(relax.op.add(*(_to_int64(conversion, value) for value in (left, right))))
 
 
-def _multiply(conversion: Conversion, value: Value, factor: int) -> Value:
-    if isinstance(value, np.ndarray):
-        return np.asarray(value * factor)
-    return conversion.emit(relax.op.multiply(value, relax.const(factor, "int64")))
+def _multiply(conversion: Conversion, value: Value, factor: Any) -> Value:
+    if isinstance(value, np.ndarray) and (isinstance(factor, int) or not value.any()):
+        return np.asarray(value * factor) if isinstance(factor, int) else value
+    return conversion.emit(relax.op.multiply(conversion.whole(value), conversion.number(factor)))
 
 
-def _is_within(conversion: Conversion, value: Value, extent: int) -> Value:
-    if isinstance(value, np.ndarray):
+def _is_within(conversion: Conversion, value: Value, extent: Any) -> Value:
+    if isinstance(value, np.ndarray) and isinstance(extent, int):
         return np.asarray((value >= 0) & (value < extent))
+    value = conversion.whole(value)
     low = conversion.emit(relax.op.greater_equal(value, relax.const(0, "int64")))
-    return conversion.emit(
-        relax.op.logical_and(low, conversion.emit(relax.op.less(value, relax.const(extent, "int64"))))
-    )
+    return conversion.emit(relax.op.logical_and(low, conversion.emit(relax.op.less(value, conversion.number(extent)))))
 
 
 def _and(conversion: Conversion, left: "Value | None", right: Value) -> Value:
@@ -139,10 +142,12 @@ def _to_int64(conversion: Conversion, value: Value) -> Any:
     return value if str(value.ty.dtype) == "int64" else conversion.emit(relax.op.astype(value, "int64"))
 
 
-def _broadcast(conversion: Conversion, value: Value, shape: Sequence[int]) -> Value:
-    if isinstance(value, np.ndarray):
+def _broadcast(conversion: Conversion, value: Value, shape: Sequence[Any]) -> Value:
+    if isinstance(value, np.ndarray) and all(isinstance(size, int) for size in shape):
         return np.broadcast_to(value, shape)
-    return value if extents(value) == tuple(shape) else conversion.emit(relax.op.broadcast_to(value, tuple(shape)))
+    if conversion.sizes.have_same_shape(extents(value), shape):
+        return value
+    return conversion.emit(relax.op.broadcast_to(conversion.whole(value), tuple(shape)))
 
 
 CONVERTERS: dict[str, Converter] = {"stablehlo.scatter": _scatter}

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers
-from tvmake.frontend.stablehlo.elementwise import direction
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, direction, extents, integers
 from tvmake.frontend.stablehlo.reductions import combining_operator
 from tvmake.frontend.stablehlo.shapes import pad_value, slice_value
 

@@ -4,8 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, axis_indices, extents
-from tvmake.frontend.stablehlo.elementwise import direction
+from tvmake.frontend.stablehlo.conversion import (
+    Conversion,
+    Converter,
+    Unsupported,
+    Value,
+    direction,
+    extents,
+    is_iota,
+)
 
 from tvm import relax  # isort: skip
 
@@ -40,10 +47,9 @@ def _sortable(conversion: Conversion, value: Any) -> Any:
 
 
 def _gather(conversion: Conversion, value: Value, indices: Any, axis: int) -> Any:
-    if isinstance(value, np.ndarray) and np.array_equal(
-        value, np.broadcast_to(axis_indices(value.shape, axis), value.shape)
-    ):
-        return indices if str(value.dtype) == "int32" else conversion.emit(relax.op.astype(indices, str(value.dtype)))
+    if is_iota(conversion, value, axis):
+        dtype = str(value.dtype) if isinstance(value, np.ndarray) else str(value.ty.dtype)
+        return indices if dtype == "int32" else conversion.emit(relax.op.astype(indices, dtype))
     return conversion.emit(relax.op.gather_elements(conversion.whole(value), indices, axis))
 
 

@@ -1,19 +1,22 @@
 """Read a StableHLO file, text or bytecode, and refuse an unusable model in one line. This module does not import TVM."""
 
 import re
+import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 from jax.extend import mlir
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo
 
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.errors import InputError
+from tvmake.errors import InputError, MachineError
 from tvmake.frontend.source_file import open_source
+from tvmake.frontend.stablehlo.sizes.declared_dimensions import declared_shapes
 
 BYTECODE = b"ML\xefR"
 """First bytes of MLIR's bytecode; in portable artifacts, StableHLO follows as the producer."""
@@ -23,6 +26,12 @@ DTYPES = {
     "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
 }  # fmt: skip
 """TVM's dtypes by StableHLO's element types."""
+
+PLATFORM = "_platform_index"
+"""jax' name of the argument that selects the code of a platform."""
+
+WRAPPED = "_wrapped_jax_export_main"
+"""The function that ``main`` of a program with dynamic dimensions calls after its assertions."""
 
 _HALF = {"f16": "float16", "bf16": "bfloat16"}
 AS_FLOAT32 = "export it in float32, and ask for `precisions: [float16]`"
@@ -46,19 +55,23 @@ def load(source: Path) -> Program:
 
     Raises:
         InputError: no such file; not MLIR, or MLIR of other dialects; no entry function; inputs or outputs that are not
-            tensors, or have a dynamic dimension or an unsupported type.
+            tensors, or have an unsupported type.
     """
     where = str(source)
     with open_source(source, ".mlir", _EXPORT) as file:
         data = file.read()
     context = _context()
-    module = _parse(where, data, context)
+    return _program(where, _parse(where, data, context), context)
+
+
+def _program(where: str, module: Any, context: Any) -> Program:
     functions = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp)}
     public = [f for f in functions.values() if "sym_visibility" not in f.attributes or f.visibility.value == "public"]
     main = functions.get("main") or (public[0] if len(public) == 1 else None)
     if main is None:
         raise InputError(where, f"has no function 'main', and {len(public)} that are public", _EXPORT)
-    return Program(module, context, functions, main, _signature(where, main))
+    _bind_platform(main)
+    return Program(module, context, functions, main, _signature(where, main, functions))
 
 
 def inspect(source: Path) -> Signature:
@@ -66,20 +79,54 @@ def inspect(source: Path) -> Signature:
     return load(source).signature
 
 
-def tensor_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
-    """Shape and dtype of a tensor of fixed shape and a supported type; None for anything else."""
-    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+def has_dynamic_dimensions(program: Program) -> bool:
+    """Whether a dimension of an input is dynamic."""
+    return any(isinstance(size, str) for spec in program.signature.inputs for size in spec.shape)
+
+
+def with_shapes(program: Program, shapes: Sequence[Sequence[int]]) -> Program:
+    """A program with dynamic dimensions for inputs of some shapes; changes the given one.
+
+    Raises:
+        RuntimeError, ValueError: the program is not for these shapes.
+    """
+    main, block = program.main, program.main.regions[0].blocks[0]
+    with program.context, ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
+        kinds = []
+        for argument, shape in zip(main.arguments, shapes, strict=True):
+            dynamic = argument.type
+            kinds.append(ir.RankedTensorType.get(list(shape), dynamic.element_type))
+            argument.set_type(kinds[-1])
+            if kinds[-1] != dynamic:
+                of_any_size = stablehlo.ConvertOp(dynamic, argument)
+                argument.replace_all_uses_except(of_any_size.result, of_any_size.operation)
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, main.type.results))
+    text = program.module.operation.get_asm(binary=True)
+    refined = mlir.refine_polymorphic_shapes(
+        mlir_module=text, enable_shape_assertions=True, validate_static_shapes=True, enable_shardy=True
+    )
+    return _program("", _parse("", refined, program.context), program.context)
+
+
+def tensor_type(kind: Any) -> tuple[tuple[int | None, ...], str] | None:
+    """Shape and dtype of a tensor of a supported type, with None for dynamic dimensions; None for anything else."""
+    if not isinstance(kind, ir.RankedTensorType):
         return None
     dtype = DTYPES.get(str(kind.element_type))
-    return (tuple(kind.shape), dtype) if dtype else None
+    return (shape_of_type(kind), dtype) if dtype else None
 
 
-def complex_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
-    """Shape and dtype of the parts of a complex tensor of fixed shape; None for anything else."""
-    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+def shape_of_type(kind: Any) -> tuple[int | None, ...]:
+    """The shape of a tensor type, with None for dynamic dimensions."""
+    return tuple(None if kind.is_dynamic_dim(axis) else size for axis, size in enumerate(kind.shape))
+
+
+def complex_type(kind: Any) -> tuple[tuple[int | None, ...], str] | None:
+    """Shape and dtype of the parts of a complex tensor, with None for dynamic dimensions; None for anything else."""
+    if not isinstance(kind, ir.RankedTensorType):
         return None
     dtype = {"complex<f32>": "float32", "complex<f64>": "float64"}.get(str(kind.element_type))
-    return (tuple(kind.shape), dtype) if dtype else None
+    return (shape_of_type(kind), dtype) if dtype else None
 
 
 def half(kind: Any) -> str | None:
@@ -134,6 +181,8 @@ def _context() -> Any:
 
 def _parse(where: str, data: bytes, context: Any) -> Any:
     try:
+        if not data.startswith(BYTECODE) and (program := _exported_program(where, data)) is not None:
+            data = program
         if data.startswith(BYTECODE) and b"StableHLO" in data[:64]:
             module = mlir.deserialize_portable_artifact(data, context)
         else:
@@ -147,7 +196,37 @@ def _parse(where: str, data: bytes, context: Any) -> Any:
     return module
 
 
-def _signature(where: str, main: Any) -> Signature:
+def _exported_program(where: str, data: bytes) -> bytes | None:
+    """The program in what ``jax.export.Exported.serialize`` returns; None for any other data."""
+    if b"StableHLO" not in data or BYTECODE not in data:
+        return None
+    try:
+        return bytes(jax.export.deserialize(bytearray(data)).mlir_module_serialized)
+    except ImportError:
+        problem = "is what jax.export.Exported.serialize returns, and reading it needs flatbuffers"
+        raise MachineError(where, problem, "install it with `pip install flatbuffers`") from None
+    except (AttributeError, KeyError, IndexError, OverflowError, RuntimeError, TypeError, ValueError, struct.error):
+        return None  # not a table of jax, or a damaged one
+
+
+def _bind_platform(main: Any) -> None:
+    """Fix the index of the platform, an argument of programs for several platforms, to the first one."""
+    arguments = list(main.arguments)
+    notes = list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else []
+    if not notes or "jax.global_constant" not in notes[0] or notes[0]["jax.global_constant"].value != PLATFORM:
+        return
+    block, first = main.regions[0].blocks[0], arguments[0]
+    with main.context, ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
+        zero = stablehlo.ConstantOp(
+            ir.DenseElementsAttr.get([ir.IntegerAttr.get(first.type.element_type, 0)], type=first.type)
+        )
+        first.replace_all_uses_with(zero.result)
+        block.erase_argument(0)
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs[1:], main.type.results))
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(notes[1:])
+
+
+def _signature(where: str, main: Any, functions: Mapping[str, Any]) -> Signature:
     results = main.type.results
     notes: Sequence[Any] = (
         list(main.attributes["res_attrs"]) if "res_attrs" in main.attributes else [None] * len(results)
@@ -155,17 +234,29 @@ def _signature(where: str, main: Any) -> Signature:
     if not len(results):
         raise InputError(where, "the function 'main' returns nothing", _EXPORT)
     names: set[str] = set()
-    inputs = tuple(
-        _spec(where, _input_name(argument, index), argument.type, names)
-        for index, argument in enumerate(main.arguments)
+    arguments, given = list(main.arguments), _input_names(functions, main)
+    inputs = [_spec(where, name, argument.type, names) for name, argument in zip(given, arguments, strict=True)]
+    shapes = declared_shapes(
+        main, [shape_of_type(argument.type) for argument in arguments], [spec.relax_name for spec in inputs]
     )
+    inputs = [spec.model_copy(update={"shape": shape}) for spec, shape in zip(inputs, shapes, strict=True)]
     outputs = tuple(
         _spec(where, _output_name(note, index, len(results)), kind, set())
         for index, (note, kind) in enumerate(zip(notes, results, strict=True))
     )
     if len({spec.name for spec in outputs}) < len(outputs):
         outputs = tuple(spec.model_copy(update={"name": f"output_{index}"}) for index, spec in enumerate(outputs))
-    return Signature(inputs=inputs, outputs=outputs)
+    return Signature(inputs=tuple(inputs), outputs=outputs)
+
+
+def _input_names(functions: Mapping[str, Any], main: Any) -> list[str]:
+    """The arguments' names; with dynamic dimensions, jax names the arguments of the function that ``main`` calls."""
+    named = list(main.arguments)
+    for op in main.regions[0].blocks[0].operations if WRAPPED in functions else ():
+        if op.operation.name == "func.call" and op.callee.value == WRAPPED:
+            inner = dict(zip(op.operands, functions[WRAPPED].arguments, strict=True))
+            named = [inner.get(argument, argument) for argument in named]
+    return [_input_name(argument, index) for index, argument in enumerate(named)]
 
 
 def _input_name(argument: Any, index: int) -> str:
@@ -193,17 +284,13 @@ def _spec(where: str, name: str, kind: Any, names: set[str]) -> TensorSpec:
     while relax_name in names:
         relax_name += "_"
     names.add(relax_name)
-    return TensorSpec(name=name, relax_name=relax_name, shape=type_[0], dtype=type_[1])
+    shape = tuple(f"{relax_name}_d{axis}" if size is None else size for axis, size in enumerate(type_[0]))
+    return TensorSpec(name=name, relax_name=relax_name, shape=shape, dtype=type_[1])
 
 
 def _refusal(name: str, kind: Any) -> tuple[str, str]:
     if not isinstance(kind, ir.RankedTensorType):
         return f"'{name}' is not a tensor, but {kind}", "export a function of arrays only"
-    if not kind.has_static_shape:
-        return (
-            f"a dimension of '{name}' is dynamic: {kind}",
-            "export it for one shape: jax.export.export(jax.jit(f))(jax.ShapeDtypeStruct((1, 224, 224, 3), 'float32'))",
-        )
     if (width := half(kind)) is not None:
         return f"'{name}' is {width}", AS_FLOAT32
     element = str(kind.element_type)

@@ -1,6 +1,6 @@
 """StableHLO programs through jax, that is through XLA."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +35,52 @@ def open_model(source: str, _options: ImportOptions, signature: Signature) -> Ru
 
 
 def load_callable(source: str) -> Callable[..., Any]:
-    """The program as a function of arrays, in the order of its arguments, that returns a list."""
+    """The program as a function of arrays, in the order of its arguments, that returns a list.
+
+    Programs with dynamic dimensions are compiled for each set of shapes.
+    """
     try:
         import jax
     except ImportError:
         raise MachineError(
             source, "running a StableHLO program needs jax", "install it with `pip install tvmake[stablehlo]`"
         ) from None
+    from tvmake.frontend.stablehlo.source import load
+
+    names = [spec.name for spec in load(Path(source)).signature.inputs]
+    compiled: dict[tuple[tuple[int, ...], ...], Any] = {}
+
+    def call(*inputs: Any) -> Any:
+        shapes = tuple(tuple(value.shape) for value in inputs)
+        # Computations with 64-bit types are computed in 64 bits.
+        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+            if shapes not in compiled:
+                compiled[shapes] = jax.jit(_exported(source, dict(zip(names, shapes, strict=True))).call)
+            return compiled[shapes](*inputs)
+
+    return call
+
+
+def _exported(source: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """The program for inputs of some shapes, as jax exports it.
+
+    Raises:
+        RuntimeError, ValueError: the program is not for these shapes.
+    """
+    import jax
     from jax.extend import mlir
     from jax.extend.mlir.dialects import stablehlo
 
-    from tvmake.frontend.stablehlo.source import load
+    from tvmake.frontend.stablehlo.source import has_dynamic_dimensions, load, with_shapes
 
     program = load(Path(source))
-    artifact = mlir.serialize_portable_artifact(program.module, stablehlo.get_current_version())
+    if has_dynamic_dimensions(program):
+        program = with_shapes(program, [shapes[spec.name] for spec in program.signature.inputs])
     inputs, outputs = (
         tuple(jax.core.ShapedArray(spec.shape, np.dtype(spec.dtype)) for spec in specs)
         for specs in (program.signature.inputs, program.signature.outputs)
     )
-    exported = jax.export.Exported(
+    return jax.export.Exported(
         fun_name="main",
         in_tree=jax.tree_util.tree_structure(((0,) * len(inputs), {})),
         in_avals=inputs,
@@ -69,17 +96,9 @@ def load_callable(source: str) -> Callable[..., Any]:
         ordered_effects=(),
         unordered_effects=(),
         disabled_safety_checks=(),
-        mlir_module_serialized=artifact,
+        mlir_module_serialized=mlir.serialize_portable_artifact(program.module, stablehlo.get_current_version()),
         calling_convention_version=jax.export.maximum_supported_calling_convention_version,
         module_kept_var_idx=tuple(range(len(inputs))),
         uses_global_constants=False,
         _get_vjp=None,
     )
-    compiled = jax.jit(exported.call)
-
-    def call(*inputs: Any) -> Any:
-        # Computations with 64-bit types are computed in 64 bits.
-        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-            return compiled(*inputs)
-
-    return call

@@ -1,0 +1,1 @@
+"""Operators of programs with dynamic dimensions, and their constraints."""

@@ -1,0 +1,1 @@
+"""Loops: unrolled, as one kernel, or as functions that call each other."""
