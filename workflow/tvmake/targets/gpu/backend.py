@@ -47,7 +47,7 @@ class GpuBackend(Backend):
                 raise InputError(
                     "targets",
                     f"{reason} run on CPUs only",
-                    "take a target of kind llvm; a recurrent layer needs only a fixed length (`dims: {NAME: SIZE}`)",
+                    "take a target of kind llvm; a recurrent layer needs only a fixed length (`dims: {NAME: SIZE}`), and a short one in StableHLO",
                 )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
