@@ -107,3 +107,10 @@ def test_a_kernel_that_is_called_with_several_shapes_is_measured_at_all():
 
 def test_a_kernel_whose_size_the_points_do_not_determine_has_none():
     assert kernel_points(dense(), points({"batch": 1})) == {}
+
+
+def test_a_kernel_for_any_size_may_be_called_with_a_fixed_one():
+    module = fused(op.exp, ((dim("batch"), dim("length")), F32))
+    bound = tvm.relax.transform.BindSymbolicVars({"length": 64}, "main")(module)
+    (listed,) = kernel_points(bound, network_points(bound)).values()
+    assert [dict(point.sizes) for point in listed] == [{"batch": batch, "length": 64} for batch in (1, 3, 15, 63, 256)]

@@ -131,7 +131,9 @@ class _Call:
         """Whether the sizes of a network's dimensions determine all extents of the kernel."""
         has_scalars = any(not hasattr(parameter.ty, "shape") for parameter in self.kernel.params)
         extents = list(self.dimensions.values())
-        return not has_scalars and None not in extents and all(str(name) in sizes for name in _names(extents))
+        # Not `None in extents`, which compares: TVM's constants cannot be compared with None.
+        is_known = all(extent is not None for extent in extents)
+        return not has_scalars and is_known and all(str(name) in sizes for name in _names(extents))
 
     def sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The sizes of the kernel's dimensions; 0 for an extent that is not positive."""
