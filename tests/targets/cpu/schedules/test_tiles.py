@@ -148,3 +148,9 @@ def test_a_machine_is_known_by_its_features(options: dict[str, object], unit: Ma
 def test_the_next_good_tiles_are_others():
     tiles = good_tiles(AVX512, 32, 256, [Rows(1, 14, shares=True)], 2304, 1)
     assert len(set(tiles)) == len(tiles) > 8
+
+
+def test_the_number_of_rows_does_not_change_the_time_to_choose():
+    many = Rows(0, 12_500_000_000_000, shares=True)
+    assert best_tile(AVX512, 32, 512, [many], 400, 1).height > 1
+    assert best_tile(AVX512, 32, 512, [many], 400, 1, whole_only=True).height > 1

@@ -6,7 +6,7 @@ latency of multiplications. (Goto and van de Geijn, "Anatomy of high-performance
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tvmake.targets.cpu.schedules.machine import Machine
@@ -124,7 +124,6 @@ def good_tiles(
     """
     are_windows = vectors_read > 1 or not any(axis.shares for axis in rows)
     axes = list(reversed(rows)) if are_windows else rows
-    heights = divisors if whole_only else _heights
     results = width * math.prod(axis.extent for axis in rows)
 
     def estimate(tile: Tile) -> float:
@@ -133,15 +132,13 @@ def good_tiles(
 
     candidates = [
         (estimate(tile), -tile.height * tile.width, position, tile)
-        for position, tile in enumerate(_tiles(machine, bits, width, axes, heights, pads))
+        for position, tile in enumerate(_tiles(machine, bits, width, axes, whole_only, pads))
     ]
     ordered = [candidate[-1] for candidate in sorted(candidates, key=lambda candidate: candidate[:3])]
     return [tile for tile in ordered if tile.width == required] or ordered
 
 
-def _tiles(
-    machine: Machine, bits: int, width: int, rows: Sequence[Rows], heights_of: Callable[[int], list[int]], pads: bool
-) -> list[Tile]:
+def _tiles(machine: Machine, bits: int, width: int, rows: Sequence[Rows], whole_only: bool, pads: bool) -> list[Tile]:
     full = machine.lanes(bits)
     most = machine.accumulators
     lengths = [lanes for lanes in (full, full // 2, full // 4) if lanes > 1]
@@ -156,18 +153,24 @@ def _tiles(
             highest = min(most // registers, MOST_ROWS if axis and axis.shares else most)
             heights: Iterable[int] = [1]
             if axis:
-                candidates = heights_of(axis.extent) if axis.tallest is None else range(1, axis.tallest + 1)
-                heights = [height for height in candidates if height <= highest]
+                heights = range(1, min(axis.tallest or 0, highest) + 1)
+                if axis.tallest is None:
+                    heights = _heights(axis.extent, highest, whole_only)
             tiles += [
                 Tile(axis, height, width_taken // lanes, lanes, _lacking(width, width_taken)) for height in heights
             ]
     return tiles
 
 
-def _heights(extent: int) -> list[int]:
+def _heights(extent: int, highest: int, whole_only: bool) -> list[int]:
     """Heights of tiles that are all complete, or whose last one lacks few rows, which a condition skips."""
-    heights = {-(-extent // count) for count in range(1, extent + 1)}
-    return sorted(height for height in heights if _lacking(extent, height) * MOST_LACKING <= height)
+    heights = []
+    for height in range(1, min(extent, highest) + 1):
+        lacking = _lacking(extent, height)
+        is_lowest = -(-extent // -(-extent // height)) == height  # of the heights with as many tiles
+        if lacking == 0 or (is_lowest and not whole_only and lacking * MOST_LACKING <= height):
+            heights.append(height)
+    return heights
 
 
 def _lacking(extent: int, width_taken: int) -> int:
