@@ -19,7 +19,7 @@ from tvmake.codegen.shapes.lowering import lower_shapes
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.best import BestSet
-from tvmake.targets.backends import kernel_pipeline
+from tvmake.targets.backends import backend_of, kernel_pipeline
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 
 BUILD_LIMIT_S = 600
@@ -65,6 +65,7 @@ def lower_and_generate(
                 options.schedule_rules,
                 plain,
                 instruments,
+                backend_of(target).memory(request.target),
             )
             lowered = lower_shapes(module, how, request.shapes) if request.shapes else lower_function(module, how)
         refuse_python_functions(lowered.final, f"models.{request.model}")

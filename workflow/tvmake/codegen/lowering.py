@@ -17,6 +17,7 @@ from tvmake.artifact.empty_tensors import AllocateEmpty
 from tvmake.artifact.manifest import RowRange
 from tvmake.artifact.signature import Bounds
 from tvmake.codegen.cuda_graphs import allow_graph_dimensions
+from tvmake.codegen.large_tensors import refuse_large_tensors
 from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.options import PassOptions
 from tvmake.codegen.passes import pass_context
@@ -28,6 +29,7 @@ from tvmake.ir.size_checks import size_reports
 from tvmake.targets.backend import NO_WIDTHS, LoweringContext
 from tvmake.targets.backends import backend_of
 from tvmake.targets.dynamic.shape_order import order_shape_stores, ordered_shape_variables
+from tvmake.targets.memory import Memory
 from tvmake.targets.passes import Pass, pass_name, run_passes
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.prepack import Packing, Prepacked, packed_width, prepack, split
@@ -107,6 +109,8 @@ class LoweringOptions:
     refused: Collection[str] = ()
     """Kernels to leave unscheduled: plain loops on CPUs, TVM's rules on GPUs."""
     instruments: Sequence[Any] = ()
+    memory: Memory | None = None
+    """What each tensor must fit; None without a limit."""
 
     @property
     def captures_graphs(self) -> bool:
@@ -155,7 +159,12 @@ def schedule_kernels(graph: Prepacked, how: LoweringOptions, widths: Mapping[str
 
     Args:
         widths: the numbers of adjacent results of tiles, by kernel, if weights have a layout already.
+
+    Raises:
+        InputError: a tensor exceeds the target's memory.
     """
+    if how.memory:
+        refuse_large_tensors(graph.module, how.memory)
     backend = backend_of(how.target)
     unscheduled, packings = graph.module, graph.packings
     applied = _with_layouts(how.records(unscheduled), unscheduled, widths) if how.records else Applied(unscheduled)

@@ -12,6 +12,8 @@ from tvmake.targets.dynamic.reshapes import replace_reshapes_by_views
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.kernels.names import shorten_kernel_names
+from tvmake.targets.memory import Memory, addressable_memory
+from tvmake.targets.options import TargetOptions
 from tvmake.targets.passes import ModulePass, Pass
 from tvmake.targets.weights.layouts import extract_weight_layouts
 from tvmake.targets.weights.prepack import Packing
@@ -82,6 +84,10 @@ class Backend:
         Raises:
             InputError: naming the obstacle.
         """
+
+    def memory(self, options: TargetOptions) -> Memory:
+        """What each tensor of a network must fit."""
+        return addressable_memory(options)
 
     def dispatch_passes(self) -> list[Pass]:
         """Replace operators that the runtime's functions compute."""

@@ -30,8 +30,10 @@ from tvmake.targets.dynamic.empty_reductions import initialize_empty_reductions
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
+from tvmake.targets.memory import Memory, machine_memory
 from tvmake.targets.numbers.bfloat16 import round_to_bfloat16
 from tvmake.targets.numbers.extreme_infinities import start_from_infinities
+from tvmake.targets.options import TargetOptions
 from tvmake.targets.passes import ModulePass, Pass
 
 INTRINSICS = {
@@ -52,6 +54,10 @@ class CpuBackend(Backend):
     name = "cpu"
     has_rules = True
     why_dynamic_untuned = None
+
+    def memory(self, options: TargetOptions) -> Memory:
+        """This machine's memory, for its own CPU."""
+        return machine_memory() if options.mcpu == "native" else super().memory(options)
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
         """Channels last, integer dot products by the processor's instructions, and Winograd convolutions."""
