@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvmake.frontend.onnx.graph import Builder, Graph, Shape, all_nodes, attributes, subgraphs
+from tvmake.frontend.onnx.loops.delays import write_as_windows
 from tvmake.frontend.onnx.loops.sequences import FIRST_STATE, collect_rows
 
 Prepare = Callable[[Graph], Counter[str]]
@@ -30,7 +31,8 @@ def prepare_loops(graph: Graph, prepare: Prepare) -> Counter[str]:
             nodes.append(node)
             continue
         build = Builder(graph, f"Scan_{index}")
-        write_as_loop(node, build)
+        if not write_as_windows(node, build):
+            write_as_loop(node, build)
         nodes += build.nodes
         changes["Scan"] += 1
     if changes:
@@ -88,7 +90,8 @@ def write_as_loop(node: onnx.NodeProto, build: Builder) -> None:
         if backwards:
             name = build.slice(name, 0, -1, -(1 << 62), -1)
         if axis:
-            rank = len(value.type.tensor_type.shape.dim) + 1
+            # A body need not declare the shapes of its results.
+            rank = graph.rank(target) or len(value.type.tensor_type.shape.dim) + 1
             order = list(range(1, rank))
             order.insert(axis % rank, 0)
             name = build.transpose(name, order)
