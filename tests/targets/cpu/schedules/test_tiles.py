@@ -154,3 +154,15 @@ def test_the_number_of_rows_does_not_change_the_time_to_choose():
     many = Rows(0, 12_500_000_000_000, shares=True)
     assert best_tile(AVX512, 32, 512, [many], 400, 1).height > 1
     assert best_tile(AVX512, 32, 512, [many], 400, 1, whole_only=True).height > 1
+
+
+def test_rows_that_evict_each_others_lines_are_avoided():
+    """A convolution 1×1 of 32 × 32 pixels and 64 channels: its lines of pixels are 8 KiB apart, its pixels 256 bytes."""
+    lines, pixels = (Rows(index, 32, shares=True, stride_bytes=[stride]) for index, stride in ((1, 8192), (2, 256)))
+    assert best_tile(AVX512, 32, 32, [lines, pixels], 64, 1).rows == pixels
+    assert best_tile(AVX512, 32, 32, [lines], 64, 1).height <= 8
+
+
+def test_of_other_rows_the_first_are_taken():
+    lines, pixels = (Rows(index, 28, shares=True, stride_bytes=[stride]) for index, stride in ((1, 7168), (2, 256)))
+    assert best_tile(AVX512, 32, 32, [lines, pixels], 64, 1).rows == lines

@@ -104,6 +104,18 @@ def step(index: Any, axis: Any) -> int | None:
     return int(terms[0]) if len(terms) and isinstance(terms[0], tvm.tirx.IntImm) else None
 
 
+def stride_bytes(load: Any, axis: Any) -> int | None:
+    """The distance in memory of the values that a load reads at adjacent positions along an axis; None if it is not a constant."""
+    steps = [step(index, axis) for index in load.indices]
+    extents = list(load.source.shape)
+    if any(increment is None for increment in steps) or not all(isinstance(size, tvm.tirx.IntImm) for size in extents):
+        return None
+    elements = 0
+    for increment, size in zip(steps, extents, strict=True):
+        elements = elements * int(size) + (increment or 0)
+    return elements * bits(load.source) // 8
+
+
 def innermost(indices: Sequence[Any], axes: Sequence[Any]) -> Any | None:
     """The axis that is contiguous in memory, or None."""
     if not indices:

@@ -20,6 +20,7 @@ from tvmake.targets.cpu.schedules.accesses import (  # fmt: skip
     loads_in,
     neighbours,
     size,
+    stride_bytes,
     uses,
 )
 from tvmake.targets.cpu.schedules.machine import Machine
@@ -137,7 +138,17 @@ class TiledReduction:
     def _tile(self, choice: int, width: int | None) -> Tile:
         vectors = self.along_lanes
         rows = [
-            Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors), self._tallest(axis))
+            Rows(
+                index,
+                extent(axis),
+                not all(uses(load.indices, axis) for load in vectors),
+                self._tallest(axis),
+                [
+                    stride
+                    for load in self.loads
+                    if not any(load is vector for vector in vectors) and (stride := stride_bytes(load, axis))
+                ],
+            )
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
