@@ -92,7 +92,7 @@ def largest_errors(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]
         if output.shape != wanted.shape:
             return float("inf"), float("inf")
         if wanted.size:
-            error = float(np.nan_to_num(np.abs(output - wanted), nan=np.inf).max())
+            error = float(np.nan_to_num(np.abs(output.astype(float) - wanted), nan=np.inf).max())
             absolute, relative = max(absolute, error), max(relative, error / max(float(np.abs(wanted).max()), 1e-30))
     return absolute, relative
 

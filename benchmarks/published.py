@@ -1,12 +1,12 @@
 """Trained models that Python packages ship, compiled as they come, against the runtime that they were written for.
 
-    python benchmarks/published.py --files DIRECTORY [NAME ...]
+    python benchmarks/published.py --files DIRECTORY [--fixed] [NAME ...]
 
 ``benchmarks/networks/published.yaml`` lists the files. The script downloads the wheels into the directory, compiles each file whose
 path contains one of the names (all without a name) for the CPU that it runs on, without options or records, and runs the package
 and ONNX Runtime or LiteRT interleaved, on one thread, from NumPy array to NumPy array, at the listed sizes. Times are processor time.
-A line of the table has minima in ms, their ratio and the largest error relative to the largest output. A file that is refused is
-a line with the reason.
+A line of the table has minima in ms, their ratio and the largest error relative to the largest output; with ``--fixed``, also the ratio
+to a package of the same file for this size alone. A file that is refused is a line with the reason.
 """
 
 import argparse
@@ -65,8 +65,14 @@ def peer(file: str) -> Callable[[Tensors], list[np.ndarray]]:
     return run
 
 
-def race_file(file: str, package: str, sizes: Sequence[Mapping[str, int]], values: Tensors) -> Iterator[str]:
-    """A line for each size, in this process."""
+def race_file(
+    file: str, package: str, sizes: Sequence[Mapping[str, int]], values: Tensors, fixed: Sequence[str] = ()
+) -> Iterator[str]:
+    """A line for each size, in this process.
+
+    Args:
+        fixed: packages for each size alone.
+    """
     from tvmake.validate.samples import random_samples
 
     opened, run_peer = open_package(package), peer(file)
@@ -74,34 +80,42 @@ def race_file(file: str, package: str, sizes: Sequence[Mapping[str, int]], value
     order = range(len(signature.outputs))
     if file.endswith(".tflite"):
         order = sorted(order, key=lambda index: signature.outputs[index].name)
-    for size in sizes:
+    for index, size in enumerate(sizes):
         if unknown := size.keys() - signature.dynamic_dimensions.keys():
             sys.exit(f"{file} has no dynamic dimension {', '.join(sorted(unknown))}")
         (tensors,) = random_samples(signature, 1, dims=size)
         inputs = list(tensors.values())
         expected = run_peer({**tensors, **values})
         outputs = opened.outputs_of(inputs)
-        _, error = largest_errors([outputs[index] for index in order], expected)
+        _, error = largest_errors([outputs[position] for position in order], expected)
         subjects = {
             "ours": lambda inputs=inputs: opened.outputs_of(inputs),
             "peer": lambda tensors=tensors: run_peer({**tensors, **values}),
         }
+        if fixed:
+            alone = open_package(fixed[index])
+            subjects["fixed"] = lambda inputs=inputs, alone=alone: alone.outputs_of(inputs)
         times = race(subjects, race_clock(1), TURNS, TURN_S, MOST_RUNS)
         ours, theirs = min(times["ours"]), min(times["peer"])
         label = ", ".join(f"{name} {extent}" for name, extent in size.items()) or "fixed"
-        yield f"{label} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} | {error:.0e}"
+        further = f" | {ours / min(times['fixed']):.2f}" if fixed else ""
+        yield f"{label} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} | {error:.0e}{further}"
 
 
-def lines(checkout: Checkout, cache: Path, directory: Path, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def lines(
+    checkout: Checkout, cache: Path, directory: Path, entries: Sequence[Mapping[str, Any]], *, with_fixed: bool
+) -> Iterator[str]:
     """The table's lines."""
-    yield "| file | input | package ms | own runtime ms | ratio | error |"
-    yield "|---|---|---|---|---|---|"
+    yield "| file | input | package ms | own runtime ms | ratio | error |" + (" × fixed |" if with_fixed else "")
+    yield "|---|---|---|---|---|---|" + ("---|" if with_fixed else "")
     for entry in entries:
         file, inputs = directory / entry["file"], entry.get("inputs", {})
         try:
-            package = checkout.build(Build(str(file.resolve()), inputs=inputs), cache)
+            package, sizes = checkout.build(Build(str(file.resolve()), inputs=inputs), cache), entry.get("sizes", [{}])
+            builds = [Build(str(file.resolve()), inputs=inputs, dims=size) for size in sizes] if with_fixed else []
+            fixed = [str(checkout.build(build, cache)) for build in builds]
             values = {name: spec["value"] for name, spec in inputs.items() if "value" in spec}
-            job = json.dumps([str(file), str(package), entry.get("sizes", [{}]), values])
+            job = json.dumps([str(file), str(package), sizes, values, fixed])
             results = run_python([__file__, "--race", job], checkout.environment(TVM_NUM_THREADS="1")).splitlines()
             yield from (f"| {entry['package']}: {file.stem} | {result} |" for result in results)
         except BuildFailure as failure:
@@ -114,11 +128,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="parts of the files' paths; all files by default")
     parser.add_argument("--files", type=Path, help="a directory for wheels and models")
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"a directory for packages; {CACHE} by default")
+    parser.add_argument("--fixed", action="store_true", help="compare with packages for each size alone, too")
     parser.add_argument("--race", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.race:
-        file, package, sizes, values = options.race
-        for line in race_file(file, package, sizes, {name: np.array(value) for name, value in values.items()}):
+        file, package, sizes, values, fixed = options.race
+        for line in race_file(file, package, sizes, {name: np.array(value) for name, value in values.items()}, fixed):
             print(line, flush=True)
         return
     if options.files is None:
@@ -127,7 +142,7 @@ def main() -> None:
     entries = [entry for entry in entries if not options.names or any(name in entry["file"] for name in options.names)]
     for package in dict.fromkeys(entry["package"] for entry in entries):
         fetch(package, options.files)
-    for line in lines(Checkout(), options.cache, options.files, entries):
+    for line in lines(Checkout(), options.cache, options.files, entries, with_fixed=options.fixed):
         print(line, flush=True)
     print(f"\n{machine()}")
 
