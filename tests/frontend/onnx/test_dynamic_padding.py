@@ -49,7 +49,9 @@ def assert_agrees_with_runtime(path: Path, nodes: list, constants: dict[str, np.
 def test_strided_windows_are_padded_on_both_sides(tmp_path: Path):
     nodes = []
     for side in ("SAME_UPPER", "SAME_LOWER"):
-        for number, (kernel, strides) in enumerate([([3, 2], [2, 2]), ([3, 3], [1, 1]), ([2, 2], [3, 1])]):
+        for number, (kernel, strides) in enumerate(
+            [([3, 2], [2, 2]), ([3, 3], [1, 1]), ([2, 2], [3, 1]), ([2, 2], [2, 2])]
+        ):
             window = {"kernel_shape": kernel, "strides": strides, "auto_pad": side}
             nodes += [
                 helper.make_node(operator, ["x"], [f"{operator}_{side}_{number}"], **window)
@@ -57,6 +59,17 @@ def test_strided_windows_are_padded_on_both_sides(tmp_path: Path):
             ]
         nodes.append(helper.make_node("Conv", ["x", "weight", "bias"], [side], strides=[2, 2], auto_pad=side))
     assert_agrees_with_runtime(tmp_path / "same.onnx", nodes, {"weight": WEIGHT, "bias": BIAS}, SIZES)
+
+
+def test_windows_that_start_at_the_same_position_for_any_size_have_padding_of_their_own(tmp_path: Path):
+    window = {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["pooled"], **window),
+        helper.make_node("Conv", ["pooled", "w"], ["y"], kernel_shape=[3, 3], auto_pad="SAME_LOWER"),
+    ]
+    proto = model(nodes, {"x": (FLOAT, ["n", 4, "height", "width"])}, ["y"], {"w": random(6, 4, 3, 3)})
+    imported = read(save(tmp_path / "same.onnx", proto))
+    assert [variable.name_hint for variable in imported.module.get_global_vars()] == ["main"]
 
 
 def test_consecutive_padded_convolutions_of_a_sequence(tmp_path: Path):
