@@ -52,11 +52,16 @@ def peer(file: str) -> Callable[[Tensors], list[np.ndarray]]:
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(file, num_threads=1)
-    interpreter.allocate_tensors()
     positions = {detail["name"]: detail["index"] for detail in interpreter.get_input_details()}
+    shapes: dict[str, tuple[int, ...]] = {}
     outputs = {detail["name"]: detail["index"] for detail in interpreter.get_output_details()}
 
     def run(tensors: Tensors) -> list[np.ndarray]:
+        if shapes != (wanted := {name: value.shape for name, value in tensors.items()}):
+            for name, shape in wanted.items():
+                interpreter.resize_tensor_input(positions[name], shape)
+            interpreter.allocate_tensors()
+            shapes.update(wanted)
         for name, value in tensors.items():
             interpreter.set_tensor(positions[name], value)
         interpreter.invoke()

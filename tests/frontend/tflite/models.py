@@ -164,6 +164,16 @@ def convolutional(quantised: bool) -> bytes:
     return b.finish([image], [scores])
 
 
+def resizable() -> bytes:
+    """A convolution 3×3 without padding of an image whose height is not in the file."""
+    b = Builder()
+    image = b.tensor("image", [1, 1, 8, 3], open_axes=(1,))
+    kernel, bias = b.tensor("kernel", [4, 3, 3, 3], data=np.ones([4, 3, 3, 3])), b.tensor("bias", [4], data=np.ones(4))
+    conv = b.tensor("conv", [1, 1, 6, 4], open_axes=(1,))
+    options = conv_options(padding=schema.Padding.VALID)
+    return b.finish([image], [b.call(OP.CONV_2D, [image, kernel, bias], conv, options, KIND.Conv2DOptions)])
+
+
 def lookup() -> bytes:
     """int32 indices (4,) into a table of 7 rows."""
     b = Builder()

@@ -65,6 +65,13 @@ def test_a_dynamic_dimension_takes_the_configured_size(tmp_path):
     np.testing.assert_allclose(run_compiled(model, [value])[0], litert(path, value), rtol=1e-4, atol=1e-5)
 
 
+def test_a_size_with_which_a_network_computes_nothing_is_refused(tmp_path):
+    path = write(tmp_path / "image.tflite", tflite_models.resizable())
+    with pytest.raises(InputError, match=r"computes nothing for input 'image' of the shape \[1, 1, 8, 3\]"):
+        read(path)
+    assert read(path, inputs={"image": {"shape": [1, 5, 8, 3]}}).signature.outputs[0].shape == (1, 3, 6, 4)
+
+
 def test_weights_are_arguments_and_names_are_identifiers(tmp_path):
     model = read(write(tmp_path / "net.tflite", tflite_models.convolutional(quantised=False)))
     assert sorted(int(np.prod(value.shape)) for value in model.params.values()) == [432, 1280]

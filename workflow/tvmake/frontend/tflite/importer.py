@@ -59,6 +59,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     module = _with_argument_names(module, [spec.relax_name for spec in model.signature.inputs])
     module, params = lift_constants(correct_operators(module))
     signature = _with_imported_shapes(where, module, model.signature)
+    _check_sizes(where, model, signature)
     return ImportedModel(
         module=module,
         params=params,
@@ -144,6 +145,18 @@ def _with_imported_shapes(where: str, module: "tvm.IRModule", signature: Signatu
         imported.append(spec.model_copy(update={"shape": tuple(int(extent) for extent in extents)}))
     count = len(signature.inputs)
     return Signature(inputs=tuple(imported[:count]), outputs=tuple(imported[count:]))
+
+
+def _check_sizes(where: str, model: TFLiteModel, signature: Signature) -> None:
+    """Refuse sizes of resizable inputs that are too small for an output, as a signal of one sample may be."""
+    output = next((spec for spec in signature.outputs if any(int(extent) < 1 for extent in spec.shape)), None)
+    resizable = [spec for index, spec in enumerate(signature.inputs) if resizable_axes(model, index)]
+    if output is not None and resizable:
+        first = resizable[0]
+        problem = (
+            f"computes nothing for input '{first.name}' of the shape {list(first.shape)}: its size is not in the file"
+        )
+        raise InputError(where, problem, f"give it a larger one: `inputs: {{{first.name}: {{shape: […]}}}}`")
 
 
 @mutator
