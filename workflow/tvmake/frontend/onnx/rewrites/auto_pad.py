@@ -43,7 +43,7 @@ def _padding(node: onnx.NodeProto, graph: Graph) -> list[int] | None:
         return None
     extents = shape[2:]
     is_fixed = all(isinstance(extent, int) for extent in extents)
-    sizes = values.get("kernel_shape")
+    sizes: list[int] = values.get("kernel_shape", [])
     if node.op_type == "Conv":
         weight = graph.shape(node.input[1])
         if is_fixed or weight is None or not all(isinstance(size, int) for size in weight[2:]):
