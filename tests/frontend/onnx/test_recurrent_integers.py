@@ -9,6 +9,7 @@ from onnx import helper
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, save
 from tests.transform.nets import calls, input_dtypes, transformed
+from tvmake.frontend.onnx.importer import FLOAT_LSTM
 
 LENGTH, BATCH, INPUTS, HIDDEN = 4, 2, 5, 3
 
@@ -74,6 +75,7 @@ def test_its_matmuls_are_computed_in_integers(tmp_path):
 def test_over_a_dynamic_length_its_weights_are_dequantised(tmp_path, is_per_channel):
     """ONNX Runtime also rounds inputs and states to 8 bits, hence the tolerance."""
     proto, inputs = layer("bidirectional", np.int8, is_per_channel, length="T")
-    result = run_compiled(read(save(tmp_path / "m.onnx", proto)), inputs)
-    for output, expected in zip(result, run_on_one_thread(proto, inputs), strict=True):
+    imported = read(save(tmp_path / "m.onnx", proto))
+    for output, expected in zip(run_compiled(imported, inputs), run_on_one_thread(proto, inputs), strict=True):
         np.testing.assert_allclose(output, expected, atol=0.02)
+    assert imported.notes["slow"] == [FLOAT_LSTM]

@@ -284,7 +284,8 @@ class LogHandler(LogHandlerBase):
                 # An unreachable cache concerns every step: show its line once.
                 if line not in self.shown:
                     self.shown.add(line)
-                    self._print(f"  {line}", markup=False, style="yellow" if line.startswith(WARNING) else "dim")
+                    style = "yellow" if line.startswith(WARNING) else "dim"
+                    self._print(f"  {Run.translate(line)}", markup=False, style=style)
 
     def _failed(
         self, infos: list[dict[str, Any]], message: str, cluster_logs: Sequence[str], group: bool = False

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tvmake.stages.context import JobContext
 
 
-def import_model(request: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> None:
-    """Read a model and write ``module`` (Relax JSON), ``params``, ``signature`` and ``source`` (a SourceRecord).
+def import_model(request: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> SourceRecord:
+    """Read a model and write ``module`` (Relax JSON), ``params``, ``signature`` and ``source`` (what is returned).
 
     Raises:
         InputError: the model cannot be imported, or its files change meanwhile.
@@ -50,8 +50,10 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     network = note_quantized_source(network, len(imported.signature.inputs), imported.framework_rounds)
     save_params(weights, params)
     save_module(network, module)
-    stage_json.save(SourceRecord(source=request.source, format=kind, files=files, notes=imported.notes), source)
+    record = SourceRecord(source=request.source, format=kind, files=files, notes=imported.notes)
+    stage_json.save(record, source)
     stage_json.save(imported.signature, signature)
+    return record
 
 
 def _read(kind: str, request: ImportOptions) -> ImportedModel:
@@ -176,6 +178,7 @@ STAGE = Stage(
     request_model=ImportOptions,
     request=import_request,
     subject=lambda arguments: arguments["request"].source,
+    report=lambda record: [f"warning: source: {text}" for text in record.notes.get("slow", ())],
     code=frontend_modules,
     reads=lambda arguments: user_files(model=arguments["request"]),
     rules=("import_model",),
