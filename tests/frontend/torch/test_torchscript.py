@@ -98,6 +98,20 @@ def test_a_traced_network_takes_token_indices_and_a_dynamic_batch(tmp_path: Path
         np.testing.assert_allclose(outputs(model, tokens.numpy())[0], network(tokens).detach(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Conv1d(3, 4, 3, padding=1), (1, 3, 9)),
+        (nn.Sequential(nn.Conv2d(4, 8, 3, stride=2, groups=2), nn.BatchNorm2d(8), nn.ReLU()), (2, 4, 9, 9)),
+        (nn.ConvTranspose2d(3, 4, 2, stride=2), (1, 3, 4, 4)),
+    ],
+)
+def test_traced_convolutions_are_read(tmp_path: Path, layer: nn.Module, shape: tuple[int, ...]):
+    x = torch.randn(shape)
+    model = imported(archive(tmp_path / "net.pt", layer, x), **{"input": list(shape)})
+    np.testing.assert_allclose(outputs(model, x.numpy())[0], layer(x).detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_an_archive_that_was_frozen_before_is_read(tmp_path: Path):
     torch.jit.save(torch.jit.freeze(torch.jit.script(Pooled().eval())), tmp_path / "net.pt")
     assert imported(str(tmp_path / "net.pt"), tokens=[1, 4]).params

@@ -285,7 +285,14 @@ def _neutral_element(reduction: str, dtype: torch.dtype) -> float:
     return {"sum": 0, "mean": 0, "prod": 1, **limits}[reduction]
 
 
+def _convolution(*arguments: Any) -> Tensor:
+    """As traces call it: the last four arguments choose among libraries."""
+    return aten.convolution(*arguments[:9])
+
+
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
+    aten._convolution.default: _convolution,
+    aten._convolution.deprecated: _convolution,
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _pairwise_distances,
     aten.unfold_backward.default: _overlap_add,
