@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, save
@@ -23,6 +23,18 @@ def test_an_image_is_at_least_as_large_as_the_windows_over_it(tmp_path):
     ]
     bounds = bounds_of_model(tmp_path, nodes, ["batch", 3, "height", "width"], {"w": random(4, 3, 3, 3)})
     assert bounds == {"height": (5, None), "width": (3, None)}
+
+
+@pytest.mark.parametrize("index", [np.int64(0), np.int64(-1), np.array([[0], [1]])])
+def test_an_axis_that_elements_are_taken_from_is_not_empty(tmp_path, index):
+    gather = helper.make_node("Gather", ["x", "index"], ["y"], axis=1)
+    assert bounds_of_model(tmp_path, [gather], ["batch", "t", 3], {"index": np.asarray(index)}) == {"t": (1, None)}
+
+
+def test_a_table_may_be_empty_if_there_may_be_no_index(tmp_path):
+    gather = helper.make_node("Gather", ["x", "i"], ["y"], axis=0)
+    proto = model([gather], {"x": (FLOAT, ["rows", 3]), "i": (TensorProto.INT64, ["n"])}, ["y"])
+    assert bound_sizes(read(save(tmp_path / "m.onnx", proto)), "m.onnx").signature.bounds == {}
 
 
 def test_a_signal_is_as_long_as_its_frames_need(tmp_path):

@@ -94,9 +94,23 @@ def _derived_sizes(main: "relax.Function") -> Mapping[tuple[str, int], Any]:
         is_windowed = str(getattr(operator, "name", "")).startswith(WINDOWED)
         for size in _dynamic_sizes(getattr(expression, "ty", None)):
             sizes.setdefault((size_text(size), int(is_windowed)), size)
+        if operator is not None and str(getattr(operator, "name", "")) == "relax.take":
+            size = _indexed_size(expression)
+            if size is not None:
+                sizes.setdefault((size_text(size), 1), size)
 
     relax.analysis.post_order_visit(main, note)
     return sizes
+
+
+def _indexed_size(take: Any) -> Any:
+    """The dynamic size of the axis that elements are taken from; None if it is fixed, or if there may be no index."""
+    source, indices = (argument.ty.shape for argument in take.args[:2])
+    is_known = isinstance(source, relax.ShapeExpr) and isinstance(indices, relax.ShapeExpr)
+    if not is_known or not all(isinstance(extent, tirx.IntImm) and int(extent) > 0 for extent in indices.values):
+        return None
+    size = source.values[0 if take.attrs.axis is None else int(take.attrs.axis)]
+    return None if isinstance(size, tirx.IntImm) else size
 
 
 def _dynamic_sizes(kind: Any) -> Iterator[Any]:
