@@ -1,8 +1,9 @@
-// Run a package once on ones and print its first output:  run_once PACKAGE_DIRECTORY [DEVICE]
+// Run a package once on ones (float32) or zeros, at the smallest sizes, and print its first output:  run_once PACKAGE_DIRECTORY [DEVICE]
 //
 //   g++ -std=c++17 run_once.cc -I ../include -L ../lib -ltvmake_package -Wl,-rpath,'$ORIGIN/../lib' -o run_once
 #include <tvmake/package.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -13,10 +14,15 @@ int main(int argc, char** argv) try {
   }
   tvmake::Package package = tvmake::Package::Load(argv[1], argc > 2 ? argv[2] : "cpu");
   for (const tvmake::TensorSpec& input : package.inputs()) {
+    std::vector<int64_t> shape = input.shape;
     std::size_t count = 1;
-    for (const int64_t extent : input.shape) count *= extent;
-    const std::vector<float> ones(count, 1.0f);
-    package.SetInput(input.name, ones.data(), input.shape);
+    for (int64_t& extent : shape) {
+      if (extent < 0) extent = 1;  // a dynamic dimension
+      count *= extent;
+    }
+    std::vector<double> data(count);  // zeros of any type
+    if (input.dtype == "float32") std::fill_n(reinterpret_cast<float*>(data.data()), count, 1.0f);
+    package.SetInput(input.name, data.data(), shape);
   }
   package.Run();
   const tvmake::Tensor output = package.Output(0);

@@ -73,6 +73,16 @@ def test_dynamic_dimensions_are_listed_with_what_they_are_taken_for_and_stay_dyn
     assert "inputs" not in yaml.safe_load(text)["models"]["net"]
 
 
+def test_a_past_may_be_empty_in_the_bounds_that_are_shown(capsys):
+    cache = helper.make_tensor_value_info("cache", TensorProto.FLOAT, [1, "past_len", 4])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "past_len", 4])
+    graph = helper.make_graph([helper.make_node("Relu", ["cache"], ["y"])], "g", [cache], [result])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    written("net.onnx")
+    assert "`dims: {past_len: {min: 0, max: " in capsys.readouterr().out
+    assert "#   past_len: {min: 0, max: " in Path("tvmake.yaml").read_text()
+
+
 def test_an_input_without_axes_is_shown_with_a_value():
     rate = helper.make_tensor_value_info("rate", TensorProto.INT64, [])
     graph = helper.make_graph(

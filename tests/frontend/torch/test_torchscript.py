@@ -146,7 +146,7 @@ def test_a_size_that_the_archive_computes_with_is_not_dynamic(tmp_path: Path):
 def test_an_input_without_a_shape_is_named_with_what_can_be_typed(tmp_path: Path):
     with pytest.raises(InputError, match="no shape for the input 'tokens'") as caught:
         imported(archive(tmp_path / "net.pt", Pooled()))
-    assert "--input-shape tokens=" in str(caught.value.remedy) and "inputs: {tokens:" in str(caught.value.remedy)
+    assert "`inputs: {tokens: {shape: [" in str(caught.value.remedy)
 
 
 def test_an_archive_runs_its_code_only_if_it_is_trusted(tmp_path: Path):

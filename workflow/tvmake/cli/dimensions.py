@@ -34,7 +34,7 @@ def input_lines(
         takes = describe_bounds(bounds) if bounds else "any size"
         remedy = f"`dims: {{{yaml_text(name)}: {size}}}` fixes it"
         if bounds is None or bounds[1] is None:
-            remedy += f", `dims: {{{yaml_text(name)}: {example_bounds(size, bounds)}}}` bounds it"
+            remedy += f", `dims: {{{yaml_text(name)}: {example_bounds(name, size, bounds)}}}` bounds it"
         yield printable(f"  dynamic dimension {name} ({axes_of(name, inputs)}), {takes}: {remedy}")
 
 

@@ -26,7 +26,7 @@ def build_command(
         typer.Option("--api", min=1, help="Android API level for the programs. [default: 24]"),
     ] = None,
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "-o",
             "--output",
@@ -53,7 +53,7 @@ def build_command(
         typer.echo(line, err=True)
 
     if "-" in part:
-        _build_for(part, api, output_file(str(output)) if output else None, progress)
+        _build_for(part, api, output_file(output) if output is not None else None, progress)
         return
     if api is not None or (output is not None and part != "abi"):
         remedy = "name one, such as aarch64-linux-android" + (
@@ -63,7 +63,7 @@ def build_command(
     if output is not None:
         from tvmake.native.development import write_library
 
-        write_library(output, progress)
+        write_library(Path(output), progress)
         typer.echo(output)
         return
     for name in _names(part):

@@ -62,6 +62,10 @@ def model_name(source: str) -> str:
     return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
 
 
+PAST = re.compile("past|cache")
+"""Names of dimensions that count earlier positions."""
+
+
 def dynamic_sizes(inputs: Sequence[StarterInput], bounds: Bounds | None = None) -> dict[str, int]:
     """Return an initial size of each dynamic dimension: 1 for a batch, a guess within its bounds for others."""
     sizes: dict[str, int] = {}
@@ -75,9 +79,12 @@ def dynamic_sizes(inputs: Sequence[StarterInput], bounds: Bounds | None = None) 
     return sizes
 
 
-def example_bounds(size: int, bounds: tuple[int, int | None] | None) -> str:
-    """Return bounds for a dimension of this typical size, as in a config; with a minimum only if the model states one."""
-    least, most = bounds or (None, None)
+def example_bounds(name: str, size: int, bounds: tuple[int, int | None] | None) -> str:
+    """Return bounds for a dimension of this typical size, as in a config.
+
+    They have a minimum only if the model states one, or if the dimension counts a past, which is empty in the first step.
+    """
+    least, most = bounds or (0 if PAST.search(name.lower()) else None, None)
     largest = most or max(8, 4 * size)
     return f"{{max: {largest}}}" if least is None else f"{{min: {least}, max: {largest}}}"
 
@@ -209,7 +216,7 @@ def _dims(inputs: Sequence[StarterInput], bounds: Bounds) -> list[str]:
     ]
     for name, size in sizes.items():
         stated = ", as the model states" if name in bounds else ""
-        written = example_bounds(size, bounds.get(name))
+        written = example_bounds(name, size, bounds.get(name))
         lines.append(f"    #   {yaml_text(name)}: {written}  # or {size}; {axes_of(name, inputs)}{stated}")
     typical = ", ".join(f"{yaml_text(name)}: {size}" for name, size in sizes.items())
     return [

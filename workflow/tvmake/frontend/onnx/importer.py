@@ -90,7 +90,9 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         "producer": producer,
         "preparation": [f"{name} {count}×" for name, count in prepared.changes.items()],
     }
-    if any(node.op_type == "LSTM" and node.name.startswith("DynamicQuantizeLSTM") for node in prepared.model.graph.node):
+    if any(
+        node.op_type == "LSTM" and node.name.startswith("DynamicQuantizeLSTM") for node in prepared.model.graph.node
+    ):
         notes["slow"] = [FLOAT_LSTM]
     signature = Signature(inputs=tuple(inputs), outputs=tuple(outputs), bounds=bounds_of(module))
     return ImportedModel(module, params, signature, notes)

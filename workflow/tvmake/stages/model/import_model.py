@@ -13,6 +13,7 @@ from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.source import SourceRecord
     from tvmake.errors import InputError
     from tvmake.frontend.imported import ImportedModel
     from tvmake.stages.context import JobContext

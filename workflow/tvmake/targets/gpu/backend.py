@@ -47,7 +47,7 @@ class GpuBackend(Backend):
                 raise InputError(
                     "targets",
                     f"{reason} run on CPUs only",
-                    "take a target of kind llvm; a recurrent layer needs only a fixed length (`dims: {NAME: SIZE}`), and a short one in StableHLO",
+                    "take a target of kind llvm, or fix what the number of steps depends on: `inputs: {NAME: {shape: [1, 80]}}` for a length, `inputs: {NAME: {value: 3}}` for a count",
                 )
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:

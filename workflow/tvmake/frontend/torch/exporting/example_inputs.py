@@ -73,7 +73,7 @@ def example_inputs(
 
 
 def _shape_remedy(name: str) -> str:
-    return f"`--input-shape {name}=1,3,224,224`; in a config, under the model: `inputs: {{{name}: {{shape: [1, 3, 224, 224]}}}}`"
+    return f"give it one, such as `inputs: {{{name}: {{shape: [1, 3, 224, 224]}}}}`"
 
 
 def _check_example_dtype(source: str, name: str, example: Tensor, dtype: str | None) -> Tensor:
