@@ -72,7 +72,7 @@ def _plain_dimensions(
 
 def _contradiction(where: str, name: str, size: str, wanted: int | str) -> InputError:
     problem = f"the dimension {size} of input '{name}' cannot be {wanted}: it has another size elsewhere"
-    return InputError(where, problem, "give each dimension one size, or one name, in all `inputs`")
+    return InputError(where, problem, "give each dimension one size, or one name, in the shapes of all inputs")
 
 
 def evaluate(text: str, dimensions: Mapping[str, Any]) -> Any:
