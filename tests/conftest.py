@@ -35,11 +35,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+
+
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
-    """Remove the environment that a command in a test's own process prepared for its children."""
+    """Undo what a command in a test's own process prepared for its children: variables, and the cores that TVM bound it to."""
     before = dict(os.environ)
     yield
+    if _CORES is not None:
+        os.sched_setaffinity(0, _CORES)
     for name in (os.environ.keys() - before.keys()) - {"PYTEST_CURRENT_TEST"}:
         del os.environ[name]
     os.environ.update({name: before[name] for name in before if os.environ.get(name) != before[name]})

@@ -228,6 +228,7 @@ def test_places_times_and_the_rest_of_the_environment_do_not_change_the_key(file
         "HOME",
         "USER",
         "TMPDIR",
+        "TVM_BIND_THREADS",
         "TVM_TRACKER_HOST",
         "TVM_TRACKER_PORT",
         "TVMAKE_CACHE",

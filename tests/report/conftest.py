@@ -37,7 +37,9 @@ STEADY = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0]
 
 def gather(request: ReportRequest, chosen: Collection[str] = ()) -> Summary:
     """What a report of these variants says, where ``chosen`` are the best of their models."""
-    return summarise(read_results(request, path_in(request.results)), cache_use(request.variants, Path("logs")), chosen=chosen)
+    return summarise(
+        read_results(request, path_in(request.results)), cache_use(request.variants, Path("logs")), chosen=chosen
+    )
 
 
 class Run:

@@ -58,8 +58,10 @@ DISTRIBUTIONS = {
 SILENT = frozenset({"filelock", "platformdirs", "keras"})
 """Distributions without effect on bytes: they find directories or take locks. Keras reads models that run code and are never cached."""
 
-HARMLESS = frozenset({"TVM_TRACKER_HOST", "TVM_TRACKER_PORT", "TVM_TRACKER_KEY", "PYTORCH_NVML_BASED_CUDA_CHECK"})
-"""Where devices are, and how torch looks for one: nothing hermetic goes by it."""
+HARMLESS = frozenset(
+    {"TVM_BIND_THREADS", "TVM_TRACKER_HOST", "TVM_TRACKER_PORT", "TVM_TRACKER_KEY", "PYTORCH_NVML_BASED_CUDA_CHECK"}
+)
+"""The cores that threads are bound to, where devices are, and how torch looks for one: nothing hermetic goes by it."""
 
 
 def machine() -> dict[str, str]:
