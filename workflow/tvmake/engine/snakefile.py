@@ -85,8 +85,8 @@ def _check_own_logs(plan: Plan, workflow: Any) -> None:
     logs, results = plan.config.logs, plan.config.results
     others = [other for known, used, other in _OPENED if known is workflow and used == logs and other != results]
     _OPENED.append((workflow, logs, results))
-    for other in others[:1]:
-        problem = f"the config with `results: {other}` writes its logs there too"
+    if others:
+        problem = f"the config with `results: {others[0]}` writes its logs there too"
         raise InputError(f"logs: {logs}", problem, f"give this one its own: `logs: {logs}-2`")
 
 
