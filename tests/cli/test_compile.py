@@ -128,6 +128,10 @@ MISTAKES = {
     ),
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
     "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
+    "a dimension twice": (
+        ["digits.onnx", "--dim", "n=1", "--dim", "n=2"],
+        "error: --dim n=2: 'n' has a value already\n  leave one of them out",
+    ),
     "no shape": (["digits.onnx", "--input-shape", "image"], "for example: --input-shape image=1,3,224,224"),
     "no input's value": (["digits.onnx", "--input-value", "image"], "for example: --input-value sr=16000"),
     "a value of another shape": (["digits.onnx", "--input-value", "image=[1,2]"], "Write one number, or nested lists"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -117,11 +117,13 @@ def single_run(
     """
     from tvmake.plan.single import SingleRun
 
-    inputs: dict[str, dict[str, Any]] = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
-    for name, value in map(_value, values or ()):
+    inputs: dict[str, dict[str, Any]] = {
+        name: {"shape": shape} for name, shape in _by_name("--input-shape", _shape, shapes).items()
+    }
+    for name, value in _by_name("--input-value", _value, values).items():
         inputs.setdefault(name, {})["value"] = value
     where = _device(device) if device is not None else None
-    sizes = dict(map(_dimension, dims or ()))
+    sizes = _by_name("--dim", _dimension, dims)
     sizes_of_functions = [shape for text in package_shapes or () for shape in _package_shapes(text)]
     model_keys = {
         "inputs": inputs,
@@ -198,6 +200,19 @@ def _device(name: str) -> dict[str, Any]:
 
     device = chosen_device(name, None)
     return {**device.model_dump(mode="json", exclude_unset=True), "via": device.via}
+
+
+def _by_name(option: str, parse: Callable[[str], tuple[str, Any]], typed: Sequence[str] | None) -> dict[str, Any]:
+    """The values of an option that is repeatable, by name; a name that is given twice is refused."""
+    from tvmake.errors import UsageError
+
+    values: dict[str, Any] = {}
+    for text in typed or ():
+        name, value = parse(text)
+        if name in values:
+            raise UsageError(f"{option} {text}", f"'{name}' has a value already", "leave one of them out")
+        values[name] = value
+    return values
 
 
 def _shape(text: str) -> tuple[str, list[int]]:
