@@ -73,6 +73,15 @@ def test_dynamic_dimensions_are_listed_with_what_they_are_taken_for_and_stay_dyn
     assert "inputs" not in yaml.safe_load(text)["models"]["net"]
 
 
+def test_a_first_axis_that_counts_time_is_no_batch(capsys):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["time", "batch", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["time", "batch", 4])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    written("net.onnx")
+    assert "dynamic dimension time (length of a sequence, axis 0 of x)" in capsys.readouterr().out
+
+
 def test_a_past_may_be_empty_in_the_bounds_that_are_shown(capsys):
     cache = helper.make_tensor_value_info("cache", TensorProto.FLOAT, [1, "past_len", 4])
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "past_len", 4])

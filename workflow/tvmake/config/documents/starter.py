@@ -102,7 +102,7 @@ def axes_of(name: str, inputs: Sequence[StarterInput]) -> str:
 def _meaning(name: str, axis: int, entry: StarterInput) -> str:
     """A guess at what an axis counts, from its position and name; empty without one."""
     rank, lower = len(entry.shape), name.lower()
-    if re.search("seq|len|token", lower):
+    if re.search("seq|len|token|time|step|frame|^t$", lower):
         return "length of a sequence"
     if axis == 0 and rank > 1:
         return BATCH
