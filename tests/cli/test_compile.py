@@ -128,6 +128,10 @@ MISTAKES = {
     ),
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
     "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
+    "trials of a setting": (
+        ["digits.onnx", "--set", "tuning.trials=-1"],
+        "--set tuning.trials=-1: tuning.trials: expected at least 0 (got -1)",
+    ),
     "a dimension twice": (
         ["digits.onnx", "--dim", "n=1", "--dim", "n=2"],
         "error: --dim n=2: 'n' has a value already\n  leave one of them out",

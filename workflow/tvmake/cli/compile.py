@@ -125,7 +125,7 @@ def compile_model(
         values=values,
         trusted=trusted,
         self_test=self_test,
-        options={**options, "tuning.trials": f"--tune {tune}"},
+        options=options if tune is None else {**options, "tuning.trials": f"--tune {tune}"},
     )
     package = output or Path(f"{run.model_name}.tar")
     check_destination(package, "package", is_package)

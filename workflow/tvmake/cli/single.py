@@ -118,12 +118,12 @@ def single_run(
     from tvmake.plan.single import SingleRun
 
     inputs: dict[str, dict[str, Any]] = {
-        name: {"shape": shape} for name, shape in _by_name("--input-shape", _shape, shapes).items()
+        name: {"shape": shape} for name, shape in values_by_name("--input-shape", _shape, shapes).items()
     }
-    for name, value in _by_name("--input-value", _value, values).items():
+    for name, value in values_by_name("--input-value", _value, values).items():
         inputs.setdefault(name, {})["value"] = value
     where = _device(device) if device is not None else None
-    sizes = _by_name("--dim", _dimension, dims)
+    sizes = values_by_name("--dim", _dimension, dims)
     sizes_of_functions = [shape for text in package_shapes or () for shape in _package_shapes(text)]
     model_keys = {
         "inputs": inputs,
@@ -144,7 +144,9 @@ def single_run(
         self_test=self_test,
     )
     model_key = f"models.{run.model_name}"
-    names = {"tuning.trials": f"--trials {trials}", **(options or {})}
+    names = dict(options or {})
+    if trials is not None:
+        names.setdefault("tuning.trials", f"--trials {trials}")
     names |= {f"{model_key}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
     for key, option, texts in (("shape", "--input-shape", shapes), ("value", "--input-value", values)):
         names |= {f"{model_key}.inputs.{text.partition('=')[0]}.{key}": f"{option} {text}" for text in texts or ()}
@@ -202,7 +204,7 @@ def _device(name: str) -> dict[str, Any]:
     return {**device.model_dump(mode="json", exclude_unset=True), "via": device.via}
 
 
-def _by_name(option: str, parse: Callable[[str], tuple[str, Any]], typed: Sequence[str] | None) -> dict[str, Any]:
+def values_by_name(option: str, parse: Callable[[str], tuple[str, Any]], typed: Sequence[str] | None) -> dict[str, Any]:
     """The values of an option that is repeatable, by name; a name that is given twice is refused."""
     from tvmake.errors import UsageError
 

@@ -63,7 +63,7 @@ def run(
     from tvmake.cli.device.app import chosen_device
     from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test
-    from tvmake.cli.single import dimension_size
+    from tvmake.cli.single import dimension_size, values_by_name
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
     from tvmake.errors import UsageError
@@ -83,7 +83,7 @@ def run(
         raise UsageError(
             f"--number {number}", "averages timed runs, but no run is timed", "add --repeat N or --profile"
         )
-    sizes = dict(map(dimension_size, dims or ()))
+    sizes = values_by_name("--dim", dimension_size, dims)
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
     if output is not None:
