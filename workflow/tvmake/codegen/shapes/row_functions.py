@@ -60,11 +60,11 @@ def add_row_functions(
         axes: of the rows in inputs and outputs.
         weights: variables of all weights, by name.
     """
-    writer = _Writer(module, group, axes, weights)
+    writer = _RowFunctionBuilder(module, group, axes, weights)
     rows = writer.declare()
-    halves = writer.add(group.name(HALVES), writer.halves(rows))
-    padded = {size: writer.add(f"{name}_{PADDED}", writer.padded(size)) for size, name in group.functions.items()}
-    function = writer.choice(padded, halves)
+    halves = writer.add(group.name(HALVES), writer.write_halves(rows))
+    padded = {size: writer.add(f"{name}_{PADDED}", writer.write_padded(size)) for size, name in group.functions.items()}
+    function = writer.write_choice(padded, halves)
     writer.builder.update_func(rows, function)
     # The builder drops the module's attributes.
     functions = dict(writer.builder.get().functions_items())
@@ -91,7 +91,7 @@ class _Signature:
         return relax.Call(function, [*self.inputs, relax.ShapeExpr(list(sizes)), *self.weights.values()])
 
 
-class _Writer:
+class _RowFunctionBuilder:
     def __init__(self, module: "tvm.IRModule", group: RowGroup, axes: RowAxes, weights: Mapping[str, Any]):
         self.builder = relax.BlockBuilder(module)
         self.group, self.axes, self.weights = group, axes, weights
@@ -124,7 +124,7 @@ class _Writer:
             builder.emit_func_output(relax.Tuple(fields) if isinstance(self.returned, relax.TupleType) else fields[0])
         return self._function(own, builder.get()["function"].body)
 
-    def padded(self, size: int) -> Any:
+    def write_padded(self, size: int) -> Any:
         """The function that computes up to ``size`` rows, from the first one."""
         own = self.signature("first count")
         first, count = own.sizes
@@ -157,7 +157,7 @@ class _Writer:
 
         return self._write(own, write)
 
-    def halves(self, rows: Any) -> Any:
+    def write_halves(self, rows: Any) -> Any:
         """The function that calls ``rows`` for two parts, of which the first has complete calls of ``unit`` rows only."""
         own = self.signature("first count unit")
         first, count, unit = own.sizes
@@ -183,7 +183,7 @@ class _Writer:
 
         return self._write(own, write)
 
-    def choice(self, padded: Mapping[int, Any], halves: Any) -> Any:
+    def write_choice(self, padded: Mapping[int, Any], halves: Any) -> Any:
         """``rows``: a chain of conditions on the number of rows."""
         own = self.signature("first count")
         first, count = own.sizes

@@ -9,7 +9,7 @@ from jax.extend.mlir.dialects import stablehlo
 
 from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents
 from tvmake.frontend.stablehlo.gather import indices_along
-from tvmake.frontend.stablehlo.shapes import inferred, slice_value
+from tvmake.frontend.stablehlo.shapes import infer_if_fixed, slice_value
 
 from tvm import relax  # isort: skip
 
@@ -35,7 +35,9 @@ def _scatter(conversion: Conversion, op: Any, values: list[Value]) -> Any:
         index = conversion.emit(
             relax.op.where(conversion.whole(is_inside), conversion.whole(index), conversion.number(size))
         )
-    flat_values = [conversion.reshape(value, [inferred(math.prod(extents(value)))]) for value in (operand, updates)]
+    flat_values = [
+        conversion.reshape(value, [infer_if_fixed(math.prod(extents(value)))]) for value in (operand, updates)
+    ]
     flat, flat_updates = (
         conversion.emit(relax.op.astype(conversion.whole(value), "int8"))
         if dtype == "bool"
@@ -44,7 +46,7 @@ def _scatter(conversion: Conversion, op: Any, values: list[Value]) -> Any:
     )
     if is_inside is not None:
         flat = conversion.emit(relax.op.concat([flat, relax.const(np.zeros(1, str(flat.ty.dtype)))], axis=0))
-    flat_index = conversion.whole(conversion.reshape(index, [inferred(math.prod(extents(index)))]))
+    flat_index = conversion.whole(conversion.reshape(index, [infer_if_fixed(math.prod(extents(index)))]))
     result = conversion.emit(relax.op.scatter_elements(flat, flat_index, flat_updates, axis=0, reduction=combined))
     if is_inside is not None:
         result = conversion.emit(relax.op.strided_slice(result, [0], [0], [size]))

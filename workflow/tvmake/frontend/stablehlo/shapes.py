@@ -232,7 +232,7 @@ def clip_start(conversion: Conversion, start: Value, most: Any) -> Value:
     return conversion.emit(relax.op.minimum(natural, conversion.whole(as_sizes(object_array(most), dtype))))
 
 
-def inferred(extent: Any) -> Any:
+def infer_if_fixed(extent: Any) -> Any:
     """An extent of a reshape, which infers one that is fixed."""
     return -1 if isinstance(extent, int) else extent
 
@@ -269,7 +269,7 @@ def _dynamic_update_slice(conversion: Conversion, _op: Any, values: list[Value])
             relax.op.less_equal(relax.const(0, dtype), index), relax.op.less_equal(index, last)
         )
         is_updated = conversion.reshape(
-            conversion.emit(is_updated), [inferred(shape[axis]) if a == axis else 1 for a in range(len(shape))]
+            conversion.emit(is_updated), [infer_if_fixed(shape[axis]) if a == axis else 1 for a in range(len(shape))]
         )
         mask = is_updated if mask is None else conversion.emit(relax.op.logical_and(mask, is_updated))
         update = conversion.emit(relax.op.take(conversion.whole(update), index, axis=axis, mode="clip"))

@@ -58,7 +58,7 @@ class TensorCores(ScheduleRule):
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        product = _supported(read_product(func), func, target)
+        product = _check_product(read_product(func), func, target)
         tiles = _tiles(product, _fragments(product), target) if product else []
         if product is None or not tiles:
             return None
@@ -82,10 +82,10 @@ def _product(func: Any, target: "tvm.target.Target", *, is_any_size: bool = Fals
     Args:
         is_any_size: accept matmuls of any size.
     """
-    return _supported(product_of(func), func, target, is_any_size=is_any_size)
+    return _check_product(product_of(func), func, target, is_any_size=is_any_size)
 
 
-def _supported(
+def _check_product(
     product: Product | None, func: Any, target: "tvm.target.Target", *, is_any_size: bool = False
 ) -> Product | None:
     """A kernel's matmul; None if the target's tensor cores do not support it."""

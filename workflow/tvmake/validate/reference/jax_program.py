@@ -55,13 +55,13 @@ def load_callable(source: str) -> Callable[..., Any]:
         # Computations with 64-bit types are computed in 64 bits.
         with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
             if shapes not in compiled:
-                compiled[shapes] = jax.jit(_exported(source, dict(zip(names, shapes, strict=True))).call)
+                compiled[shapes] = jax.jit(_export_for_shapes(source, dict(zip(names, shapes, strict=True))).call)
             return compiled[shapes](*inputs)
 
     return call
 
 
-def _exported(source: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+def _export_for_shapes(source: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:
     """The program for inputs of some shapes, as jax exports it.
 
     Raises:

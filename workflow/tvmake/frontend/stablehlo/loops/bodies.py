@@ -145,7 +145,7 @@ class _Loop:
                 states.append(number)
         inside = {number: self.parameters.state(self.values[number]) for number in states}
         inside |= {number: self.parameters.invariant(self.values[number]) for number in invariants}
-        captured = {value: self.parameters.invariant(self.scope[value]) for value in self._captured()}
+        captured = {value: self.parameters.invariant(self.scope[value]) for value in self._find_captured()}
         hoisted = self.inner.hoisted = {}
         for key, array in self.attempt.constants.items():
             hoisted[key] = self.parameters.constant(array)
@@ -268,7 +268,7 @@ class _Loop:
         results[self.counter.number] = self._last(self.counter)
         return results
 
-    def _captured(self) -> list[Any]:
+    def _find_captured(self) -> list[Any]:
         """The values of the enclosing blocks that the regions read."""
         found: dict[Any, None] = {}
         for region in self.op.regions:
@@ -301,11 +301,11 @@ class _Loop:
         changed = iter([part for number in states for part in _parts(results[number])])
         unread = relax.const(True, "bool")
         return [
-            unread if is_unchanged else self._typed(next(changed), variable)
+            unread if is_unchanged else self._cast_to_type(next(changed), variable)
             for variable, is_unchanged in zip(self.parameters.variables, self.parameters.is_unchanged, strict=True)
         ]
 
-    def _typed(self, value: Any, variable: Any) -> Any:
+    def _cast_to_type(self, value: Any, variable: Any) -> Any:
         """A result with the type of its parameter."""
         value, kind = self.inner.whole(value), variable.ty
         if self.inner.sizes.have_same_shape(extents(value), extents(variable)):

@@ -70,7 +70,7 @@ class _Region:
         return arguments.index(value) if value in arguments else None
 
     def invariant(self, value: Any) -> "Value | None":
-        """A value that is the same in all steps, as it is before the loop; None for other values."""
+        """A loop-invariant value, as computed before the loop; None for other values."""
         number = self.argument(value)
         if number is not None:
             body = self.op.regions[1].blocks[0]

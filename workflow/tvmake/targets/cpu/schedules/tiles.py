@@ -58,8 +58,8 @@ MOST_LACKING = 4
 """The last tile may lack 1 in 4 of its rows: 17 rows are tiles of 6, 6 and 5."""
 
 
-WAY_BYTES, LINE_BYTES, WAYS = 4096, 64, 8
-"""The first-level cache has room for so many lines whose addresses differ by multiples of the first number."""
+WAY_BYTES, WAYS = 4096, 8
+"""A typical first-level cache: bytes per way, and ways. Of addresses that are ``WAY_BYTES`` apart, it keeps one line per way."""
 
 EVICTED = 1.5
 """Slowdown if rows evict each other's lines: 1.5 to 2 on an AMD EPYC, for 16 rows that are 4 or 8 KiB apart."""
