@@ -32,8 +32,9 @@ import yaml
 from tvm import relax
 
 from tvmake.artifact import stage_json
-from tvmake.artifact.module_files import load_module, load_params, save_module
+from tvmake.artifact.module_files import load_module, save_module
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.weights.tensors import load_params
 from tvmake.cli.results.debug import variant_files
 from tvmake.codegen import generating
 from tvmake.codegen.link import generate

@@ -113,7 +113,8 @@ def package(source: Path, precision: str, images: np.ndarray) -> tuple[Run, dict
     import tvm
 
     from tvmake.artifact import stage_json
-    from tvmake.artifact.module_files import save_module, save_params
+    from tvmake.artifact.module_files import save_module
+    from tvmake.artifact.weights.tensors import save_params
     from tvmake.codegen.link import generate
     from tvmake.codegen.lowering import lower
     from tvmake.codegen.options import BuildOptions, PassOptions

@@ -9,7 +9,8 @@ import tvm
 from tests.targets.cpu.schedules.nets import NATIVE
 from tests.tune.graphs import graph
 from tvmake.artifact.empty_tensors import bind_empty
-from tvmake.artifact.module_files import load_module, load_params, save_module
+from tvmake.artifact.module_files import load_module, save_module
+from tvmake.artifact.weights.tensors import load_params
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.options import BuildOptions, PassOptions
@@ -31,13 +32,6 @@ def test_what_is_not_a_module_is_refused(tmp_path: Path, text: str):
     (tmp_path / "m.json").write_text(text)
     with pytest.raises(InputError, match=r"not a module"):
         load_module(tmp_path / "m.json")
-
-
-@pytest.mark.parametrize("content", [b"", b"x", bytes(100), b"\xff" * 4096])
-def test_what_are_no_parameters_is_refused(tmp_path: Path, content: bytes):
-    (tmp_path / "m.params").write_bytes(content)
-    with pytest.raises(InputError, match="not a parameter file"):
-        load_params(tmp_path / "m.params")
 
 
 def with_empty_weights() -> "tvm.IRModule":

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tvmake.artifact.manifest import Coverage, FileEntry, Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack, unpack
 from tvmake.artifact.signature import Signature
-from tvmake.artifact.weights_file import MAGIC
+from tvmake.artifact.weights.file_format import MAGIC
 from tvmake.device import store
 from tvmake.errors import InputError
 from tvmake.provenance.statement import statement

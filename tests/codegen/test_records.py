@@ -16,7 +16,8 @@ from tests.codegen.conftest import Transformed
 from tests.tune.replayed import best_set, has_code, kernels, traces
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.module_files import load_module, load_params
+from tvmake.artifact.module_files import load_module
+from tvmake.artifact.weights.tensors import load_params
 from tvmake.codegen.lowering import fused_module, packs_weights
 from tvmake.codegen.options import PassOptions
 from tvmake.codegen.scheduling.apply import apply_best

@@ -12,7 +12,8 @@ from tests.quantize.nets import drawn_network, image, quantized_by_onnxruntime
 from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, imported, input_dtypes, run
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
-from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
+from tvmake.artifact.module_files import load_module, save_module
+from tvmake.artifact.weights.tensors import load_params, save_params
 from tvmake.config.dataset import DatasetConfig, Preprocessing
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.errors import InputError

@@ -15,7 +15,8 @@ from tests.process import shared
 from tests.quantize.nets import quantized_dynamically
 from tests.transform.nets import imported
 from tvmake.artifact import stage_json
-from tvmake.artifact.module_files import load_module, save_module, save_params
+from tvmake.artifact.module_files import load_module, save_module
+from tvmake.artifact.weights.tensors import save_params
 from tvmake.benchmark.precision_choice import PrecisionChoice
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.calibrating import CalibrateRequest

@@ -25,7 +25,8 @@ from tests.transform.nets import (
 )
 from tvmake.artifact import stage_json
 from tvmake.artifact.dims import DimBounds
-from tvmake.artifact.module_files import save_module, save_params
+from tvmake.artifact.module_files import save_module
+from tvmake.artifact.weights.tensors import save_params
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.ir.bounds import bounds_of, with_bounds

@@ -13,7 +13,8 @@ from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import imported, transformed
 from tests.tune.search.test_search import MadeUp
 from tvmake.artifact import stage_json
-from tvmake.artifact.module_files import save_module, save_params
+from tvmake.artifact.module_files import save_module
+from tvmake.artifact.weights.tensors import save_params
 from tvmake.config.requests.tuning import ChooseLayoutRequest, ExtractRequest, SearchOptions, TuneRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import DeviceError

@@ -12,7 +12,8 @@ from tests.stages.test_calibrate import calibrated
 from tests.transform.nets import Transformed, imported, run, transformed
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration, TensorRange
-from tvmake.artifact.module_files import save_module, save_params
+from tvmake.artifact.module_files import save_module
+from tvmake.artifact.weights.tensors import save_params
 from tvmake.config.dataset import DatasetConfig
 from tvmake.quantize.precision import PrecisionConfig
 from tvmake.transform.graph import transform

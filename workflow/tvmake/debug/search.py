@@ -9,9 +9,10 @@ import tvm
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
-from tvmake.artifact.module_files import load_module, load_params
+from tvmake.artifact.module_files import load_module
 from tvmake.artifact.package import inspect
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.weights.tensors import load_params
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.weights import packed_weights

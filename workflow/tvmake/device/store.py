@@ -17,7 +17,7 @@ from tvmake.artifact.package import (
     unpack,
     verify_directory,
 )
-from tvmake.artifact.weights_file import parameter_names
+from tvmake.artifact.weights.file_format import stored_tensors
 from tvmake.device.interface import Deployment
 from tvmake.errors import InputError, MachineError
 from tvmake.provenance.statement import check_statement
@@ -122,7 +122,7 @@ def _check_contents(directory: Path, manifest: Manifest, package: Path) -> None:
     if size < loaded:
         raise InputError(str(package), f"{LIBRARY} is truncated: it has {size} bytes of {loaded}", AGAIN)
     try:
-        known = parameter_names(directory / WEIGHTS)
+        known = {tensor.name for tensor in stored_tensors(directory / WEIGHTS)}
     except ValueError as error:
         raise InputError(str(package), f"{WEIGHTS} is damaged: {error}", AGAIN) from None
     missing = next((parameter.name for parameter in manifest.parameters if parameter.name not in known), None)

@@ -19,6 +19,7 @@ import tvm_ffi
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
+from tvmake.artifact.weights.tensors import load_params
 from tvmake.config.benchmark import Measurement
 from tvmake.device import clml
 from tvmake.device.code import check_arguments, check_kind
@@ -74,7 +75,7 @@ class LoadedPackage:
         check_arguments(self.vm.module, manifest)
         self._main = self.vm["main"]
         self._pool = MemoryPool(manifest.signature, tvm_ffi.get_global_func)
-        weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
+        weights = load_params(directory / WEIGHTS)
         self.params = [
             weights[parameter.name]
             if self.device.dlpack_device_type() == CPU

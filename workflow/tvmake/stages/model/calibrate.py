@@ -30,8 +30,9 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.calibration import Calibration, Kept, TensorRange
-    from tvmake.artifact.module_files import load_module, load_params
+    from tvmake.artifact.module_files import load_module
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.weights.tensors import load_params
     from tvmake.errors import InputError
     from tvmake.quantize.calibrated.bias import measuring
     from tvmake.quantize.calibrated.ranges import Observer, constant_tensors
@@ -205,5 +206,10 @@ STAGE = Stage(
     ),
     memory_mb=2000,
     minutes=60,
-    preload=("tvmake.artifact.module_files", "tvmake.transform.graph", "tvmake.codegen.lowering"),
+    preload=(
+        "tvmake.artifact.module_files",
+        "tvmake.artifact.weights.tensors",
+        "tvmake.transform.graph",
+        "tvmake.codegen.lowering",
+    ),
 )

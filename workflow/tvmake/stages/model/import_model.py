@@ -44,7 +44,8 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
             raise InputError(request.source, "files beside it were added or removed while it was read", "run again")
     # TVM is loaded by now, in the order that the frontend needs.
     from tvmake.artifact.empty_tensors import bind_empty
-    from tvmake.artifact.module_files import save_module, save_params
+    from tvmake.artifact.module_files import save_module
+    from tvmake.artifact.weights.tensors import save_params
     from tvmake.quantize.source.rounding import note_quantized_source
 
     network, weights = bind_empty(imported.module, imported.params)

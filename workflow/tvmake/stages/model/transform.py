@@ -36,8 +36,9 @@ def transform_model(
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.calibration import Calibration
-    from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
+    from tvmake.artifact.module_files import load_module, save_module
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.weights.tensors import load_params, save_params
     from tvmake.quantize.integers.coverage import COVERAGE
     from tvmake.transform.graph import bound_signature, transform
 
@@ -106,5 +107,5 @@ STAGE = Stage(
     is_hermetic=True,
     recipe=Recipe(user_passes=lambda request: request.transform.passes),
     memory_mb=1500,
-    preload=("tvmake.artifact.module_files", "tvmake.transform.graph"),
+    preload=("tvmake.artifact.module_files", "tvmake.artifact.weights.tensors", "tvmake.transform.graph"),
 )

@@ -48,9 +48,10 @@ def build(
     import shutil
 
     from tvmake.artifact import stage_json
-    from tvmake.artifact.module_files import load_module, load_params, save_params
+    from tvmake.artifact.module_files import load_module
     from tvmake.artifact.package import LIBRARY, WEIGHTS
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.weights.tensors import load_params, save_params
     from tvmake.codegen.cuda_graphs import graph_obstacle
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
@@ -59,7 +60,7 @@ def build(
     from tvmake.codegen.scheduling.coverage import coverage, require
     from tvmake.codegen.scheduling.unscheduled import unscheduled
     from tvmake.codegen.sources import dump_sources
-    from tvmake.codegen.weights import packed_weights
+    from tvmake.codegen.weights import deferred_weights
     from tvmake.ir.bounds import bounds_of
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import is_alarming, unscheduled_headline, unscheduled_lines
@@ -85,7 +86,7 @@ def build(
     check_library(lib, request.target, where)
     if lowered.packings:
         names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]
-        save_params(packed_weights(load_params(params), lowered.packings, names), weights)
+        save_params(deferred_weights(load_params(params), lowered.packings, names), weights)
     else:
         with atomic_path(weights) as temporary:
             shutil.copyfile(params, temporary)

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
+from tvmake.artifact.module_files import load_module, save_module
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.weights.tensors import load_params, save_params
 from tvmake.benchmark.goals import missed_performance
 from tvmake.benchmark.precision_choice import MeasuredAssignment
 from tvmake.codegen.link import cause

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvmake.artifact.weights_file import parameter_names
+from tvmake.artifact.weights.file_format import stored_tensors
 
 PARAMETERS = {
     "weight": np.ones((3, 4), "float32"),
@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_names_are_those_that_tvm_wrote(file: Path):
-    assert parameter_names(file) == set(PARAMETERS)
+    assert [tensor.name for tensor in stored_tensors(file)] == list(PARAMETERS)
 
 
 def test_every_cut_is_refused(file: Path):
@@ -32,10 +32,10 @@ def test_every_cut_is_refused(file: Path):
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="cut short"):
-            parameter_names(file)
+            stored_tensors(file)
 
 
 def test_another_file_is_refused(file: Path):
     file.write_bytes(b"weights" * 100)
     with pytest.raises(ValueError, match="does not begin"):
-        parameter_names(file)
+        stored_tensors(file)

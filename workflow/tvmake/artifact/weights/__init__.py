@@ -1,0 +1,1 @@
+"""The weights of a network on disk."""
