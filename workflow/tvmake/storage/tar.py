@@ -1,7 +1,8 @@
 """Tar archives of plain files: reproducible bytes when written, only plain files when read.
 
 Archives may be hostile, so the reader accepts USTAR's plain files and nothing else: no links, devices, directories, sparse
-files, header extensions of pax and GNU, or names outside the directory. Nothing is compressed, so a small archive
+files, header extensions of pax and GNU, or names outside the directory. Of GNU's format it has binary sizes, for members of 8 GiB and
+more; GNU's and BSD's tar and Python read them. Nothing is compressed, so a small archive
 cannot fill the disk. Every byte is checked: headers and padding must equal those of :func:`write_tar`, and nothing may
 follow the end.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from tvmake.errors import InputError
 from tvmake.storage.files import atomic_path
@@ -23,6 +24,9 @@ from tvmake.storage.plain_files import open_plain
 BLOCK = 512
 RECORD = tarfile.RECORDSIZE
 """Archives are padded with zeros to a multiple of this."""
+
+LARGE = 8 << 30
+"""USTAR has no size of this many bytes or more."""
 
 MOST_MEMBERS = 100_000
 """Far more than a package or a bundle has; each member costs an attacker only 512 bytes."""
@@ -35,17 +39,17 @@ def write_tar(files: Mapping[str, Path], destination: Path) -> None:
     """Write ``files`` (member name → file) as a USTAR archive: sorted members; fixed owner, mode and time.
 
     Raises:
-        InputError: a file is too large, or a name too long, for USTAR (8 GiB, about 250 characters).
+        InputError: a name is too long for USTAR (about 250 characters).
         MachineError: the archive cannot be written.
     """
     with atomic_path(destination) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive:
         for name, file in sorted(files.items()):
             member = _member(name, file.stat().st_size)
             try:
-                header = member.tobuf(tarfile.USTAR_FORMAT)
+                _header(member)
             except ValueError as error:
                 raise InputError(str(file), f"does not fit into a tar archive: {error}") from None
-            assert len(header) == BLOCK
+            archive.format = _format(member)
             with file.open("rb") as content:
                 archive.addfile(member, content)
 
@@ -67,7 +71,7 @@ def digest_as_tar(files: Mapping[str, Path]) -> str:
     for name, file in sorted(files.items()):
         with open_plain(file) as content:
             size = os.fstat(content.fileno()).st_size
-            add(_member(name, size).tobuf(tarfile.USTAR_FORMAT))
+            add(_header(_member(name, size)))
             while block := content.read(1 << 20):
                 add(block)
             add(bytes(-size % BLOCK))
@@ -81,6 +85,21 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
     member.size = size
     member.mode = 0o755 if name.endswith(".so") else 0o644
     return member
+
+
+def _format(member: tarfile.TarInfo) -> Literal[0, 1]:
+    return tarfile.USTAR_FORMAT if member.size < LARGE else tarfile.GNU_FORMAT
+
+
+def _header(member: tarfile.TarInfo) -> bytes:
+    """
+    Raises:
+        ValueError: the name does not fit.
+    """
+    header = member.tobuf(_format(member), errors="surrogateescape")
+    if len(header) != BLOCK:
+        raise ValueError("the name is too long for a file of this size")
+    return header
 
 
 @dataclass
@@ -181,7 +200,7 @@ def _next(file: IO[bytes], archive: Path, what: str, remedy: str) -> Member | No
     name = "/".join(filter(None, (_text(header[345:500]), _text(header[:100]))))
     if header[156:157] not in PLAIN:
         raise InputError(str(archive), f"unsafe member {name!r}: only plain files are allowed", remedy)
-    size = _octal(header[124:136])
+    size = _size(header[124:136])
     if size is None:
         raise damaged
     if header not in _headers(name, size):
@@ -195,7 +214,7 @@ def _headers(name: str, size: int) -> list[bytes]:
     headers = []
     for member.mode in (0o644, 0o755):
         with suppress(ValueError):  # the name does not fit into a USTAR header
-            headers.append(member.tobuf(tarfile.USTAR_FORMAT, errors="surrogateescape"))
+            headers.append(_header(member))
     return headers
 
 
@@ -221,6 +240,11 @@ def _refuse_unsafe(name: str, nested: bool, archive: Path, remedy: str) -> None:
 def _octal(field: bytes) -> int | None:
     digits = field.strip(b" \0")
     return int(digits, 8) if digits and all(0x30 <= digit <= 0x37 for digit in digits) else None
+
+
+def _size(field: bytes) -> int | None:
+    """A member's size: octal digits, or, after a byte of 0x80, a binary number."""
+    return int.from_bytes(field[1:], "big") if field[0] == 0x80 else _octal(field)
 
 
 def _text(field: bytes) -> str:
