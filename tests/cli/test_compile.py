@@ -73,6 +73,23 @@ def test_dynamic_dimensions_are_listed_with_what_fixes_and_bounds_them(project: 
     assert "dynamic" not in done.stdout
 
 
+def test_a_package_of_another_source_is_not_replaced_silently(project: Project):
+    save_relu(project.directory / "net.onnx", [4])
+    (project.directory / "net.v2").mkdir()
+    save_relu(project.directory / "net.v2" / "net.onnx", [8])
+    note = (
+        "note: net.tar is a package of net.onnx, and is replaced by one of net.v2/net.onnx; --output names another file"
+    )
+    for source, notes in (("net.onnx", []), ("net.onnx", []), ("net.v2/net.onnx", [note]), ("net.v2/net.onnx", [])):
+        done = project.run("tvmake", "compile", source)
+        assert done.returncode == 0, done.stderr
+        assert [line for line in done.stderr.splitlines() if line.startswith("note:")] == notes
+    done = project.run("tvmake", "compile", "net.onnx", "-t", "llvm", "-o", "other.tar")
+    (project.directory / "other.tar").replace(project.directory / "net.tar")
+    done = project.run("tvmake", "compile", "net.v2/net.onnx")
+    assert (done.returncode, "note" in done.stderr) == (0, False), "nothing is known of a package that was moved there"
+
+
 def save_relu(file: Path, shape: list[str]) -> None:
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])

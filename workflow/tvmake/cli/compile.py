@@ -93,6 +93,7 @@ def compile_model(
     from tvmake.cli.dimensions import input_lines, shape_lines, split_dimensions
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
+    from tvmake.plan.written_packages import note_package, replaced_source
     from tvmake.process.output import counted, printable
     from tvmake.report.unscheduled import fix_dims
     from tvmake.storage.destinations import check_destination
@@ -129,6 +130,9 @@ def compile_model(
     )
     package = output or Path(f"{run.model_name}.tar")
     check_destination(package, "package", is_package)
+    if replaced := replaced_source(run.parent, package, run.full_source):
+        problem = f"{package} is a package of {replaced}, and is replaced by one of {model}"
+        print_note(printable(f"{problem}; --output names another file"))
     if tune is None and run.trials and not quiet:
         print_note(
             f"using the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"
@@ -136,6 +140,7 @@ def compile_model(
     with build_artifact(run, "package.tar", cores, quiet) as file:
         with atomic_path(package) as temporary:
             shutil.copyfile(file, temporary)
+        note_package(run.parent, package, run.full_source)
         if dump:
             sources = package.with_suffix(".sources")
             with atomic_directory(sources) as temporary:

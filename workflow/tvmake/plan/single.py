@@ -161,9 +161,14 @@ class SingleRun:
         return name_of(self.target)
 
     @property
+    def parent(self) -> Path:
+        """The directory of all such runs."""
+        return self.root / WORK
+
+    @property
     def directory(self) -> Path:
         """The run's full path. Runs of one model and target share it, so that nothing is built twice."""
-        return self.root / WORK / f"{self.model_name}-{self.target_name}"
+        return self.parent / f"{self.model_name}-{self.target_name}"
 
     @property
     def config_file(self) -> Path:
@@ -198,7 +203,7 @@ class SingleRun:
         """The config without the layer."""
         files = {"files": self._external_files} if self._external_files else {}
         return {
-            "models": {self.model_name: {"source": self._source(), **files, **self.model}},
+            "models": {self.model_name: {"source": self.full_source, **files, **self.model}},
             "precisions": [self.precision],
             "targets": {self.target_name: self._target()},
             "tuning": {"trials": self.trials},
@@ -206,7 +211,9 @@ class SingleRun:
             **({"devices": {DEVICE: dict(self.device)}} if self.device else {}),
         }
 
-    def _source(self) -> str:
+    @property
+    def full_source(self) -> str:
+        """The model's full path, or ``zoo:<name>``."""
         # A link keeps its name: caches of downloads link to files whose names have no suffix.
         return self.source if self.source.startswith(ZOO) else str((self.root / self.source).absolute())
 
@@ -215,7 +222,7 @@ class SingleRun:
         from tvmake.frontend.external_data import external_files
         from tvmake.frontend.options import ImportOptions
 
-        return external_files(ImportOptions.model_construct(source=self._source()))
+        return external_files(ImportOptions.model_construct(source=self.full_source))
 
     def _target(self) -> Any:
         keys = {**self.target_keys, **({"device": DEVICE} if self.device else {})}
@@ -275,7 +282,7 @@ class SingleRun:
         named = {f"models.{self.model_name}.source": self.source, f"targets.{self.target_name}": "target"}
         options = {**named, f"precisions.{self.precision}": "precision", **self.options}
         kind: Literal["options", "arguments"] = "options" if self.layer_name == "--set" else "arguments"
-        return Notation(kind, self.model_name, self._source(), self.source, options)
+        return Notation(kind, self.model_name, self.full_source, self.source, options)
 
     def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
         """Name the option that set a key in an error about the key."""
@@ -287,7 +294,7 @@ class SingleRun:
         if option is None or (option not in self.options.values() and error.where != nowhere):
             return error
         remedy = error.remedy and error.remedy.replace(LEAVE_OUT, "name another precision or another target")
-        problem = notation.translate(problem.replace(repr(self._source()), "it"))
+        problem = notation.translate(problem.replace(repr(self.full_source), "it"))
         return type(error)(option, problem, remedy and notation.translate(remedy))
 
     @contextmanager
