@@ -1,4 +1,4 @@
-"""Conditions of a run: files that must exist, and entries that must not be in the way."""
+"""Conditions of a run: files that must exist."""
 
 import os
 from pathlib import Path
@@ -7,15 +7,14 @@ import pytest
 import yaml
 
 from tvmake.config.reading.load import check
-from tvmake.errors import ErrorList, InputError
+from tvmake.errors import ErrorList
 from tvmake.plan.plan import Plan
-from tvmake.plan.preconditions import check_output_paths, missing_inputs
+from tvmake.plan.preconditions import missing_inputs
 
 TEXT = """
 models: {digits: {source: digits.onnx}}
 targets: {cpu: {kind: llvm, mcpu: native}}
 """
-VARIANT = "results/digits/float32/cpu"
 
 
 @pytest.fixture
@@ -44,28 +43,6 @@ def test_a_function_of_a_file_is_named_as_python_does(tmp_path: Path, monkeypatc
     assert str(error).endswith("a function of nets/vit.py is named without .py: nets.vit:FUNCTION")
 
 
-def test_nothing_is_in_the_way_of_a_new_project_nor_of_a_finished_one(plan: Plan):
-    check_output_paths(plan, plan.variants)
-    for path, output in plan.outputs_of(plan.variants[0]).items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).mkdir() if output.is_directory else Path(path).touch()
-        if output.is_directory:
-            (Path(path) / "kernel.cl").touch()
-    check_output_paths(plan, plan.variants)
-
-
-def test_an_empty_directory_is_in_nobodys_way(plan: Plan):
-    Path(VARIANT, "mod.so").mkdir(parents=True)
-    check_output_paths(plan, plan.variants)
-
-
-@pytest.mark.parametrize("name", [f"{VARIANT}/mod.so", "results/summary.json", "logs/digits/import.log"])
-def test_a_directory_with_something_in_it_is_named(plan: Plan, name: str):
-    Path(name, "mine").mkdir(parents=True)
-    with pytest.raises(InputError, match=f"^{name}: is a directory, but must be a file\n  move it elsewhere$"):
-        check_output_paths(plan, plan.variants)
-
-
 def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     model = {"source": "d.onnx", "files": ["a.bin"], "dataset": {"path": "./x.npz", "label_names": "l.txt"}}
@@ -73,34 +50,3 @@ def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monk
     assert isinstance(error, ErrorList)
     keys = {each.where for each in error.errors}
     assert keys == {f"models.d.{key}" for key in ("source", "files[0]", "dataset.path", "dataset.label_names")}
-
-
-def test_a_file_instead_of_the_results_directory_is_reported_with_the_key(plan: Plan):
-    Path("results").touch()
-    with pytest.raises(InputError, match=r"^results: results: is a file"):
-        check_output_paths(plan, plan.variants)
-
-
-@pytest.mark.parametrize("name", ["results/digits", "logs"])
-def test_a_file_instead_of_a_directory_is_reported_once(plan: Plan, name: str):
-    Path(name).parent.mkdir(exist_ok=True)
-    Path(name).touch()
-    with pytest.raises(InputError, match=f"^{name}: is not a directory"):
-        check_output_paths(plan, plan.variants)
-
-
-def test_links_to_directories_are_directories_and_those_that_lead_nowhere_are_named(plan: Plan):
-    Path("elsewhere").mkdir()
-    Path("results").symlink_to("elsewhere")
-    check_output_paths(plan, plan.variants)
-    Path("logs").symlink_to("logs")
-    with pytest.raises(InputError, match=r"^logs: is a broken link"):
-        check_output_paths(plan, plan.variants)
-
-
-def test_all_that_is_in_the_way_is_named_at_once(plan: Plan):
-    Path("logs").touch()
-    Path("results/summary.json/mine").mkdir(parents=True)
-    with pytest.raises(ErrorList) as caught:
-        check_output_paths(plan, plan.variants)
-    assert len(caught.value.errors) == 2

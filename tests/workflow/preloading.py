@@ -22,6 +22,7 @@ PRELOADED = (
     "tvmake.engine.up_to_date.explanation",
     "tvmake.lock.make",
     "tvmake.lock.rebuild",
+    "tvmake.plan.directory_checks",
     "tvmake.plan.preconditions",
     "tvmake.provenance.check",
     "snakemake.cli",

@@ -30,15 +30,12 @@ def check(
     from tvmake.cache.prepare import check_cache
     from tvmake.cli.configs import files_in, load_plan, naming_lines
     from tvmake.plan.access import WRITING, check_access
+    from tvmake.plan.dimension_checks import check_dims, check_fixed_sizes
+    from tvmake.plan.directory_checks import check_directories, check_output_paths, check_results_directory
     from tvmake.plan.preconditions import (
         check_datasets,
         check_device_files,
-        check_dims,
-        check_directories,
-        check_fixed_sizes,
         check_functions,
-        check_output_paths,
-        check_results_directory,
         check_stores,
         missing_inputs,
     )

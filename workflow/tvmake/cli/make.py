@@ -209,7 +209,8 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
     from tvmake.engine.up_to_date.noop import up_to_date
     from tvmake.engine.up_to_date.scope import NOTHING_TO_DO, UpToDate
     from tvmake.plan.access import READING, WRITING, check_access
-    from tvmake.plan.preconditions import check_directories, check_output_paths, check_stores, missing_inputs
+    from tvmake.plan.directory_checks import check_directories, check_output_paths
+    from tvmake.plan.preconditions import check_stores, missing_inputs
 
     # A log of Snakemake's that cannot be written is reported once, with the next file that cannot be written.
     logging.raiseExceptions = False
