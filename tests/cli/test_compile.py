@@ -73,6 +73,26 @@ def test_dynamic_dimensions_are_listed_with_what_fixes_and_bounds_them(project: 
     assert "dynamic" not in done.stdout
 
 
+def test_wrong_names_are_refused_before_the_import_with_the_nearest_name(project: Project):
+    save_relu(project.directory / "net.onnx", ["batch", "length"])
+    listing = "\n  it has: batch, length\n"
+    for option, problem in (
+        ("--dim btach=4", "the model has no dynamic dimension 'btach'; did you mean 'batch'?"),
+        (
+            "--shape batch=4,lengt=8",
+            "{batch: 4, lengt: 8}: the model has no dynamic dimension 'lengt'; did you mean 'length'?",
+        ),
+    ):
+        done = project.run("tvmake", "compile", "net.onnx", *option.split())
+        assert (done.returncode, done.stderr) == (1, f"error: {option}: {problem}{listing}")
+    (project.directory / "tvmake.yaml").write_text(
+        "models:\n  net:\n    source: net.onnx\n    dims: {btach: 4}\ntargets: {cpu: {kind: llvm}}\n"
+    )
+    made = project.run("tvmake", "make")
+    problem = "models.net.dims.btach: the model has no dynamic dimension 'btach'; did you mean 'batch'?"
+    assert (made.returncode, made.stderr) == (1, f"error: tvmake.yaml:4: {problem}{listing}")
+
+
 def test_a_package_of_another_source_is_not_replaced_silently(project: Project):
     save_relu(project.directory / "net.onnx", [4])
     (project.directory / "net.v2").mkdir()
@@ -144,7 +164,18 @@ MISTAKES = {
         "--tune 99999999999: expected at most 10000000",
     ),
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
-    "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
+    "no input": (
+        ["digits.onnx", "--input-shape", "imag=1,1,8,8"],
+        "error: --input-shape imag=1,1,8,8: the model has no input 'imag'; did you mean 'image'?\n  the model's inputs are",
+    ),
+    "no input for a value": (
+        ["digits.onnx", "--input-value", "imag=1"],
+        "error: --input-value imag=1: the model has no input 'imag'; did you mean 'image'?\n  the model's inputs are",
+    ),
+    "no dimension": (
+        ["digits.onnx", "--dim", "batch=4"],
+        "error: --dim batch=4: the model has no dynamic dimension 'batch'\n  all its shapes are fixed",
+    ),
     "trials of a setting": (
         ["digits.onnx", "--set", "tuning.trials=-1"],
         "--set tuning.trials=-1: tuning.trials: expected at least 0 (got -1)",
@@ -171,7 +202,10 @@ MISTAKES = {
         ["digits.onnx", "--shape", "n=2", "--dim", "n=4"],
         "error: --shape n=2: {n: 2} gives n a size that `--dim n=4` fixes\n  leave it out of one",
     ),
-    "a shape of another network": (["digits.onnx", "--shape", "n=1"], "the model has no dynamic dimension 'n'"),
+    "a shape of another network": (
+        ["digits.onnx", "--shape", "n=1"],
+        "error: --shape n=1: {n: 1}: the model has no dynamic dimension 'n'\n",
+    ),
     "bounds the wrong way round": (["digits.onnx", "--dim", "n=9..4"], "--dim n=9..4: min is 9 and max is 4"),
     "a range in a shape": (
         ["digits.onnx", "--input-shape", "image=1..4,1,8,8"],

@@ -2,7 +2,8 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from tvmake.artifact.dims import DimBounds, spell_shape
 from tvmake.artifact.signature import Bounds, Signature, is_arithmetic
@@ -28,6 +29,21 @@ def has_size(bounds: Bounds, size: int) -> bool:
     """Whether a size is within bounds."""
     least, most = bounds
     return least <= size and (most is None or size <= most)
+
+
+def unknown_dimension(where: str, name: str, known: Iterable[str], of: str = "") -> InputError:
+    """The error for a dynamic dimension that a model does not have.
+
+    Args:
+        where: the beginning of the error.
+        known: the dimensions that the model has.
+        of: the beginning of the problem: the shape that names the dimension.
+    """
+    names = sorted(known)
+    close = get_close_matches(name, names, 1)
+    question = f"; did you mean '{close[0]}'?" if close else ""
+    listing = f"it has: {', '.join(names)}" if names else "all its shapes are fixed"
+    return InputError(where, f"{of}the model has no dynamic dimension '{name}'{question}", listing)
 
 
 def narrow_bounds(where: str, size: int | DimBounds, declared: Bounds | None) -> Bounds:

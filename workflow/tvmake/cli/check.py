@@ -11,7 +11,6 @@ from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
-    from tvmake.config.root import ModelConfig
     from tvmake.config.target import TargetConfig
     from tvmake.plan.plan import Plan
     from tvmake.quantize.precision import PrecisionConfig
@@ -32,6 +31,7 @@ def check(
     from tvmake.plan.access import WRITING, check_access
     from tvmake.plan.dimension_checks import check_dims, check_fixed_sizes
     from tvmake.plan.directory_checks import check_directories, check_output_paths, check_results_directory
+    from tvmake.plan.model_checks import check_models
     from tvmake.plan.preconditions import (
         check_datasets,
         check_device_files,
@@ -56,7 +56,7 @@ def check(
         check_results_directory(plan)
         check_access(plan, plan.variants, WRITING)
         check_output_paths(plan, plan.variants)
-        declared = _check_models(plan.config.models)
+        declared = check_models(plan.config.models)
         check_dims(plan, declared)
         check_datasets(plan, declared)
         # Loading TVM takes a second: ask it only if the answer may be no.
@@ -177,32 +177,3 @@ def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
             errors.append(error)
     if errors:
         raise one_or_many(errors)
-
-
-def _check_models(models: "Mapping[str, ModelConfig]") -> "dict[str, Signature]":
-    """Check that each model can be read, so that errors of the import are reported here.
-
-    Returns:
-    The signatures that are known without running a model, by model.
-    """
-    from tvmake.config.reading.load import one_or_many
-    from tvmake.errors import InputError
-    from tvmake.frontend.inspect import configured, inspect_sources
-    from tvmake.frontend.trust import check_trusted
-
-    errors, declared = [], {}
-    inspect_source = inspect_sources(model.import_options() for model in models.values())
-    for name, model in models.items():
-        options = model.import_options()
-        key = "source"
-        try:
-            source = inspect_source(options)
-            check_trusted(options)
-            key = "inputs"
-            if (signature := configured(source, options)) is not None:
-                declared[name] = signature
-        except InputError as error:
-            errors.append(InputError(f"models.{name}.{key}: {error.where}", error.problem, error.remedy))
-    if errors:
-        raise one_or_many(errors)
-    return declared

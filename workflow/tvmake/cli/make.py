@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -232,6 +232,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
             variants = [variant for variant in plan.variants if variant not in current.variants]
             check_access(plan, variants, READING if options.dry_run else WRITING)
             check_output_paths(plan, variants)
+        _check_names(plan, {variant.model for variant in variants}, options)
         from tvmake.engine.release import check_release
 
         check_release()
@@ -273,6 +274,19 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
     if code or not Path(plan.file("summary.json")).is_file():
         return code
     return _conclude(plan)
+
+
+def _check_names(plan: Plan, models: Collection[str], options: _Options) -> None:
+    """Refuse wrong names and sizes of models that are requested and not up to date."""
+    from tvmake.config.reading.load import naming
+    from tvmake.errors import TvmakeError
+    from tvmake.plan.model_checks import check_names
+
+    files = list(itertools.takewhile(lambda word: not word.startswith("-"), options.arguments))
+    try:
+        check_names(plan, [name for name in models if not options.partly or any(f"/{name}/" in file for file in files)])
+    except TvmakeError as error:
+        raise naming(options.files, options.notation)(error) from None
 
 
 def _nothing_to_do(plan: Plan, dry_run: bool) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from tvmake.artifact.dims import fixed_sizes, spell_shape
-from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds
+from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds, unknown_dimension
 from tvmake.artifact.signature import Bounds, Signature
 from tvmake.config.reading.load import one_or_many
 from tvmake.errors import InputError, TvmakeError
@@ -22,12 +22,10 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
     errors: list[TvmakeError] = []
     for name, signature in declared.items():
         dynamic = {dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str)}
-        listing = f"it has: {', '.join(sorted(dynamic))}" if dynamic else "all its shapes are fixed"
         dims, bounds = plan.config.models[name].dims, dict(signature.bounds)
         for dimension, size in dims.items():
             if dimension not in dynamic:
-                problem = f"the model has no dynamic dimension '{dimension}'"
-                errors.append(InputError(f"models.{name}.dims", problem, listing))
+                errors.append(unknown_dimension(f"models.{name}.dims.{dimension}", dimension, dynamic))
                 continue
             try:
                 where = f"models.{name}.dims.{dimension}"
@@ -78,13 +76,11 @@ def _needs_fixed_sizes(plan: Plan, target: str) -> bool:
 def _wrong_shapes(
     plan: Plan, model: str, dynamic: Collection[str], bounds: Mapping[str, Bounds]
 ) -> Iterator[InputError]:
-    listing = f"it has: {', '.join(sorted(dynamic))}" if dynamic else "all its shapes are fixed"
     where = f"models.{model}.shapes"
     for shape in plan.config.models[model].shapes:
         for dimension, size in shape.items():
             if dimension not in dynamic:
-                problem = f"{spell_shape(shape)}: the model has no dynamic dimension '{dimension}'"
-                yield InputError(where, problem, listing)
+                yield unknown_dimension(where, dimension, dynamic, f"{spell_shape(shape)}: ")
             elif dimension in bounds and not has_size(bounds[dimension], size):
                 takes = describe_bounds(bounds[dimension])
                 yield InputError(where, f"{spell_shape(shape)}: {dimension} takes {takes}", "choose such a size")

@@ -7,7 +7,7 @@ import tvm
 
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.dims import DimBounds, fixed_sizes
-from tvmake.artifact.extents import narrow_bounds
+from tvmake.artifact.extents import narrow_bounds, unknown_dimension
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
@@ -156,8 +156,7 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where
     symbolic = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
     for name in dims:
         if name not in symbolic:
-            remedy = f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
-            raise InputError(f"{where}.{name}", f"the model has no dynamic dimension '{name}'", remedy)
+            raise unknown_dimension(f"{where}.{name}", name, symbolic)
     declared = bounds_of(module)
     bounds = declared | {
         name: narrow_bounds(f"{where}.{name}", size, declared.get(name)) for name, size in dims.items()

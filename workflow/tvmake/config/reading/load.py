@@ -170,8 +170,12 @@ def naming(files: Sequence[Path], notation: Notation | None) -> Callable[[Tvmake
     """
 
     def add_position(error: TvmakeError) -> TvmakeError:
+        if isinstance(error, ErrorList):
+            return ErrorList([add_position(part) for part in error.errors])
         key, _, rest = error.where.partition(": ")
         option = notation.option_of(key) if notation else None
+        if option is None and notation and key.startswith(models := f"models.{notation.model}."):
+            option = key.removeprefix(models)
         if option is None:
             return locate(error, files)
         return type(error)(": ".join(filter(None, (option, rest))), error.problem, error.remedy)

@@ -1,0 +1,87 @@
+"""Check what a config says of its models against their files, as far as these can be read without running code or an import."""
+
+from collections.abc import Collection, Mapping
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.reading.load import one_or_many
+from tvmake.config.root import ModelConfig
+from tvmake.errors import InputError, TvmakeError
+from tvmake.frontend.configured_inputs import check_inputs
+from tvmake.frontend.inspect import Declared, configured, inspect_sources
+from tvmake.frontend.trust import check_trusted
+from tvmake.plan.dimension_checks import check_dims
+from tvmake.plan.plan import Plan
+
+
+def check_models(models: Mapping[str, ModelConfig]) -> dict[str, Signature]:
+    """Check that each model can be read, so that errors of the import are reported before it.
+
+    Returns:
+        The signatures that are known without running a model, by model.
+
+    Raises:
+        InputError, ErrorList: a model cannot be read, or its `inputs:` contradict it.
+    """
+    errors: list[TvmakeError] = []
+    signatures = {}
+    inspect_source = inspect_sources(model.import_options() for model in models.values())
+    for name, model in models.items():
+        options = model.import_options()
+        try:
+            source = inspect_source(options)
+            check_trusted(options)
+        except InputError as error:
+            errors.append(InputError(f"models.{name}.source: {error.where}", error.problem, error.remedy))
+            continue
+        if wrong := _wrong_inputs(name, model, source):
+            errors += wrong
+        elif (signature := configured(source, options)) is not None:
+            signatures[name] = signature
+    if errors:
+        raise one_or_many(errors)
+    return signatures
+
+
+def check_names(plan: Plan, names: Collection[str]) -> None:
+    """Refuse dimensions and inputs that models do not have, sizes that they do not take, before they are imported.
+
+    A model that cannot be read is left to its import.
+
+    Args:
+        names: the models to check.
+
+    Raises:
+        InputError, ErrorList: naming the key, and the nearest name.
+    """
+    models = {name: plan.config.models[name] for name in names}
+    models = {name: model for name, model in models.items() if model.dims or model.shapes or model.inputs}
+    errors: list[TvmakeError] = []
+    signatures = {}
+    inspect_source = inspect_sources(model.import_options() for model in models.values())
+    for name, model in models.items():
+        options = model.import_options()
+        try:
+            source = inspect_source(options)
+        except TvmakeError:
+            continue
+        if wrong := _wrong_inputs(name, model, source):
+            errors += wrong
+        elif (signature := configured(source, options)) is not None:
+            signatures[name] = signature
+    if errors:
+        raise one_or_many(errors)
+    check_dims(plan, signatures)
+
+
+def _wrong_inputs(name: str, model: ModelConfig, source: Declared) -> list[InputError]:
+    """The errors of the `inputs:` of a model that its file contradicts."""
+    errors = []
+    signature = Signature(inputs=tuple(source.inputs), outputs=())
+    for entry, spec in model.import_options().inputs.items() if source.inputs else ():
+        key = next((key for key in ("shape", "value", "dtype") if getattr(spec, key) is not None), "range")
+        where = f"models.{name}.inputs.{entry}.{key}"
+        try:
+            check_inputs(where, signature, {entry: spec})
+        except InputError as error:
+            errors.append(error)
+    return errors
