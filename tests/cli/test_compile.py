@@ -73,6 +73,26 @@ def test_dynamic_dimensions_are_listed_with_what_fixes_and_bounds_them(project: 
     assert "dynamic" not in done.stdout
 
 
+def test_a_past_fixed_to_no_positions_is_a_decoders_first_step(project: Project):
+    names = {"q": [1, "length", 8], "past": [1, "past", 8], "y": [1, "length", 8], "present": [1, "total", 8]}
+    q, past, y, present = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in names.items())
+    nodes = [
+        onnx.helper.make_node("Concat", ["past", "q"], ["present"], axis=1),
+        onnx.helper.make_node("Transpose", ["present"], ["keys"], perm=[0, 2, 1]),
+        onnx.helper.make_node("MatMul", ["q", "keys"], ["scores"]),
+        onnx.helper.make_node("Softmax", ["scores"], ["shares"]),
+        onnx.helper.make_node("MatMul", ["shares", "present"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "net", [q, past], [y, present])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), project.directory / "net.onnx")
+    done = project.run("tvmake", "compile", "net.onnx", "--dim", "past=0", "--self-test")
+    assert done.returncode == 0, done.stderr
+    assert "input past: float32 [1, 0, 8]" in done.stdout
+    ran = project.run("tvmake", "run", "net.tar", "--self-test")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 def test_wrong_names_are_refused_before_the_import_with_the_nearest_name(project: Project):
     save_relu(project.directory / "net.onnx", ["batch", "length"])
     listing = "\n  it has: batch, length\n"

@@ -85,7 +85,7 @@ def test_the_schema_accepts_every_form_that_the_loader_accepts(text):
         "model: {}",
         "models: {a: {sourec: x.onnx}}",
         "models: {'a/b': {source: x.onnx}}",
-        "models: {a: {dims: {N: 0}}}",
+        "models: {a: {dims: {N: -1}}}",
         "precisions: [float8]",
         "precisions: [{base: float16}]",
         "targets: {a: {tag: qcom/adreno-opencl-textures}}",

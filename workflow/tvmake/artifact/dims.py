@@ -32,8 +32,8 @@ class DimBounds(Strict):
         return self
 
 
-Dims = dict[str, Annotated[int, Field(ge=1, le=LARGEST_SIZE)] | DimBounds]
-"""By name."""
+Dims = dict[str, Annotated[int, Field(ge=0, le=LARGEST_SIZE)] | DimBounds]
+"""By name; 0 makes inputs of that dimension empty, such as a past without positions."""
 
 
 MOST_SHAPES = 16
