@@ -93,6 +93,20 @@ def test_a_past_fixed_to_no_positions_is_a_decoders_first_step(project: Project)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize("option", ["--dim", "--shape"])
+def test_more_elements_than_tvm_counts_are_refused_with_their_number(option: str, project: Project):
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, ["batch", 3, 16, 16]) for name in "xy")
+    weight = onnx.numpy_helper.from_array(np.ones((3, 3, 3, 3), np.float32), "w")
+    convolution = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    graph = onnx.helper.make_graph([convolution], "net", [x], [y], [weight])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), project.directory / "net.onnx")
+    done = project.run("tvmake", "compile", "net.onnx", option, "batch=2000000000", "--target", "llvm")
+    assert done.returncode == 1
+    problem = "a tensor has 1,536,000,000,000 elements, and TVM counts them up to 2,147,483,647 here"
+    assert f"{problem}\n    make its dimensions smaller (`--dim NAME=SIZE`)\n" in done.stderr
+
+
 def test_wrong_names_are_refused_before_the_import_with_the_nearest_name(project: Project):
     save_relu(project.directory / "net.onnx", ["batch", "length"])
     listing = "\n  it has: batch, length\n"

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.compiler_errors import explain
+from tvmake.codegen.large_tensors import count_refusal
 from tvmake.codegen.link import cause, generate
 from tvmake.codegen.lowering import Lowered, LoweringOptions, lower_function, refuse_python_functions
 from tvmake.codegen.options import PackageOptions, PassOptions
@@ -83,13 +84,13 @@ def lower_and_generate(
 
 @contextmanager
 def _name_settings(options: PassOptions) -> Iterator[None]:
-    """Name the user's pass settings, if any, in errors of TVM."""
+    """Name the user's pass settings, if any, or a tensor with too many elements, in errors of TVM."""
     try:
         yield
     except TvmakeError:
         raise
     except Exception as error:
-        raise (_failure(options, cause(error)) or error) from error
+        raise (count_refusal(error) or _failure(options, cause(error)) or error) from error
 
 
 def _failure(options: PassOptions, problem: str) -> InputError | None:

@@ -1,15 +1,19 @@
 """Refuse networks with tensors that the target's memory cannot hold."""
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import tvm
 
+from tvmake.artifact.dims import LARGEST_SIZE
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, dtype_name
 from tvmake.ir.size_expressions import size_text
 from tvmake.targets.memory import Memory, gibibytes
+
+_BEYOND_32_BITS = re.compile(r"Literal value (\d+) exceeds range of int32")
 
 
 def refuse_large_tensors(module: "tvm.IRModule", memory: Memory) -> None:
@@ -33,6 +37,18 @@ def refuse_large_tensors(module: "tvm.IRModule", memory: Memory) -> None:
         f"{name}, {dtype_name(kind)} [{shape}], takes {gibibytes(byte_count)}, and {memory.limit}",
         "; or ".join(filter(None, ("make its dimensions smaller (`dims: {NAME: SIZE}`)", memory.remedy))),
     )
+
+
+def count_refusal(error: Exception) -> InputError | None:
+    """The refusal of a tensor whose elements a pass of TVM cannot count in 32 bits; None for other errors.
+
+    Most kernels count in 64 bits: a limit for all tensors would refuse networks that run.
+    """
+    match = _BEYOND_32_BITS.search(str(error))
+    if match is None:
+        return None
+    problem = f"a tensor has {int(match[1]):,} elements, and TVM counts them up to {LARGEST_SIZE:,} here"
+    return InputError("build", problem, "make its dimensions smaller (`dims: {NAME: SIZE}`)")
 
 
 def _tensors(main: Any) -> Iterator[tuple[str, Any]]:
