@@ -177,7 +177,7 @@ def test_a_source_that_cannot_be_read_has_a_remedy(tmp_path, source, remedy):
 def test_inputs_that_the_model_does_not_have_are_refused(tmp_path: Path):
     shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path / "m.onnx")
     done = checked(tmp_path, {"source": "m.onnx", "inputs": {"imag": {"shape": [1, 1, 8, 8]}}})
-    assert done.returncode == 1 and "models.m.inputs: m.onnx: the model has no input 'imag'" in done.stderr
+    assert done.returncode == 1 and "models.m.inputs.imag.shape: the model has no input 'imag'" in done.stderr
 
 
 def test_an_opset_that_there_is_not_is_refused(tmp_path: Path):
