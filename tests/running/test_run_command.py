@@ -14,8 +14,8 @@ from PIL import Image
 
 import tvmake
 from tests.children import WITHOUT_TORCH
-from tests.codegen.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
-from tests.device.local.test_local import package  # noqa: F401  # fixtures
+from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
+from tests.device.local.test_local import package, packed  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
 from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tvmake.cli import run as command
@@ -129,6 +129,22 @@ def test_classes_times_and_kernels_are_printed(typed: Typed):
     assert not [row for row in report["kernels"] if row["kernel"].startswith("vm.")]
     (top,) = report["top"].values()
     assert top[0]["score"] >= top[1]["score"]
+
+
+def test_classes_of_many_rows_are_printed_for_the_first_ones(
+    capfd: pytest.CaptureFixture[str],
+    dynamic_net: Transformed,  # noqa: F811
+    tmp_path: Path,
+):
+    file = str(packed(dynamic_net, tmp_path))
+    ending = "  and 2 samples more, of [18, 5]; --output FILE.npz writes all values"
+    for size, endings in (("m=2", []), ("m=3", [ending])):
+        assert command(["run", file, "--dim", size, "--print-top", "1"]) == 0
+        lines = capfd.readouterr().out.splitlines()
+        assert [line for line in lines if "more" in line] == endings
+        assert len([line for line in lines if line.startswith("  sample ")]) == (16 if endings else 12)
+    assert command(["run", file, "--dim", "m=3", "--print-top", "1", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["samples_left_out"] == {"y": 2}
 
 
 MISTAKES = {

@@ -1,5 +1,6 @@
 """The results of a run: figures of each output, and the classes with the highest scores."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -41,17 +42,30 @@ def summary(name: str, array: np.ndarray) -> dict[str, object]:
     }
 
 
+MOST_ROWS = 16
+"""Of scores of an output: an image has thousands, and is nothing to read."""
+
+
+def row_count(array: np.ndarray) -> int:
+    """The number of rows of scores, along the last axis."""
+    return math.prod(array.shape[:-1])
+
+
 def top_scores(array: np.ndarray, count: int, labels: Sequence[str]) -> list[Score]:
-    """The classes with the highest scores, for each row along the last axis.
+    """The classes with the highest scores, for each of the first :data:`MOST_ROWS` rows along the last axis.
 
     Raises:
         InputError: there are fewer labels than classes.
     """
-    rows = np.asarray(array, np.float64).reshape(-1, array.shape[-1]) if array.ndim else np.asarray([[array]])
+    rows = (
+        np.asarray(array, np.float64).reshape(row_count(array), array.shape[-1])
+        if array.ndim
+        else np.asarray([[array]])
+    )
     if labels and len(labels) < rows.shape[1]:
         raise InputError("labels", f"{len(labels)} labels for {rows.shape[1]} classes", "write one per line")
     scores = []
-    for sample, row in enumerate(rows):
+    for sample, row in enumerate(rows[:MOST_ROWS]):
         order = np.argsort(-np.nan_to_num(row, nan=-np.inf), kind="stable")[:count]
         for index in order:
             score = float(row[index]) if np.isfinite(row[index]) else None

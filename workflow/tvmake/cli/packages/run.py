@@ -116,7 +116,7 @@ def _print(run: "Run", top: int, labels: list[str], repeat: int, number: int, as
     import json
 
     from tvmake.process.output import counted
-    from tvmake.running.outputs import summary, top_scores
+    from tvmake.running.outputs import MOST_ROWS, row_count, summary, top_scores
 
     timing = run.result.timing
     outputs = [summary(name, array) for name, array in run.outputs.items()]
@@ -126,6 +126,7 @@ def _print(run: "Run", top: int, labels: list[str], repeat: int, number: int, as
         everything = {
             "outputs": outputs,
             "top": {name: [_score_row(score) for score in highest] for name, highest in scores.items()},
+            "samples_left_out": {name: max(row_count(run.outputs[name]) - MOST_ROWS, 0) for name in scores},
             "load_ms": timing.load_ms,
             "first_run_ms": timing.first_run_ms,
             "latency": latency.model_dump(mode="json") if latency else None,
@@ -140,6 +141,9 @@ def _print(run: "Run", top: int, labels: list[str], repeat: int, number: int, as
             sample = f"sample {score.sample}  " if len({score.sample for score in highest}) > 1 else ""
             figure = "not a number" if score.score is None else f"{score.score:.6g}"
             typer.echo(f"  {sample}{score.class_index:>5}  {figure:<12} {score.label}".rstrip())
+        if (left_out := row_count(run.outputs[name]) - MOST_ROWS) > 0:
+            shape = ", ".join(map(str, run.outputs[name].shape))
+            typer.echo(f"  and {counted(left_out, 'sample')} more, of [{shape}]; --output FILE.npz writes all values")
     typer.echo(f"\nload {timing.load_ms:.1f} ms, first run {timing.first_run_ms:.2f} ms")
     if latency:
         typer.echo(
