@@ -103,6 +103,11 @@ def test_rows_of_whole_networks_are_independent_along_the_batch():
         ),
         ([node("Reshape", ["x", "to"], ["y"])], {"to": np.array([4, -1])}, "`reshape` may read several rows"),
         ([node("CumSum", ["x", "axis"], ["y"])], {"axis": np.array(0)}, "`cumsum` has loops that cannot be analysed"),
+        (
+            [node("TopK", ["x", "one"], ["y", "i"], axis=0)],
+            {"one": np.array([1])},
+            "`topk` has loops that cannot be analysed",
+        ),
         ([node("Slice", ["x", *SLICE], ["y"])], SLICE, "an axis is not a multiple of batch"),
         (
             [
@@ -111,7 +116,7 @@ def test_rows_of_whole_networks_are_independent_along_the_batch():
                 node("Div", ["x", "n"], ["y"]),
             ],
             {},
-            "`shape_to_tensor` may depend on the number of a row",
+            "a layer computes with the shape of a tensor, which is known at run time",
         ),
     ],
 )

@@ -21,11 +21,16 @@ from tvm import relax, s_tir, tirx  # isort: skip
 VIEWS = ("reshape", "flatten")
 """Operators that keep the order of elements; their loops divide by dynamic dimensions."""
 
+SHAPES = ("shape_of", "tensor_to_shape", "shape_to_tensor")
+PACKED = ("call_pure_packed", "call_dps_packed", "call_inplace_packed")
+
 POINTERS = ("tirx.address_of", "tirx.tvm_access_ptr")
 
 COMBINES = "may read several rows"
 NUMBERS = "may depend on the number of a row, or on how many there are"
 UNKNOWN = "has loops that cannot be analysed"
+FROM_SHAPE = "a layer computes with the shape of a tensor, which is known at run time"
+OF_RUNTIME = "a layer is a function of the runtime, such as a sort, which tvmake cannot analyse"
 
 
 class DependentRows(Exception):
@@ -191,6 +196,10 @@ class _Network:
         states = [self._state(argument, argument.ty) for argument in call.args]
         if is_call(call, *VIEWS):
             return self._view(states[0], _shape(call.args[0].ty), _shape(kind), name)
+        if is_call(call, *SHAPES):
+            raise DependentRows(FROM_SHAPE)
+        if is_call(call, *PACKED) or isinstance(call.op, relax.ExternFunc):
+            raise DependentRows(OF_RUNTIME)
         raise DependentRows(f"`{name}` {UNKNOWN}")
 
     def _view(self, state: Any, before: Sequence[Any] | None, after: Sequence[Any] | None, name: str) -> _State:
@@ -246,7 +255,7 @@ class _Loops:
     conditions: list[Any] = field(default_factory=list)
 
     def error(self, reason: str) -> DependentRows:
-        return DependentRows(f"`{self.name}` {reason}")
+        return DependentRows(FROM_SHAPE if self.name.rstrip("0123456789") in SHAPES else f"`{self.name}` {reason}")
 
     def visit(self, statement: Any) -> None:
         match statement:
