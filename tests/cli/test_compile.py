@@ -236,6 +236,11 @@ MISTAKES = {
         ["digits.onnx", "--shape", "n=2", "--dim", "n=4"],
         "error: --shape n=2: {n: 2} gives n a size that `--dim n=4` fixes\n  leave it out of one",
     ),
+    "a size beyond the bounds": (
+        ["digits.onnx", "--shape", "n=8", "--dim", "n=1..4"],
+        "error: --shape n=8: {n: 8} is not within `--dim n=1..4`\n  choose a size within it, or other bounds",
+    ),
+    "a size beyond a maximum": (["digits.onnx", "--shape", "n=8", "--dim", "n=..4"], "is not within `--dim n=..4`\n"),
     "a shape of another network": (
         ["digits.onnx", "--shape", "n=1"],
         "error: --shape n=1: {n: 1}: the model has no dynamic dimension 'n'\n",

@@ -31,6 +31,10 @@ class DimBounds(Strict):
             )
         return self
 
+    def has(self, size: int) -> bool:
+        """Whether a size is within the stated bounds."""
+        return (self.min or 0) <= size and (self.max is None or size <= self.max)
+
 
 Dims = dict[str, Annotated[int, Field(ge=0, le=LARGEST_SIZE)] | DimBounds]
 """By name; 0 makes inputs of that dimension empty, such as a past without positions."""

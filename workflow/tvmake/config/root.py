@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tvmake.artifact.dims import Dims, Shapes, spell_shape
+from tvmake.artifact.dims import DimBounds, Dims, Shapes, spell_shape
 from tvmake.codegen.options import BuildOptions
 from tvmake.config.base import LocalPath, LogsPath, Name, ResultsPath
 from tvmake.config.benchmark import BenchmarkOptions
@@ -101,10 +101,15 @@ class ModelConfig(ImportOptions):
     def _has_free_dimensions(cls, shapes: list[dict[str, int]], info: ValidationInfo) -> list[dict[str, int]]:
         dims = info.data.get("dims", {})
         for shape in shapes:
-            for name in shape:
+            for name, size in shape.items():
                 if isinstance(dims.get(name), int):
                     raise ValueError(
                         f"{spell_shape(shape)} gives {name} a size that `dims: {{{name}: {dims[name]}}}` fixes; leave it out of one"
+                    )
+                if isinstance(bounds := dims.get(name), DimBounds) and not bounds.has(size):
+                    ends = spell_shape(bounds.model_dump(exclude_none=True))
+                    raise ValueError(
+                        f"{spell_shape(shape)} is not within `dims: {{{name}: {ends}}}`; choose a size within it, or other bounds"
                     )
         return shapes
 
