@@ -70,3 +70,18 @@ def test_a_size_may_be_an_expression_over_dimensions_of_a_later_input():
     assert match_inputs(signature, given, None)["mask"].shape == (8,)
     with pytest.raises(InputError, match="past \\+ length"):
         match_inputs(signature, {**given, "mask": np.ones(7, np.int64)}, None)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "range_"),
+    [("int32", 2**40, "the range of int32: -2147483648 to 2147483647"), ("uint8", -1, "the range of uint8: 0 to 255")],
+)
+def test_a_value_out_of_the_range_of_an_input_is_named_with_its_position(dtype: str, value: int, range_: str):
+    signature = Signature(inputs=(TensorSpec(name="ids", relax_name="ids", shape=(1, 4), dtype=dtype),), outputs=())
+    with pytest.raises(InputError) as error:
+        match_inputs(signature, {"ids": np.array([[5, 6, value, 8]])}, None)
+    assert str(error.value) == (
+        f"input 'ids': has the value {value} at [0, 2], out of {range_}\n"
+        f"  the array is int64; the package takes 'ids' {dtype} [1, 4]"
+    )
+    assert match_inputs(signature, {"ids": np.array([[5, 6, 7, 8]])}, None)["ids"].dtype == dtype

@@ -305,6 +305,17 @@ def test_a_second_input_that_nothing_feeds_is_refused(tmp_path):
         opened(npz(tmp_path, images=np.zeros((2, 3))), sign)
 
 
+def test_a_value_out_of_the_range_of_an_input_is_refused_and_not_wrapped(tmp_path):
+    path = npz(tmp_path, images=np.ones((2, 4), "float32"), mask=np.array([[1, 2], [3, 2**40]]))
+    sign = Signature(inputs=(tensor("x", (1, 4)), tensor("mask", (1, 2), "int32")), outputs=(tensor("y", (1, 10)),))
+    with pytest.raises(InputError) as caught:
+        list(opened(path, sign, arrays={"mask": "mask"}))
+    assert caught.value.where == f"{path}, sample 1"
+    assert caught.value.problem.startswith(
+        "array 'mask' has the value 1099511627776 at [0, 1], out of the range of int32"
+    )
+
+
 def test_where_arrays_feed_every_input_the_remedy_is_one_that_works(tmp_path):
     sign = Signature(inputs=(tensor("ids", (1, 3)),), outputs=())
     path = npz(tmp_path, tokens=np.zeros((2, 3)))

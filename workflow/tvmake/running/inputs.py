@@ -17,7 +17,7 @@ from tvmake.process.output import counted
 from tvmake.running.arguments import validate_argument
 from tvmake.validate.dataset_sources import IMAGE_SUFFIXES, FileRows
 from tvmake.validate.preprocess import ImagePreprocessor
-from tvmake.validate.samples import concrete_shape, numpy_dtype, random_tensor
+from tvmake.validate.samples import concrete_shape, describe_lost_value, numpy_dtype, random_tensor
 
 Fill = Literal["random", "zeros", "ones"]
 
@@ -266,6 +266,9 @@ def _match(spec: TensorSpec, array: np.ndarray, dims: Mapping[str, int]) -> np.n
     with np.errstate(all="ignore"):
         cast = array.astype(dtype, copy=False) if is_number else array
     keeps = dtype.kind not in "iub" or (array.dtype.kind in "iub" and np.array_equal(cast, array))
+    if is_number and not keeps and array.dtype.kind in "iub":
+        remedy = f"the array is {array.dtype}; the package takes {describe_tensor(spec)}"
+        raise InputError(f"input '{spec.name}'", describe_lost_value(array, cast), remedy)
     if not (is_number and keeps):
         raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {describe_tensor(spec)}")
     if cast is not array and (lost := array[np.isfinite(array) & ~np.isfinite(cast)]).size:

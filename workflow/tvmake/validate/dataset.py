@@ -14,7 +14,7 @@ from tvmake.process.output import counted
 from tvmake.storage.plain_files import encoding_error, read_plain
 from tvmake.validate.dataset_sources import ArrayRows, Rows, open_rows
 from tvmake.validate.preprocess import ImagePreprocessor
-from tvmake.validate.samples import concrete_shape, numpy_dtype
+from tvmake.validate.samples import concrete_shape, describe_lost_value, numpy_dtype
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,11 @@ class Feeds:
         tensors = {self.image.name: np.stack(samples) if self.batched else samples[0]}
         for name, (key, shape, kind) in self.arrays.items():
             values = rows.array(key)[indices] if self.batched else rows.array(key)[int(indices[0])]
-            tensors[name] = np.ascontiguousarray(values, kind).reshape(shape)
+            cast = np.ascontiguousarray(values, kind)
+            if kind.kind in "iub" and values.dtype != kind and not np.array_equal(cast, values):
+                problem = f"array {key!r} {describe_lost_value(values, cast.reshape(values.shape))}"
+                raise InputError(rows.where(int(indices[0])), problem, f"input {name!r} is {kind}: correct the values")
+            tensors[name] = cast.reshape(shape)
         return tensors
 
 

@@ -105,6 +105,20 @@ def _extent(spec: TensorSpec, extent: str, dims: Mapping[str, int]) -> int:
         ) from None
 
 
+def describe_lost_value(array: np.ndarray, cast: np.ndarray) -> str:
+    """The first value of an array of integers that another type of integers, or bool, does not have: ``has the value …``.
+
+    Args:
+        cast: the array in that type.
+    """
+    index = np.unravel_index(int(np.argmax(cast != array)), array.shape)
+    where = f" at [{', '.join(map(str, index))}]" if index else ""
+    if cast.dtype.kind == "b":
+        return f"has the value {array[index]}{where}, and bool has 0 and 1"
+    limits = np.iinfo(cast.dtype)
+    return f"has the value {array[index]}{where}, out of the range of {cast.dtype}: {limits.min} to {limits.max}"
+
+
 def numpy_dtype(spec: TensorSpec) -> np.dtype:
     """The numpy dtype of an input or output; bfloat16 and 8-bit floats come from ml_dtypes.
 
