@@ -293,3 +293,21 @@ def test_json_can_be_read_whatever_it_holds_and_wherever_it_is_printed(text: str
         [sys.executable, "-c", script], env=environment, capture_output=True, timeout=HANG_S, check=True
     )
     assert json.loads(done.stdout.decode(encoding)) == [text]
+
+
+@pytest.mark.parametrize("key", ["models: {a: {source: größe.onnx}}", "models: {a: {source: a.onnx}}\nresults: größe"])
+def test_a_name_that_the_locale_cannot_write_is_named_with_what_helps(key: str, tmp_path: Path):
+    (tmp_path / "tvmake.yaml").write_text(key)
+    (tmp_path / "a.onnx").touch()
+    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("tvmake"), "check"],
+        cwd=tmp_path,
+        env={**os.environ, **plain},
+        capture_output=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"set LC_ALL=C.UTF-8\n" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
 
     from tvmake.cli import completion, verbosity
     from tvmake.cli.app import command
-    from tvmake.errors import MachineError, TvmakeError, print_error
+    from tvmake.errors import InputError, MachineError, TvmakeError, print_error
     from tvmake.process.output import refusal
     from tvmake.storage.refusals import OF_PROCESSES, system_error
 
@@ -96,6 +96,13 @@ def _run(arguments: list[str]) -> int:
         return MachineError.exit_code
     except BrokenPipeError:
         return _end_broken_pipe()
+    except UnicodeEncodeError as error:
+        encoding = sys.getfilesystemencoding()
+        if encoding != error.encoding:
+            raise
+        verbosity.print_origin(error)
+        print_error(InputError(error.object, f"cannot be a name of a file in {encoding} here", "set LC_ALL=C.UTF-8"))
+        return InputError.exit_code
     except OSError as error:
         # Errors of output, processes and connections carry no file name.
         refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None

@@ -43,7 +43,7 @@ def special_kind(path: Path | str) -> str | None:
     """What a path is, if it is neither a file nor a directory: ``a pipe``; None for these, and where there is nothing."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116
-    except OSError:
+    except (OSError, ValueError):  # or the locale's encoding has no such name
         return None
     return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else KINDS.get(stat.S_IFMT(mode), "something else")
 
