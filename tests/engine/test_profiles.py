@@ -50,6 +50,14 @@ def test_a_profile_that_does_not_exist_names_those_that_do(here: Path):
         assert "slurm" in (raised.value.remedy or "")
 
 
+def test_a_workflow_profile_must_exist_as_well(here: Path):
+    assert resolve_profiles(["--workflow-profile=none"], here) == ["--workflow-profile=none"]
+    own = profile(here / "mine")
+    assert resolve_profiles(["--workflow-profile", "mine"], here) == ["--workflow-profile", own]
+    with pytest.raises(UsageError, match=r"^--workflow-profile other: no such profile"):
+        resolve_profiles(["--workflow-profile", "other"], here)
+
+
 def test_the_variable_that_names_a_profile_means_what_the_option_does(here: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
     assert resolve_profiles(["--cores=2"], here) == ["--cores=2", *resolve_profiles(["--profile=slurm"], here)]

@@ -45,6 +45,12 @@ def test_a_finished_project_has_nothing_to_do(demo: Project):
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
+def test_an_error_of_the_start_is_not_followed_by_results_of_an_earlier_run(demo: Project):
+    done = demo.make("--default-storage-provider", "s3x")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "error: plugin 's3x': is not installed\n  pip install snakemake-storage-plugin-s3x\n"
+
+
 def test_a_dry_run_writes_nothing(fresh: Project):
     done = fresh.run(*snakemake("--dry-run", "--quiet"))
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.engine.progress.snakemake_errors import translate
+from tvmake.engine.progress.snakemake_errors import start_error, translate, usage_error
 
 PROTECTED = """ProtectedOutputException in rule build in file "rules/build.smk", line 9:
 Write-protected output files for rule build:
@@ -41,3 +41,17 @@ def test_what_the_system_refuses_is_named_with_what_helps(
     monkeypatch.chdir(tmp_path)
     error = translate(text)
     assert error is not None and error.where == where and remedy in (error.remedy or "")
+
+
+def test_errors_of_the_start_are_one_line_with_what_helps():
+    plugin = translate(
+        "Error: Error loading Snakemake plugin s3x: The package snakemake-storage-plugin-s3x is not installed."
+    )
+    assert str(plugin) == "plugin 's3x': is not installed\n  pip install snakemake-storage-plugin-s3x"
+    unknown = start_error("Error: cores have to be specified\n  for local execution")
+    assert str(unknown).startswith("snakemake: cores have to be specified for local execution\n")
+    profile = usage_error(
+        "snakemake: error: Couldn't parse config file: while parsing a flow node\nexpected the node content\n"
+        '  in "mine/config.yaml", line 2, column 1'
+    )
+    assert str(profile) == "mine/config.yaml:2: is not YAML\n  correct the profile"

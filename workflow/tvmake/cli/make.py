@@ -269,7 +269,7 @@ def _run(plan: Plan, options: _Options, read_fingerprint: Callable[[Plan | None]
             if Run.made and not (code or options.dry_run or options.quiet or Run.logs):
                 print(NOTHING_TO_DO, file=sys.stderr)
             return code
-        if code and not Run.ended:
+        if code and not Run.ended and Run.logs:  # without a job, the results are those of an earlier run
             _report_failures(plan, began)
     if code or not Path(plan.file("summary.json")).is_file():
         return code

@@ -9,6 +9,9 @@ from tvmake.errors import UsageError
 
 OPTION = "--profile"
 
+WORKFLOW_OPTION = "--workflow-profile"
+"""It replaces tvmake's own profile. Snakemake ignores a missing one, and then lacks the options of both."""
+
 VARIABLE = "SNAKEMAKE_PROFILE"
 """Names a profile if the option is not given."""
 
@@ -25,7 +28,7 @@ def packaged_profiles() -> dict[str, Path]:
 
 
 def resolve_profiles(arguments: list[str], directory: Path) -> list[str]:
-    """Return Snakemake's arguments with the value of ``--profile`` as a path.
+    """Return Snakemake's arguments with the values of ``--profile`` and ``--workflow-profile`` as paths.
 
     A name is looked up in ``directory``, then among profiles of the user and of the system, as in Snakemake, then among
     those that tvmake provides.
@@ -36,16 +39,20 @@ def resolve_profiles(arguments: list[str], directory: Path) -> list[str]:
     resolved = list(arguments)
     for index, word in enumerate(resolved):
         option, equals, name = word.partition("=")
-        if option != OPTION:
+        if option not in (OPTION, WORKFLOW_OPTION):
             continue
         if equals:
-            resolved[index] = f"{OPTION}={find(name, directory)}"
+            resolved[index] = f"{option}={_find_for(option, name, directory)}"
         elif index + 1 < len(resolved):
-            resolved[index + 1] = find(resolved[index + 1], directory)
+            resolved[index + 1] = _find_for(option, resolved[index + 1], directory)
     variable = os.environ.get(VARIABLE, NONE) or NONE
     if variable != NONE and not any(word.partition("=")[0] == OPTION for word in resolved):
         resolved += [f"{OPTION}={find(variable, directory, f'the environment variable {VARIABLE}:')}"]
     return resolved
+
+
+def _find_for(option: str, name: str, directory: Path) -> str:
+    return name if option == WORKFLOW_OPTION and name == NONE else find(name, directory, option)
 
 
 def find(name: str, directory: Path, where: str = OPTION) -> str:

@@ -24,7 +24,7 @@ from tvmake.engine.progress.bar import progress_bar
 from tvmake.engine.progress.failures import failures, with_positions
 from tvmake.engine.progress.job_log import ending, written_since
 from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
-from tvmake.engine.progress.snakemake_errors import translate
+from tvmake.engine.progress.snakemake_errors import start_error, translate
 from tvmake.engine.progress.tuning import TuningProgress
 from tvmake.engine.up_to_date.changes import Change, changes
 from tvmake.engine.up_to_date.scope import NOTHING_TO_DO
@@ -345,6 +345,8 @@ class LogHandler(LogHandlerBase):
         if any(known in text for known in ALREADY_SHOWN):
             return
         error = Run.missing_inputs() if "MissingInputException" in text else translate(text)
+        if error is None and text.startswith("Error: ") and not Run.logs:
+            error = start_error(text)
         error = error and Run.named(error)
         if error is None:
             self._print(text, markup=False)

@@ -64,6 +64,10 @@ TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
         ),
     ),
     (
+        re.compile(r"Error loading Snakemake plugin (\S+): The package (\S+) is not installed"),
+        lambda match: MachineError(f"plugin '{match[1]}'", "is not installed", f"pip install {match[2]}"),
+    ),
+    (
         re.compile(r"Error recording metadata for finished job \(\[Errno (\d+)\] ([^)\n]+)()\)"),
         _system,
     ),
@@ -90,6 +94,12 @@ def translate(text: str) -> TvmakeError | None:
     return None
 
 
+def start_error(text: str) -> TvmakeError:
+    """The error of a message before the first job, which no translation knows: what Snakemake says, in one line."""
+    lines = [line.strip() for line in text.removeprefix("Error: ").splitlines() if line.strip()]
+    return UsageError("snakemake", " ".join(lines), "see `tvmake make -h`, `snakemake -h`")
+
+
 EXECUTORS = {"slurm": "pip install 'tvmake[slurm]'"}
 """How to install the executors of the provided profiles; others are `snakemake-executor-plugin-NAME`."""
 
@@ -112,6 +122,8 @@ def bad_option(error: Exception, arguments: Sequence[str]) -> UsageError:
 def usage_error(printed: str) -> TvmakeError:
     """argparse's error about Snakemake's options, without the usage text."""
     lines = [match[1] for line in printed.splitlines() if (match := re.match(r"(?:.*: error|Error): (.+)", line))]
+    if file := re.search(r"Couldn't parse config file: (?:.*\n)*? *in \"(.+)\", line (\d+)", printed):
+        return UsageError(f"{file[1]}:{file[2]}", "is not YAML", "correct the profile")
     problem = lines[-1] if lines else "invalid options"
     if executor := re.match(r"argument --executor/-e: invalid choice: '([\w-]+)'", problem):
         name = executor[1]
