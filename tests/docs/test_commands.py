@@ -27,6 +27,15 @@ ELSEWHERE = {
 }
 """Beginnings of commands that are not run here, and why."""
 
+OTHER_PROGRAMS = {
+    "mkdir digits && tar": "of the C++ program; tests/native unpacks packages",
+    "g++": "tests/native/test_abi.py compiles such a program",
+    "python3 -m venv": "asks the network",
+    "keras-venv/": "needs TensorFlow; tests/docs/test_import_guide.py has what needs none",
+    "trees-venv/": "asks the network",
+}
+"""Beginnings of commands of other programs, in pages whose commands run, and why they are not run."""
+
 
 def lines(page: Path) -> Iterator[str]:
     """The lines of a page's shell and plain blocks, fenced or indented."""
@@ -36,6 +45,16 @@ def lines(page: Path) -> Iterator[str]:
             language = line.removeprefix("```").strip() if language is None else None
         elif language in ("", "sh") or (language is None and line.startswith("    ")):
             yield line.strip()
+
+
+def unknown_commands(page: Path) -> list[str]:
+    """The lines of a page's shell blocks that are neither commands that run nor listed with the reason why not."""
+    known = (*PROGRAMS, *ELSEWHERE, *OTHER_PROGRAMS)
+    blocks = re.findall(
+        r"^```(?:sh|bash|console)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    shown = [line.removeprefix("$ ") for line in "\n".join(blocks).splitlines()]
+    return [line for line in shown if line.strip() and not line.startswith((*known, " ", "#"))]
 
 
 def commands(page: Path) -> list[str]:
@@ -61,6 +80,11 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: Path, project: Pro
     for command in commands(page):
         done = project.shell(command)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_command_of_another_program_has_a_reason_why_it_is_not_run(page: Path):
+    assert unknown_commands(page) == []
 
 
 def test_the_first_config_is_what_init_writes(project: Project):

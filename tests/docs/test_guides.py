@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.test_commands import commands
+from tests.docs.test_commands import commands, unknown_commands
 from tests.process import shared
 from tests.workflow.project import ROOT, Project
 from tvmake.cli.app import command as tvmake_command
@@ -76,6 +76,11 @@ def test_a_page_with_commands_is_run_or_has_a_reason():
     shown = {name(page) for page in PAGES if commands(page)}
     assert shown == RUNS.keys() | ELSEWHERE.keys()
     assert not RUNS.keys() & ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if name(page) not in ELSEWHERE], ids=name)
+def test_a_command_of_another_program_has_a_reason_why_it_is_not_run(page: Path):
+    assert unknown_commands(page) == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
