@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from tvmake.errors import InputError
@@ -21,6 +24,27 @@ def open_console(piped_width: int = PIPED_WIDTH) -> Console:
     from tvmake.report.console import SafeConsole
 
     return SafeConsole(width=None if sys.stdout.isatty() else piped_width, highlight=False)
+
+
+SILENCE_S = 2.0
+"""How long a command on a terminal works without saying what at."""
+
+
+@contextmanager
+def explain_wait(text: str, after_s: float = SILENCE_S) -> Iterator[None]:
+    """Print a note to a terminal if the block takes longer than this."""
+    from tvmake.cli.configs import print_note
+
+    if not text or not sys.stderr.isatty():
+        yield
+        return
+    timer = Timer(after_s, print_note, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles
-from tvmake.cli.terminal import output_file
+from tvmake.cli.terminal import explain_wait, output_file
 from tvmake.config.limits import MOST_REPETITIONS
 
 if TYPE_CHECKING:
@@ -104,12 +104,20 @@ def run(
     wants_time = bool(repeat or profile)
     measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
     chosen = connect(device, chosen_device(device, config))
-    result = run_package(package, manifest, chosen, arrays, measurement)
+    with explain_wait(_what_takes_long(manifest.device_kind)):
+        result = run_package(package, manifest, chosen, arrays, measurement)
     if output is not None:
         write_outputs(result.outputs, output)
     if profile and not result.kernels:
         print_note("kernels cannot be timed on this device, only on this machine and over ssh and adb")
     _print(result, top or (5 if labels else 0), names, repeat, number, as_json)
+
+
+def _what_takes_long(kind: str) -> str:
+    """What a first run may wait for; empty if nothing is known."""
+    if kind != "opencl":
+        return ""
+    return "still running: at a package's first run the OpenCL driver compiles its kernels; later runs take them from a cache"
 
 
 def _print(run: "Run", top: int, labels: list[str], repeat: int, number: int, as_json: bool) -> None:
