@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
 
@@ -311,3 +312,14 @@ def test_a_name_that_the_locale_cannot_write_is_named_with_what_helps(key: str, 
     assert done.returncode == 1
     assert b"set LC_ALL=C.UTF-8\n" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["rich", "typer", "pydantic", "filelock"])
+def test_a_library_without_files_is_named_with_what_restores_it(module: str, tmp_path: Path):
+    script = f"import sys; sys.modules[{module!r}] = None; from tvmake.cli import run; sys.exit(run(['doctor']))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+    remedy = f"  pip install --force-reinstall --no-deps '{module}=={metadata.version(module)}'\n"
+    assert done.returncode == 3
+    assert done.stderr == f"error: tvmake: files of its library {module} are missing\n{remedy}"

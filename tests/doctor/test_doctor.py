@@ -1,5 +1,6 @@
 """`tvmake doctor`: it finds what is there, and survives what is not."""
 
+import importlib
 import json
 import os
 import socket
@@ -305,3 +306,17 @@ def test_a_place_that_takes_no_files_is_fatal():
 def test_the_doctors_modules_load_without_tvm():
     code = "import sys, tvmake.doctor.examine; sys.exit('tvm' in sys.modules or 'torch' in sys.modules)"
     assert output_of([sys.executable, "-c", code], 30)[0] == 0
+
+
+def test_a_library_whose_files_are_gone_is_a_problem_although_it_is_installed(tmp_path, monkeypatch):
+    about = tmp_path / "ghost-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: ghost\nVersion: 1.0\n")
+    (about / "RECORD").write_text("ghost/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    libraries._modules.cache_clear()
+    assert not libraries._has_files("ghost")
+    (tmp_path / "ghost.py").touch()
+    importlib.invalidate_caches()
+    assert libraries._has_files("ghost") and libraries._has_files("pyyaml")
+    libraries._modules.cache_clear()

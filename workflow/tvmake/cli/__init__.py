@@ -56,6 +56,15 @@ def run(arguments: list[str]) -> int:
             code = _run(arguments)
         except KeyboardInterrupt:  # outside a command: typer ends commands with this code
             return report_stop(_is_resumable(arguments))
+        except ModuleNotFoundError as error:
+            from tvmake.cli.missing_library import missing_library
+            from tvmake.errors import print_error
+
+            refused = missing_library(error)
+            if refused is None:
+                raise
+            print_error(refused)
+            code = refused.exit_code
         except Exception:
             if not is_stopped():  # a library may raise its own exception when a signal interrupts it
                 raise

@@ -5,10 +5,14 @@ import platform
 import re
 import sys
 import sysconfig
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tvmake import __version__
 from tvmake.doctor.check import Check, last_line, output_of
@@ -82,7 +86,27 @@ def _library(requirement: Requirement, extra: str) -> Check:
             reason = last_line(output) or f"exit code {code}"
             problem = f"{version}, but it cannot be imported: {reason}"
             return Check(GROUP, name, "problem", problem, _how_to_repair(name, version, output), not extra)
+    elif not _has_files(name):
+        problem = f"{version}, but its files are missing"
+        return Check(GROUP, name, "problem", problem, _how_to_repair(name, version, ""), not extra)
     return Check(GROUP, name, "ok", version + use, required=not extra)
+
+
+def _has_files(name: str) -> bool:
+    """Whether a library that is installed has one of its modules."""
+    normal = canonicalize_name(name)
+    modules = [
+        module
+        for module, libraries in _modules().items()
+        if not module.startswith("_") and normal in map(canonicalize_name, libraries)
+    ]
+    return not modules or any(find_spec(module) is not None for module in modules)
+
+
+@cache
+def _modules() -> Mapping[str, list[str]]:
+    """The installed libraries of each module."""
+    return metadata.packages_distributions()
 
 
 def _how_to_repair(name: str, version: str, output: str) -> str:
