@@ -1,7 +1,7 @@
 """Finished runs, written file by file through the stages' own models."""
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest, Unscheduled
+from tvmake.artifact.manifest import Component, Coverage, FileEntry, GraphNode, Manifest, Unscheduled
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.benchmark.ops import KernelCall, kernel_table
@@ -88,7 +88,7 @@ class Run:
             is_calibrated=calibration is not None,
         )
         self.variants.append(variant)
-        self._write_package(variant, output, tuned, tunable, weights, unscheduled)
+        self._write_package(variant, output, tuned, tunable, weights, unscheduled, [name for name, _ in kernels])
         if calibration is not None:
             stage_json.save(calibration, self.path(variant, "calibration.json"))
         if curve:
@@ -163,6 +163,7 @@ class Run:
         tunable: int,
         weights: bytes,
         unscheduled: Unscheduled | None = None,
+        graph: Sequence[str] = (),
     ):
         files = {LIBRARY: self.path(variant, "mod.so"), WEIGHTS: self.path(variant, "mod.params")}
         files[LIBRARY].parent.mkdir(parents=True)
@@ -191,7 +192,16 @@ class Run:
             ),
             unscheduled=unscheduled,
             kernels=[],
-            graph=[],
+            graph=[
+                GraphNode(
+                    name=f"lv{number}",
+                    call=kernel,
+                    inputs=[f"lv{number - 1}"] if number else ["x"],
+                    shape=[1, 8],
+                    dtype="float32",
+                )
+                for number, kernel in enumerate(graph)
+            ],
             files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},
             components=[Component(name="apache-tvm", version="0.27.0.post1")],
         ).sealed()

@@ -1,7 +1,9 @@
 """The pages as a browser shows them: layout, console, accessibility, and what its controls do."""
 
+from itertools import combinations, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.report.conftest import STEADY, Run
@@ -56,7 +58,7 @@ def page(tmp_path_factory) -> Path:
     return report_all(Run(tmp_path_factory.mktemp("page")))
 
 
-@pytest.mark.parametrize("width", [400, 1000, 1600])
+@pytest.mark.parametrize("width", [400, 1280, 2560])
 def test_a_page_fits_the_window(browser, page, width):
     with browser.page(page, width) as tab:
         tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
@@ -77,6 +79,151 @@ def test_a_page_fits_the_window(browser, page, width):
             "[...document.querySelectorAll('svg text')].map((text) => Math.round(text.getBoundingClientRect().height))"
         )
         assert all(size in range(10, 19) for size in sizes)
+
+
+BOXES = (
+    "(elements) => [...elements].filter((each) => each.checkVisibility()).map((each) => {"
+    "  const range = document.createRange(); range.selectNodeContents(each);"
+    "  const box = each.ownerSVGElement || each.matches('.value') ? each.getBoundingClientRect() : range.getBoundingClientRect();"
+    "  return [each.textContent, box.left, box.top, box.right, box.bottom]; })"
+)
+"""A function of elements: their texts and the boxes of these."""
+
+
+def overlaps(boxes):
+    """Pairs of texts of which one covers more than a pixel of the other."""
+    return [
+        (first[0], second[0])
+        for first, second in combinations(boxes, 2)
+        if min(first[3], second[3]) - max(first[1], second[1]) > 1
+        and min(first[4], second[4]) - max(first[2], second[2]) > 1
+    ]
+
+
+@pytest.fixture(scope="module")
+def large_page(tmp_path_factory) -> Path:
+    """54 variants of six models: tuned and untuned, noisy, some as fast as others, two runs."""
+    run = Run(tmp_path_factory.mktemp("large"))
+    random = np.random.RandomState(0)
+    for factor in (1.1, 1.0):
+        run.variants.clear()
+        run.remove()
+        for number, (model, precision, target) in enumerate(
+            product(range(6), ("float32", "float16", "int8"), ("cpu", "cpu-tuned", "phone-opencl"))
+        ):
+            spread = 0.5 if number % 3 == 1 else 0.01
+            base = factor * 3.0 ** (model - 2) * (1 + number % 5)
+            samples = base * np.exp(spread * random.randn(20))
+            run.add(
+                model=f"resnet{18 + model}",
+                precision=precision,
+                target=target,
+                samples_ms=samples.tolist(),
+                tuned=4 * (target == "cpu-tuned"),
+                error=1e-6 * 10 ** (number % 4),
+                weights=b"weights" * (1 + number % 7),
+            )
+        run.report()
+        run.age_history()
+    return run.file("index.html")
+
+
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+def test_labels_of_charts_do_not_overlap_and_nothing_is_clipped(browser, large_page, width):
+    with browser.page(large_page, width) as tab:
+        for chart in range(tab.evaluate("document.querySelectorAll('.panels figure, .plots figure').length")):
+            figure = f"document.querySelectorAll('.panels figure, .plots figure')[{chart}]"
+            boxes = tab.evaluate(f"({BOXES})({figure}.querySelectorAll('h3, text, .bar-row a, .value, li'))")
+            assert overlaps(boxes) == []
+            assert [box for box in boxes if box[1] < 0 or box[3] > width] == []
+        # A text of an image is cut at the image's edges.
+        assert tab.evaluate(
+            "[...document.querySelectorAll('.plot text')].every((text) => {"
+            "  const [box, image] = [text, text.ownerSVGElement].map((each) => each.getBoundingClientRect());"
+            "  return box.left >= image.left - 1 && box.right <= image.right + 1 && box.top >= image.top - 1"
+            "    && box.bottom <= image.bottom + 1; })"
+        )
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+def test_tables_come_before_charts(browser, page, width):
+    with browser.page(page, width) as tab:
+        edge = "document.querySelector('{}').getBoundingClientRect().{}"
+        assert tab.evaluate(edge.format("#failures", "bottom")) <= tab.evaluate(edge.format(".panels", "top"))
+
+
+def test_54_variants_are_on_two_screens(browser, large_page):
+    with browser.page(large_page, 1280, 900) as tab:
+        bottom = "document.querySelector('.panels').getBoundingClientRect().bottom"
+        assert tab.evaluate(bottom) <= 2 * 900
+        bars = "document.querySelectorAll('.panels .bar-row').length"
+        assert tab.evaluate(bars) == 54
+
+
+def test_noise_is_one_line(browser, large_page):
+    with browser.page(large_page) as tab:
+        lines = tab.evaluate(
+            "[...document.querySelectorAll('main > section > p.weak')].map((line) => line.textContent)"
+        )
+        assert [line.partition(":")[0] for line in lines] == ["18 of 54 variants are noisy (~)"]
+
+
+def test_noise_does_not_set_the_scale_of_bars(browser, tmp_path):
+    run = Run(tmp_path)
+    run.add()
+    run.add(target="noisy", samples_ms=[1.0, 1.1, 1.0, 0.9, 300.0, 400.0, 1.0, 1.0])
+    run.report()
+    with browser.page(run.file("index.html")) as tab:
+        share = "each.getBoundingClientRect().width / each.ownerSVGElement.getBoundingClientRect().width"
+        widths = tab.evaluate(f"[...document.querySelectorAll('rect.bar')].map((each) => {share})")
+        assert min(widths) > 0.9
+        assert tab.evaluate("document.querySelectorAll('path.whisker').length") == 1
+
+
+def test_the_filter_applies_to_tables_charts_and_details(browser, large_page):
+    with browser.page(large_page) as tab:
+        tab.evaluate(
+            "{ const input = document.querySelector('.filter input'); input.value = 'resnet20 float16';"
+            " input.dispatchEvent(new Event('input')); }"
+        )
+        count = "[...document.querySelectorAll('{}')].filter((each) => each.getBoundingClientRect().height > 0).length"
+        assert tab.evaluate(count.format("#results tbody tr")) == 3
+        assert tab.evaluate(count.format(".panels figure")) == 1
+        assert tab.evaluate(count.format(".panels .bar-row")) == 3
+        assert tab.evaluate(count.format("#runs tbody tr")) == 3
+        assert tab.evaluate(count.format("details[id]")) == 3
+        marks, entries = (tab.evaluate(count.format(f".plots {name}")) for name in ("g[data-variant]", "li"))
+        assert marks == entries > 0
+        assert tab.evaluate("document.querySelector('.plots li:not([hidden])').value") > 1  # as at its mark
+
+
+def test_two_runs_of_choice_are_compared(browser, page):
+    with browser.page(page) as tab:
+        cells = "[...document.querySelectorAll('#runs tbody tr')][1].cells"
+        assert tab.evaluate(f"[...{cells}].map((cell) => cell.textContent.split(',')[0]).slice(2)") == [
+            "1.100",
+            "1.000",
+            "-9.1 % (-9.5 … -8.6 %)",
+        ]
+        titles = tab.evaluate(
+            "[...document.querySelectorAll('.controls[data-for=runs] select')].map((each) => each.length)"
+        )
+        assert titles == [3, 3]
+        tab.evaluate(
+            "{ const choice = document.querySelector('.controls[data-for=runs] select'); choice.value = '0';"
+            " choice.dispatchEvent(new Event('change')); }"
+        )
+        assert tab.evaluate(f"{cells}[2].textContent") == "1.300"
+        assert tab.evaluate(f"{cells}[4].className") == "faster"
+
+
+def test_a_network_lists_its_operators_with_their_shares_of_the_time(browser, page):
+    with browser.page(page) as tab:
+        rows = "[...document.querySelectorAll('#variant-1 .network tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+        found = tab.evaluate(rows)
+        assert [row[0] for row in found] == ["lv0", "lv1", "lv2", "lv3"]
+        assert found[0] == ["lv0", "fused_conv2d", "x", "1 × 8 float32", "", "66.7 %", ""]
 
 
 def test_names_of_any_length_leave_figures_whole(browser, tmp_path):
@@ -118,11 +265,11 @@ def test_every_section_is_there_and_failed_rows_stand_apart(browser, page):
         sections = tab.evaluate("[...document.querySelectorAll('h2')].map((head) => head.textContent)")
         assert sections == [
             "At a glance",
-            "Latency",
-            "Latency against accuracy and size",
             "Variants",
             "Built but not run",
             "Failed and not built",
+            "Latency",
+            "Latency against accuracy and size",
             "Tuning",
             "Earlier runs",
             "Variant by variant",
@@ -151,7 +298,7 @@ def test_the_table_sorts_filters_and_groups(browser, page):
         assert tab.evaluate(shown) == ["another", "1.000", "digits", "17.00", "4.500", "1.000"]
         tab.evaluate("{" + choose.format("input", "digits FLOAT16", "input") + "}")
         assert tab.evaluate(shown) == ["digits", "4.500"]
-        assert tab.evaluate("document.querySelector('.controls output').textContent") == "1 of 4 shown"
+        assert tab.evaluate("document.querySelector('.controls output').textContent") == "1 of 7 shown"
 
 
 def test_the_head_of_a_long_table_stays_in_sight(browser, page):

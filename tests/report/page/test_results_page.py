@@ -98,7 +98,7 @@ def test_a_run_that_only_compiled_has_a_page_without_chart(run):
 def test_every_model_has_its_panel_of_bars(run):
     run.add(model="digits")
     run.add(model="resnet", samples_ms=[100.0, 101.0, 102.0])
-    figures = re.findall(r"<figure><h3>(\w+)</h3>", page_of(run))
+    figures = re.findall(r"<figure data-group><h3>(\w+)</h3>", page_of(run))
     assert figures == ["digits", "resnet"]
 
 

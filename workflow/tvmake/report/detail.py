@@ -136,14 +136,15 @@ def _baseline_facts(row: SummaryRow, baseline: Baseline | NoBaseline | None) -> 
         return [("baseline", f"not measured: {baseline.problem}")]
     if baseline is None or row.speedup is None:
         return []
-    ms, times = quantities.milliseconds, quantities.times
+    ms = quantities.milliseconds
+    factor = quantities.times_within(row.speedup, row.speedup_low, row.speedup_high)
     how = f"{counted(len(baseline.samples_ms), 'sample')} alternating with the package, {counted(baseline.threads, 'thread')}"
-    slower = ", so the package is slower" if row.speedup < 1 else ""
+    slower = ", so the package is slower" if row.speedup_high is not None and row.speedup_high < 1 else ""
     return [
         ("baseline", f"{ms(row.baseline_ms)} ms ({row.percentile}) in {baseline.framework}, {how}"),
         (
             "× baseline",
-            f"{times(row.speedup)} as fast as the baseline ({times(row.speedup_low)} to {times(row.speedup_high)}){slower}",
+            f"{factor} as fast as the baseline{slower}",
         ),
     ]
 

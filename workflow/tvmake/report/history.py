@@ -4,6 +4,7 @@ A run is stored if its rows differ from the one before: rewriting the report is 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +48,20 @@ def keep_summary(summary: Summary, results: Path) -> None:
     Raises:
         MachineError: it cannot be written there.
     """
-    known = earlier_runs(results).runs
-    if known and known[-1].rows == summary.rows:
+    if _newest_rows(results) == summary.rows:
         return
     file = results / DIRECTORY / f"{summary.created_at.replace(':', '')}.json"
     write_state(file, HISTORY_FORM, summary.model_dump(mode="json"))
     for old in _files(results)[:-KEPT]:
         old.unlink(missing_ok=True)
+
+
+def _newest_rows(results: Path) -> list[SummaryRow] | None:
+    """The rows of the newest run that can be read."""
+    for path in reversed(_files(results)):
+        with suppress(InputError):
+            return load_summary(path).rows
+    return None
 
 
 def _files(results: Path) -> list[Path]:
@@ -62,26 +70,30 @@ def _files(results: Path) -> list[Path]:
     return sorted(path for path in paths if HISTORY_NAME.fullmatch(path.stem) and path.is_file())
 
 
-def measurements(row: SummaryRow, runs: Sequence[Summary]) -> list[tuple[str, SummaryRow]]:
-    """A variant's measurements with their times, the oldest first.
+def measurements(rows: Sequence[SummaryRow], runs: Sequence[Summary]) -> dict[str, list[tuple[str, SummaryRow]]]:
+    """The earlier measurements of each variant with their times, the oldest first.
 
     Runs that reused an earlier measurement do not count.
 
     Args:
-        row: the variant's current row, which is not part of the result.
+        rows: the variants' current rows, which are not part of the result.
         runs: the oldest first.
     """
-    measured: list[tuple[str, SummaryRow]] = []
+    measured: dict[str, list[tuple[str, SummaryRow]]] = {row.variant: [] for row in rows}
     for run in runs:
         for earlier in run.rows:
-            is_known = measured and _same_measurement(earlier, measured[-1][1])
-            if earlier.variant == row.variant and earlier.p50_ms is not None and not is_known:
-                measured.append((run.created_at, earlier))
-    if measured and _same_measurement(measured[-1][1], row):
-        measured.pop()
+            known = measured.get(earlier.variant)
+            if known is None or earlier.p50_ms is None or (known and is_same_measurement(earlier, known[-1][1])):
+                continue
+            known.append((run.created_at, earlier))
+    for row in rows:
+        known = measured[row.variant]
+        if known and is_same_measurement(known[-1][1], row):
+            known.pop()
     return measured
 
 
-def _same_measurement(first: SummaryRow, second: SummaryRow) -> bool:
+def is_same_measurement(first: SummaryRow, second: SummaryRow) -> bool:
+    """Whether a row reused another one's measurement."""
     figures = ("package_sha256", "p50_ms", "mean_ms", "min_ms", "cv")
     return all(getattr(first, name) == getattr(second, name) for name in figures)

@@ -38,6 +38,23 @@ def times(ratio: float | None) -> str:
     return f"{ratio:.{decimals}f} ×"
 
 
+WIDE = 1.25
+"""Upper over lower bound of a factor from which only the bounds are shown."""
+
+
+def is_wide(low: float | None, high: float | None) -> bool:
+    """Whether a factor is too uncertain to be shown without its bounds."""
+    return low is not None and high is not None and high > low * WIDE
+
+
+def times_within(ratio: float | None, low: float | None, high: float | None) -> str:
+    """A factor with its bounds: ``2.45 × (2.40–2.50)``; without the factor if they are far apart: ``1.90–9.30 ×``."""
+    if ratio is None or low is None or high is None:
+        return times(ratio)
+    bounds = f"{times(low).removesuffix(' ×')}–{times(high).removesuffix(' ×')}"
+    return f"{bounds} ×" if is_wide(low, high) else f"{times(ratio)} ({bounds})"
+
+
 def rate(gflops: float) -> str:
     """GFLOPS, three significant digits, never in exponent form: 0.81, 141, 61800."""
     return f"{gflops:.0f}" if gflops >= 1000 else f"{gflops:.3g}"

@@ -71,7 +71,7 @@ def select(rows: Sequence[SummaryRow], results: Sequence[VariantResults]) -> Sel
         rows: of all variants.
         results: of the variants that were built.
     """
-    samples = {_name(result): result.latency.report.samples_ms for result in results if result.latency}
+    samples = samples_of(results)
     groups: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         if row.device is not None:
@@ -84,7 +84,7 @@ def _choose(model: str, device: str, rows: Sequence[SummaryRow], samples: Mappin
     if not able:
         return Choice(model=model, device=device, chosen=None, losers=[_loser(row, None, samples) for row in rows])
     fastest = min(able, key=lambda row: row.latency_ms or 0.0)
-    chosen = next(row for row in able if row is fastest or _compare(fastest, row, samples).verdict == "same")
+    chosen = next(row for row in able if row is fastest or compare_variants(fastest, row, samples).verdict == "same")
     return Choice(
         model=model,
         device=device,
@@ -107,20 +107,34 @@ def _loser(row: SummaryRow, chosen: SummaryRow | None, samples: Mapping[str, lis
         return Loser(variant=row.variant, why="missed", reason=reason)
     if chosen is None or row.latency_ms is None:
         return Loser(variant=row.variant, why="not measured", reason="not measured")
-    compared = _compare(chosen, row, samples)
+    compared = compare_variants(chosen, row, samples)
     times = f"{quantities.times(compared.ratio)}, {quantities.times(compared.low)} to {quantities.times(compared.high)}"
     if compared.verdict == "slower":
         why: Why = "slower"
         reason = f"takes {quantities.times(compared.ratio)} as long ({times.partition(', ')[2]})"
     else:
         why = "same"
-        reason = f"as fast within noise ({times}), and later in the config"
+        reason = f"as fast {tie_words(compared)} ({times}), and later in the config"
     return Loser(
         variant=row.variant, why=why, reason=reason, ratio=compared.ratio, low=compared.low, high=compared.high
     )
 
 
-def _compare(first: SummaryRow, second: SummaryRow, samples: Mapping[str, list[float]]) -> LatencyComparison:
+def tie_words(compared: LatencyComparison) -> str:
+    """In what two variants are equivalent: ``within noise``, or a difference that is clear and small."""
+    is_noise = compared.low <= 1 <= compared.high
+    return "within noise" if is_noise else f"within {quantities.share(compared.threshold, 0)}"
+
+
+def samples_of(results: Sequence[VariantResults]) -> dict[str, list[float]]:
+    """The latency samples of each variant that ran."""
+    return {_name(result): result.latency.report.samples_ms for result in results if result.latency}
+
+
+def compare_variants(
+    first: SummaryRow, second: SummaryRow, samples: Mapping[str, Sequence[float]]
+) -> LatencyComparison:
+    """The latency of the second variant over the first one's, by the ranking percentile."""
     assert first.percentile is not None
     return compare_latency(samples[first.variant], samples[second.variant], percentile=first.percentile)
 

@@ -91,7 +91,7 @@ def _cells(row: SummaryRow) -> list[str]:
         printable(row.precision),
         quantities.milliseconds(row.p50_ms),
         quantities.milliseconds(row.p90_ms),
-        quantities.times(row.speedup).removesuffix(" ×"),
+        quantities.times_within(row.speedup, row.speedup_low, row.speedup_high).removesuffix(" ×"),
         accuracy,
         tuned_text(row),
         quantities.share(row.unscheduled_share, 0),

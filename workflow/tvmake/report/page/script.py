@@ -1,16 +1,18 @@
-"""The pages' script: sorting, filtering and grouping of the table, copying, opening linked and printed sections.
+"""The pages' script: sorting and grouping of the tables, the filter of variants, the choice of runs, copying, opening linked and
+printed sections.
 
 The page works without it too.
 """
 
 SCRIPT = """
 "use strict";
+const redraws = [];
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const rows = [...body.rows];
   const heads = [...table.querySelectorAll("thead th")];
   const controls = document.querySelector(`.controls[data-for="${table.id}"]`);
-  const state = { column: -1, up: true, group: -1, text: "" };
+  const state = { column: -1, up: true, group: -1 };
   const key = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
   const compare = (x, y) => x === "" || y === "" ? (x === "") - (y === "") : (isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y);
   const order = (a, b) => {
@@ -20,12 +22,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
     return compare(x, y) * (state.up || x === "" || y === "" ? 1 : -1);
   };
   const draw = () => {
-    const words = state.text.toLowerCase().split(/\\s+/).filter(Boolean);
-    let shown = 0, last;
+    let last;
     body.replaceChildren();
     for (const row of [...rows].sort(order)) {
-      row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
-      shown += !row.hidden;
       if (state.group >= 0 && !row.hidden && key(row, state.group) !== last) {
         last = key(row, state.group);
         const head = document.createElement("th");
@@ -43,19 +42,51 @@ for (const table of document.querySelectorAll("table.sortable")) {
       head.removeAttribute("aria-sort");
       if (column === state.column) head.setAttribute("aria-sort", state.up ? "ascending" : "descending");
     });
-    if (controls) controls.querySelector("output").textContent = `${shown} of ${rows.length} shown`;
   };
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
     state.up = state.column !== column || !state.up;
     state.column = column;
     draw();
   }));
+  redraws.push(draw);
   if (controls) {
-    controls.hidden = false;
-    controls.querySelector("input").addEventListener("input", (event) => { state.text = event.target.value; draw(); });
     controls.querySelector("select").addEventListener("change", (event) => { state.group = Number(event.target.value); draw(); });
-    draw();
   }
+}
+const filter = document.querySelector(".filter");
+if (filter) {
+  const parts = [...document.querySelectorAll("[data-variant]")];
+  const rows = parts.filter((part) => part.matches("table.sortable tr"));
+  const apply = () => {
+    const words = filter.querySelector("input").value.toLowerCase().split(/\\s+/).filter(Boolean);
+    const shown = new Set(rows
+      .filter((row) => words.every((word) => row.textContent.toLowerCase().includes(word)))
+      .map((row) => row.dataset.variant));
+    for (const part of parts) part.toggleAttribute("hidden", !shown.has(part.dataset.variant));
+    for (const group of document.querySelectorAll("[data-group]")) group.hidden = !group.querySelector("[data-variant]:not([hidden])");
+    redraws.forEach((draw) => draw());
+    filter.querySelector("output").textContent = `${shown.size} of ${rows.length} shown`;
+  };
+  filter.hidden = false;
+  filter.querySelector("input").addEventListener("input", apply);
+  apply();
+}
+const runs = document.getElementById("runs");
+if (runs) {
+  const choices = [...document.querySelectorAll(".controls[data-for=runs] select")];
+  const show = () => {
+    const [from, to] = choices.map((choice) => Number(choice.value)).sort((a, b) => a - b);
+    for (const row of runs.tBodies[0].rows) {
+      const { ms, changes } = JSON.parse(row.dataset.runs);
+      const [words, kind] = changes[`${from} ${to}`] ?? ["the same run", "note"];
+      row.cells[2].textContent = ms[from];
+      row.cells[3].textContent = ms[to];
+      row.cells[4].textContent = words;
+      row.cells[4].className = kind;
+    }
+  };
+  for (const choice of choices) choice.addEventListener("change", show);
+  choices[0].closest(".controls").hidden = false;
 }
 for (const button of document.querySelectorAll("button.copy")) {
   button.hidden = false;

@@ -8,10 +8,22 @@ from markupsafe import Markup
 
 from tvmake.report.page.charts.scale import Scale, fitting
 
-HEIGHT, TOP, BOTTOM = 280, 22, 64
-LABEL_HEIGHT = 15
-LABELLED = 12
-"""With more points than this, only those of the front have labels."""
+HEIGHT, TOP, BOTTOM = 230, 14, 40
+MARGIN = 17
+"""Per cent of the width at the left, for the values of the vertical axis."""
+
+NARROW = 300
+"""The smallest width in pixels. In a wider plot, texts of constant size at the same x are at least as far apart."""
+
+DIGIT, LETTER, LINE = 8.0, 6.6, 13.0
+"""Upper bounds of the width of a number's digit, of a tick's letter, and of the height of a text, in pixels."""
+
+RADIUS = 5
+OFFSETS = (-9, 18, -22, 31)
+"""Pixels from a mark down to the baseline of its number; the first free one is taken."""
+
+Box = tuple[float, float, float, float]
+"""Left, right, top and bottom in pixels, at the smallest width."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,8 @@ class Point:
     y: float
     kind: str = ""
     """CSS class of the mark."""
+    anchor: str = ""
+    """The page's anchor of its variant."""
 
 
 def front(points: Sequence[Point], *, higher_is_better: bool) -> list[Point]:
@@ -45,6 +59,8 @@ def pareto_svg(
 ) -> Markup:
     """The plot as SVG, the front drawn as steps through its variants.
 
+    Each mark has its number in the list of points, unless there is no room for it.
+
     Args:
         points: at least one, with x > 0.
         name: the plot's description, for screen readers.
@@ -52,22 +68,20 @@ def pareto_svg(
         y_text: the same for the y axis.
         higher_is_better: whether large y are better.
     """
-    x = fitting([point.x for point in points], 6, 94)
-    y = fitting([point.y for point in points], HEIGHT - BOTTOM, TOP, may_be_log=not higher_is_better)
+    x = fitting([point.x for point in points], MARGIN + 3, 96)
+    y = fitting([point.y for point in points], HEIGHT - BOTTOM, TOP + 8, may_be_log=not higher_is_better)
     parts = [*_grid(x, y, x_text, y_text)]
     best = front(points, higher_is_better=higher_is_better)
     for first, second in pairwise(best):
         line = Markup('<line class="front" x1="{}%" y1="{}" x2="{}%" y2="{}"/>')
         parts.append(line.format(x.at(first.x), y.at(first.y), x.at(second.x), y.at(first.y)))
         parts.append(line.format(x.at(second.x), y.at(first.y), x.at(second.x), y.at(second.y)))
-    for point in points:
+    for point, label in zip(points, _numbers([(x.at(point.x), y.at(point.y)) for point in points]), strict=True):
         kind = f"{point.kind} best" if point in best else point.kind
-        parts.append(
-            Markup('<circle class="mark {}" cx="{}%" cy="{}" r="5"><title>{}: {}, {}</title></circle>').format(
-                kind, x.at(point.x), y.at(point.y), point.label, x_text(point.x), y_text(point.y)
-            )
+        mark = Markup('<circle class="mark {}" cx="{}%" cy="{}" r="{}"><title>{}: {}, {}</title></circle>').format(
+            kind, x.at(point.x), y.at(point.y), RADIUS, point.label, x_text(point.x), y_text(point.y)
         )
-    parts += _labels(points if len(points) <= LABELLED else best[:LABELLED], x, y)
+        parts.append(Markup('<g data-variant="{}">{}{}</g>').format(point.anchor, mark, label))
     return Markup('<svg class="plot" role="img" aria-label="{}" width="100%" height="{}">{}</svg>').format(
         name, HEIGHT, Markup("").join(parts)
     )
@@ -77,35 +91,61 @@ def _grid(x: Scale, y: Scale, x_text: Callable[[float], str], y_text: Callable[[
     parts = []
     for value in y.ticks():
         position = y.at(value)
-        parts.append(Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(position))
-        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(position - 3, y_text(value)))
+        parts.append(
+            Markup('<line class="grid" x1="{0}%" x2="100%" y1="{1}" y2="{1}"/>').format(MARGIN, round(position, 1))
+        )
+        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(round(position + 4, 1), y_text(value)))
     bottom = HEIGHT - 22
+    end = 0.0
     for value in x.ticks():
-        position = x.at(value)
+        position, text = x.at(value), x_text(value)
         parts.append(Markup('<line class="grid" x1="{0}%" x2="{0}%" y1="{1}" y2="{2}"/>').format(position, TOP, bottom))
-        anchor = "end" if position > 88 else "middle"
+        middle, half = position / 100 * NARROW, len(text) * LETTER / 2
+        if middle - half < end or middle + half > NARROW:
+            continue
+        end = middle + half + DIGIT
         parts.append(
-            Markup('<text class="tick" x="{}%" y="{}" text-anchor="{}">{}</text>').format(
-                position, bottom + 14, anchor, x_text(value)
+            Markup('<text class="tick" x="{}%" y="{}" text-anchor="middle">{}</text>').format(
+                position, bottom + 16, text
             )
         )
     return parts
 
 
-def _labels(points: Sequence[Point], x: Scale, y: Scale) -> list[Markup]:
-    """Labels beside the marks; if two would overlap, the lower one moves down."""
-    taken: list[float] = []
-    parts = []
-    for point in sorted(points, key=lambda point: y.at(point.y)):
-        across, down = x.at(point.x), y.at(point.y) + 4
-        for position in sorted(taken):
-            if abs(position - down) < LABEL_HEIGHT:
-                down = position + LABEL_HEIGHT
-        taken.append(down)
-        anchor, shift = ("end", -9) if across > 55 else ("start", 9)
-        parts.append(
-            Markup('<text class="name" x="{}%" y="{}" dx="{}" text-anchor="{}">{}</text>').format(
-                across, down, shift, anchor, point.label
+def _numbers(positions: Sequence[tuple[float, float]]) -> list[Markup]:
+    """The number of each mark above or below it; empty where other marks and numbers leave no room.
+
+    Args:
+        positions: of the marks, in per cent and pixels.
+    """
+    taken = [_box(across, RADIUS + 1, down + RADIUS + 1, 2 * RADIUS + 2) for across, down in positions]
+    labels = []
+    for number, (across, down) in enumerate(positions, 1):
+        boxes = [
+            (down + offset, _box(across, len(str(number)) * DIGIT / 2, down + offset + 2, LINE)) for offset in OFFSETS
+        ]
+        free = [
+            (baseline, box)
+            for baseline, box in boxes
+            if box[2] >= 0 and box[3] <= HEIGHT - 24 and not any(_overlap(box, other) for other in taken)
+        ]
+        if not free:
+            labels.append(Markup(""))
+            continue
+        baseline, box = free[0]
+        taken.append(box)
+        labels.append(
+            Markup('<text class="name" x="{}%" y="{}" text-anchor="middle">{}</text>').format(
+                across, round(baseline, 1), number
             )
         )
-    return parts
+    return labels
+
+
+def _box(across: float, half: float, bottom: float, height: float) -> Box:
+    middle = across / 100 * NARROW
+    return middle - half, middle + half, bottom - height, bottom
+
+
+def _overlap(first: Box, second: Box) -> bool:
+    return first[0] < second[1] and second[0] < first[1] and first[2] < second[3] and second[2] < first[3]
