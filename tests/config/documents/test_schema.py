@@ -1,6 +1,7 @@
 """Compare the JSON Schema for editors with the loader."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ EXAMPLES = sorted((ROOT / "config/examples").glob("*.yaml"))
 CONFIGS = [*EXAMPLES, ROOT / "config/config.yaml"]
 OVERLAYS = {"overlay-quick.yaml": "matrix.yaml"}
 """Overlay examples and their base files."""
+
+PAIRS = sorted(
+    {
+        tuple(Path(name) for name in re.findall(r"-c (\S+\.yaml)", command))
+        for page in (ROOT / "docs").rglob("*.md")
+        for command in re.findall(r"tvmake make -c config/\S+ -c config/\S+", page.read_text(encoding="utf-8"))
+    }
+)
+"""Configs that the documentation merges."""
 
 
 def schema_errors(text: str) -> list[str]:
@@ -42,6 +52,17 @@ def test_every_shipped_config_fits_the_schema(path):
 def test_every_shipped_config_loads_and_makes_something(path):
     below = [path.with_name(OVERLAYS[path.name])] if path.name in OVERLAYS else []
     assert Plan(load([*below, path])).variants
+
+
+def test_the_documentation_merges_configs():
+    assert len(PAIRS) >= 2
+
+
+@pytest.mark.parametrize("paths", PAIRS, ids=lambda paths: "+".join(path.name for path in paths))
+def test_every_pair_of_configs_in_the_documentation_plans_jobs(paths, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    plan = Plan(load(list(paths)))
+    assert all(plan.jobs(variant) for variant in plan.variants)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
