@@ -9,7 +9,9 @@ from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.engine.progress.job_log import ending, failure_lines, written_since
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.report.results import read_results
 from tvmake.report.rows import Summary, SummaryRow
+from tvmake.stages.results.gathering import path_in
 from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
 from tvmake.storage.notes.job_records import forget, has_job_records, record_job, record_of
@@ -46,10 +48,11 @@ def report_failures(plan: Plan, began: float) -> Summary:
         forget(job.outputs)
     request = request.model_copy(update={"variants": finished})
     selection, best = map(Path, jobs["select"].outputs)
-    write_selection(request, unmade, selection, best)
+    results = read_results(request, path_in(request.results))
+    write_selection(request, unmade, selection, best, results)
     summary, table, page = map(Path, jobs["report"].outputs)
     with record_job(map(Path, sorted(read)), [summary]):
-        return write_report(request, selection, unmade, summary, table, page)
+        return write_report(request, selection, unmade, summary, table, page, results)
 
 
 def discard_unfinished_report(plan: Plan) -> None:

@@ -56,6 +56,7 @@ class Jobs:
         self._run = run
         self._requests = requests
         self._cache: dict[tuple[object, ...], Job] = {}
+        self._of_variants: dict[tuple[object, ...], tuple[Job, ...]] = {}
 
     def of_variant(self, variant: Variant) -> tuple[Job, ...]:
         """The jobs that a variant's goals depend on, in the order of the data flow, as far as existing budgets determine them.
@@ -66,11 +67,14 @@ class Jobs:
         names = goal_stages()
         rounds = self._run.at(variant).planned_rounds
         versions = tuple(planned.version if planned else None for planned in rounds)
-        return tuple(
-            self._job(kind, wildcards, versions if kind.stage.follows_budgets else ())
-            for kind, wildcards in self._kinds_of(variant)
-            if kind.stage.name in names
-        )
+        key = (variant.model, variant.precision, variant.target, *versions)
+        if key not in self._of_variants:
+            self._of_variants[key] = tuple(
+                self._job(kind, wildcards, versions if kind.stage.follows_budgets else ())
+                for kind, wildcards in self._kinds_of(variant)
+                if kind.stage.name in names
+            )
+        return self._of_variants[key]
 
     def outputs_of(self, variant: Variant, stage: Stage | None = None) -> Iterator[tuple[Output, str]]:
         """Outputs of a stage, or of all stages, for a variant, with paths; also those that goals do not depend on."""

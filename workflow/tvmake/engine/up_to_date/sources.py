@@ -4,6 +4,7 @@ Only their content counts. Their times are ignored and never set: a rule has the
 the rule's input only if another rule may make them or they do not exist.
 """
 
+import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,12 @@ from tvmake.storage.notes.known_digests import DIGESTS, KnownDigests
 
 def known_digests() -> KnownDigests:
     """The known digests of files in the working directory."""
-    return _known(DIGESTS.absolute())
+    return _known(os.getcwd())  # noqa: PTH109  # of tens of thousands
 
 
 @cache
-def _known(file: Path) -> KnownDigests:
-    return KnownDigests(file)
+def _known(directory: str) -> KnownDigests:
+    return KnownDigests(Path(directory) / DIGESTS)
 
 
 class Sources:

@@ -13,6 +13,7 @@ from tvmake.stages.results.gathering import RESULTS, files_of, gathering_request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tvmake.report.results import VariantResults
     from tvmake.report.rows import Summary, SummaryRow
     from tvmake.stages.context import JobContext
 
@@ -31,7 +32,13 @@ def report(request: ReportRequest, selection: Path, summary: Path, table: Path, 
 
 
 def write_report(
-    request: ReportRequest, selection: Path, unmade: Sequence[SummaryRow], summary: Path, table: Path, page: Path
+    request: ReportRequest,
+    selection: Path,
+    unmade: Sequence[SummaryRow],
+    summary: Path,
+    table: Path,
+    page: Path,
+    results: Sequence[VariantResults] | None = None,
 ) -> Summary:
     """Write the report of a run, which may have failed.
 
@@ -42,6 +49,7 @@ def write_report(
         summary: the JSON file to write.
         table: the CSV file to write.
         page: the HTML file to write.
+        results: the results of the request's variants, if they were read already.
 
     Raises:
         InputError: a variant's file is missing or damaged.
@@ -55,7 +63,7 @@ def write_report(
     from tvmake.report.selection import Selection
     from tvmake.storage.files import write_text
 
-    results = read_results(request, path_in(request.results))
+    results = read_results(request, path_in(request.results)) if results is None else results
     chosen = stage_json.load(Selection, selection).chosen
     kept = earlier_runs(summary.parent)
     gathered = summarise(results, cache_use(request.variants, Path(request.logs)), unmade, chosen)

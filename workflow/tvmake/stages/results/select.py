@@ -13,6 +13,7 @@ from tvmake.stages.results.gathering import RESULTS, files_of, gathering_request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tvmake.report.results import VariantResults
     from tvmake.report.rows import SummaryRow
     from tvmake.report.selection import Selection
 
@@ -29,7 +30,13 @@ def select(request: ReportRequest, selection: Path, best: Path) -> Selection:
     return write_selection(request, (), selection, best)
 
 
-def write_selection(request: ReportRequest, unmade: Sequence[SummaryRow], selection: Path, best: Path) -> Selection:
+def write_selection(
+    request: ReportRequest,
+    unmade: Sequence[SummaryRow],
+    selection: Path,
+    best: Path,
+    results: Sequence[VariantResults] | None = None,
+) -> Selection:
     """Write the selection of a run, which may have failed.
 
     Args:
@@ -37,6 +44,7 @@ def write_selection(request: ReportRequest, unmade: Sequence[SummaryRow], select
         unmade: rows of the variants that were not made.
         selection: the JSON file to write.
         best: the directory to write.
+        results: the results of the request's variants, if they were read already.
 
     Raises:
         InputError: a variant's file is missing or damaged.
@@ -49,7 +57,7 @@ def write_selection(request: ReportRequest, unmade: Sequence[SummaryRow], select
     from tvmake.report.selection import select as choose
     from tvmake.storage.files import atomic_directory
 
-    results = read_results(request, path_in(request.results))
+    results = read_results(request, path_in(request.results)) if results is None else results
     chosen = choose(summarise(results, unmade=unmade).rows, results)
     with atomic_directory(best) as directory:
         for choice in chosen.choices:
