@@ -78,6 +78,21 @@ def test_limits_and_thresholds_may_be_inputs(tmp_path, center):
         np.testing.assert_array_equal(run_compiled(imported, inputs)[0], runtime(proto, inputs)[0])
 
 
+@pytest.mark.parametrize("count", [24, "n"])
+def test_boxes_of_negative_width_or_height_overlap_no_other(tmp_path, count):
+    """As ONNX Runtime computes corners of a centre: the lower one may be above the upper one."""
+    layer = helper.make_node(
+        "NonMaxSuppression", ["boxes", "scores", "limit", "iou", "score"], ["selected"], center_point_box=1
+    )
+    proto = model([layer], {"boxes": (FLOAT, [2, count, 4]), "scores": (FLOAT, [2, 2, count])}, ["selected"], CONSTANTS)
+    random = np.random.default_rng(1)
+    sizes = random.choice(np.array([-0.5, 0, 0.4, 0.5], np.float32), (2, 24, 2))
+    inputs = [np.concatenate([random.random((2, 24, 2), np.float32), sizes], 2), random.random((2, 2, 24), np.float32)]
+    np.testing.assert_array_equal(
+        run_compiled(read(save(tmp_path / "m.onnx", proto)), inputs)[0], runtime(proto, inputs)[0]
+    )
+
+
 def test_rows_of_a_dynamic_number_of_boxes_keep_their_own_number(tmp_path):
     """Passes that clean up bindings may not replace it by the number of all boxes."""
     proto = model(NODES[:1], {"boxes": (FLOAT, [1, "n", 4]), "scores": (FLOAT, [1, 2, "n"])}, ["selected"], CONSTANTS)

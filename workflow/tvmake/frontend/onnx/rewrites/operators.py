@@ -245,19 +245,37 @@ _SETTLED = "_settled"
 
 
 def non_max_suppression(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Write out ONNX's thresholds: suppress above the IoU threshold, 0 by default; keep all scores by default.
+    """Write out ONNX's thresholds: suppress above the IoU threshold, 0 by default; keep all scores by default. Boxes get corners.
 
     TVM also suppresses at the threshold, and the importer's defaults are 0.5 for the IoU and 0 for the score.
     """
-    threshold = build.graph.constant(optional_input(node, 3)) if optional_input(node, 3) else np.zeros(1, np.float32)
-    if node.name.endswith(_SETTLED) or threshold is None:
+    values, threshold = attributes(node), np.zeros(1, np.float32)
+    is_centered = values.pop("center_point_box", 0)
+    if optional_input(node, 3):
+        threshold = build.graph.constant(node.input[3])
+    if node.name.endswith(_SETTLED) or (threshold is None and not is_centered):
         return None
+    boxes = _corners(node.input[0], build) if is_centered else node.input[0]
+    if threshold is None:
+        return [build.op("NonMaxSuppression", boxes, *node.input[1:])]
     above = build.const(np.nextafter(threshold.reshape(1), np.float32(np.inf)), np.float32)
     count = optional_input(node, 2) or build.ints([0])
     score = optional_input(node, 4) or build.const([np.finfo(np.float32).min], np.float32)
-    result = build.op("NonMaxSuppression", *node.input[:2], count, above, score, **attributes(node))
+    result = build.op("NonMaxSuppression", boxes, node.input[1], count, above, score, **values)
     build.nodes[-1].name += _SETTLED
     return [result]
+
+
+def _corners(boxes: str, build: Builder) -> str:
+    """Boxes (y1, x1, y2, x2) of boxes (x centre, y centre, width, height).
+
+    A negative width or height becomes 0: in ONNX Runtime such a box overlaps no other, while TVM would exchange its corners.
+    """
+    kind = build.graph.numpy_dtype(boxes)
+    centre = build.op("Gather", boxes, build.const([1, 0], np.int64), axis=2)
+    size = build.op("Gather", boxes, build.const([3, 2], np.int64), axis=2)
+    half = build.op("Mul", build.op("Max", size, build.const(0, kind)), build.const(0.5, kind))
+    return build.op("Concat", build.op("Sub", centre, half), build.op("Add", centre, half), axis=2)
 
 
 def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:

@@ -26,8 +26,6 @@ def select_boxes(extents: ShapeValues, inputs: Sequence[Any], attributes: Mappin
     limit, overlap, least = (inputs[index] if index < len(inputs) else None for index in (2, 3, 4))
     if all(value is None or isinstance(value, tvm.ir.GenericConst) for value in (limit, overlap, least)):
         return None
-    if attributes.get("center_point_box", 0):
-        boxes = _corners(builder, boxes)
     least = relax.const(np.finfo(np.float32).min, "float32") if least is None else _scalar(builder, least)
     if overlap is None:
         above = relax.const(np.nextafter(np.float32(0), np.float32(1)), "float32")
@@ -53,21 +51,6 @@ def select_boxes(extents: ShapeValues, inputs: Sequence[Any], attributes: Mappin
 
 def _scalar(builder: Any, value: Any) -> Any:
     return value if value.ty.ndim == 0 else builder.emit(relax.op.reshape(value, []))
-
-
-def _corners(builder: Any, boxes: Any) -> Any:
-    """Boxes (y1, x1, y2, x2) of boxes (x centre, y centre, width, height)."""
-    emit = builder.emit
-    parts = emit(relax.op.split(boxes, 4, axis=2))
-    x, y, width, height = (emit(relax.TupleGetItem(parts, index)) for index in range(4))
-    half = relax.const(0.5, boxes.ty.dtype)
-    half_width, half_height = emit(relax.op.multiply(width, half)), emit(relax.op.multiply(height, half))
-    corners = [
-        emit(move(centre, distance))
-        for move in (relax.op.subtract, relax.op.add)
-        for centre, distance in ((y, half_height), (x, half_width))
-    ]
-    return emit(relax.op.concat(corners, axis=2))
 
 
 def _first_rows() -> "tvm.tirx.PrimFunc":
