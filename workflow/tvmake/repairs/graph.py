@@ -135,6 +135,14 @@ GRAPH = (
         effect='VMShapeLower fails at networks with two computed lengths: "has not been computed".',
     ),
     Repair(
+        name="sizes-in-slice-bounds",
+        layer="graph",
+        defect="DecomposeOpsForInference reads sizes from tensors into dimensions of its own. CanonicalizeBindings replaces a "
+        "network's dimensions by these in shapes, but not in integers that operators take, such as the bounds of a slice.",
+        effect="Tensors lose their shapes where both meet; the type of a NonMaxSuppression of such boxes is computed through a null "
+        "pointer, which ends the process.",
+    ),
+    Repair(
         name="order-by-address",
         layer="graph",
         defect="The symbolic variables that are appended to the arguments of a kernel are kept in Python sets "
@@ -154,6 +162,12 @@ GRAPH = (
         defect="A nearest-neighbour resize computes the index of each element in floating point unless height and width "
         "are fixed.",
         effect="Upsampling of dynamic feature maps is slow.",
+    ),
+    Repair(
+        name="rows-of-selected-boxes",
+        layer="graph",
+        defect="The result of a NonMaxSuppression of a dynamic number of boxes has as many rows as its limit.",
+        effect="Detectors without a limit (2³¹ - 1 in torchvision's ONNX files) need 48 GiB.",
     ),
     Repair(
         name="norm-variance",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import tvm
 
+from tvmake.targets.dynamic.box_selections import BOX_SELECTIONS
 from tvmake.targets.dynamic.nearest_resizes import NEAREST_RESIZES
 from tvmake.targets.dynamic.reshapes import RESHAPES
 from tvmake.targets.dynamic.scalar_arguments import pass_scalars_in_shapes
@@ -21,7 +22,7 @@ def fuse_operators(split_kernels: Sequence[Pass] = ()) -> list[Pass]:
     """
     transform = tvm.relax.transform
     return [
-        transform.LegalizeOps({**NORMS, **RESHAPES, **NEAREST_RESIZES}),
+        transform.LegalizeOps({**NORMS, **RESHAPES, **NEAREST_RESIZES, **BOX_SELECTIONS}),
         transform.AnnotateTIROpPattern(),
         mark_reversed_reads,
         transform.FoldConstant(),

@@ -40,6 +40,7 @@ from tvmake.transform.numbers.wide_norms import spell_out_wide_norms
 from tvmake.transform.options import TransformRequest
 from tvmake.transform.precision import to_precision
 from tvmake.transform.samples import reflect_two_rows, sample_in_float32
+from tvmake.transform.simplify_shapes import read_sizes_directly
 from tvmake.transform.uniform_values import fill_single_values, spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -128,7 +129,7 @@ def _fold(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
         module = to_integers(_quantized_convolutions(module, request), is_source=True)
     if options.fold_batch_norm:
         module = fold_batch_norms(module)
-    module = passes.DecomposeOpsForInference()(module)
+    module = passes.DecomposeOpsForInference()(read_sizes_directly(module))
     module = reflect_two_rows(ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module))))
     module = keep_infinities(evaluate_constants(spread_single_values(module)))
     module = drop_masked_rows(module)

@@ -8,7 +8,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.ir.rewriting import rewritten
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import rewrite_calls, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -19,6 +20,24 @@ def simplify_shapes(module: "tvm.IRModule") -> "tvm.IRModule":
     if not relax.analysis.defined_symbolic_vars(module["main"]):
         return module
     return rewritten(module, _ShapeSimplifier(module))
+
+
+def read_sizes_directly(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Read sizes from tensors into the network's own dimensions.
+
+    ``DecomposeOpsForInference`` would read them into dimensions of its own. Repair: `sizes-in-slice-bounds`.
+    """
+    return rewrite_calls(module, _read_size)
+
+
+def _read_size(_visitor: Any, _op: Any, call: Any) -> Any:
+    return (
+        relax.op.call_pure_packed(READ_SIZES, *call.args, ty_args=call.ty) if is_call(call, "tensor_to_shape") else call
+    )
+
+
+READ_SIZES = "vm.builtin.tensor_to_shape"
+"""The virtual machine's function."""
 
 
 @mutator

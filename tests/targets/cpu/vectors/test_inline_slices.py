@@ -45,6 +45,12 @@ def test_parts_for_element_wise_operators_are_slices(net: Callable[..., Any]):
     assert calls(made, "strided_slice")
 
 
+def test_a_split_into_one_part_is_the_tensor():
+    x, w = values(*INPUTS)
+    made = lowered(lambda x, w: op.tanh(op.split(op.matmul(x, w), [], -1)), *INPUTS)
+    np.testing.assert_allclose(result(made, [x, w]), np.tanh(x @ w), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("net", [gates, uneven])
 def test_the_result_is_the_same(net: Callable[..., Any]):
     x, w = values(*INPUTS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.targets.dynamic.box_selections import BOX_SELECTIONS
 from tvmake.targets.dynamic.reshapes import RESHAPES
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.transform.layouts.activations import spell_out_activations
@@ -51,6 +52,7 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
             {
                 **NORMS,
                 **RESHAPES,
+                **BOX_SELECTIONS,
                 **dict.fromkeys((f"relax.{name}" for name in OF_SEVERAL), _legalize_several),
                 "relax.take": _legalize_lookup,
             },

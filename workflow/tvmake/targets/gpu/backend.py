@@ -8,6 +8,7 @@ import tvm
 from tvmake.errors import InputError
 from tvmake.ir.attributes import CPU_ONLY
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
+from tvmake.targets.dynamic.box_selections import SELECT_BOXES
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
@@ -21,8 +22,6 @@ from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedu
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.passes import ModulePass, Pass
-
-SELECT_BOXES = "relax.vision.all_class_non_max_suppression"
 
 
 class GpuBackend(Backend):

@@ -204,7 +204,9 @@ def top_k(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def split(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Take the sizes from the declared shapes; slice if a size is 0, which TVM cannot split."""
+    """Take the sizes from the declared shapes; slice if a size is 0, which TVM cannot split. One part is the whole tensor."""
+    if len(node.output) == 1:
+        return [node.input[0]]  # TVM's operator would not return a tuple
     axis = attributes(node).get("axis", 0)
     if is_dynamic(node, build, 1):
         shapes = [declared(node, build, index) for index in range(len(node.output))]

@@ -260,6 +260,8 @@ def non_max_suppression(node: onnx.NodeProto, build: Builder) -> list[str] | Non
         return [build.op("NonMaxSuppression", boxes, *node.input[1:])]
     above = build.const(np.nextafter(threshold.reshape(1), np.float32(np.inf)), np.float32)
     count = optional_input(node, 2) or build.ints([0])
+    if (limit := build.graph.constant(count)) is not None:
+        count = build.const(np.minimum(limit, np.iinfo(np.int32).max), np.int64)  # TVM counts boxes in int32
     score = optional_input(node, 4) or build.const([np.finfo(np.float32).min], np.float32)
     result = build.op("NonMaxSuppression", boxes, node.input[1], count, above, score, **values)
     build.nodes[-1].name += _SETTLED

@@ -46,6 +46,8 @@ def _splits_to_slice(function: Any) -> set[Any]:
 
 def _has_fixed_parts(split: Any) -> bool:
     """Whether the lengths of a split's parts are static; its other dimensions may be dynamic."""
+    if not isinstance(split.ty, relax.TupleType):
+        return False  # a single part
     shapes = [part.shape for part in split.ty.fields]
     return all(shape is not None and isinstance(shape[int(split.attrs.axis)], tvm.tirx.IntImm) for shape in shapes)
 
