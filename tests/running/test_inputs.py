@@ -56,6 +56,18 @@ def test_sizes_that_the_package_or_other_inputs_do_not_have_are_refused(sizes: M
     assert problem in str(refused.value)
 
 
+def test_indices_beyond_their_table_are_refused():
+    spec = TensorSpec(name="ids", relax_name="ids", shape=(1, "length"), dtype="int64", indices=(-50, 49))
+    signature = Signature(inputs=(spec,), outputs=())
+    for ids in ([], [49, -50], [0]):
+        assert match_inputs(signature, {"ids": np.array([ids], np.int64)}, None)["ids"].tolist() == [ids]
+    for ids, wrong in (([0, 50, 3], 50), ([0, -51], -51)):
+        with pytest.raises(InputError) as refused:
+            match_inputs(signature, {"ids": np.array([ids])}, None)
+        problem = f"input 'ids': has the index {wrong}, and the table has 50 rows\n  use indices from -50 to 49"
+        assert problem in str(refused.value)
+
+
 def test_a_size_may_be_an_expression_over_dimensions_of_a_later_input():
     """Decoders with a cache: the mask of [past + length] comes before the cache."""
     signature = Signature(

@@ -56,6 +56,7 @@ def test_embedding_indices_get_the_range_of_the_table(tmp_path):
     path = save(tmp_path / "m.onnx", proto)
     assert read(path).signature.inputs[0].range == (0, 49)
     assert inspect(path).inputs[0].range == (0, 49)
+    assert read(path).signature.inputs[0].indices == inspect(path).inputs[0].indices == (-50, 49)
     assert read(path, inputs={"i": {"range": [0, 9]}}).signature.inputs[0].range == (0, 9)
 
 

@@ -82,7 +82,8 @@ def test_weights_are_arguments_and_names_are_identifiers(tmp_path):
 
 def test_inspection_returns_the_range_of_indices(tmp_path):
     path = write(tmp_path / "lookup.tflite", tflite_models.lookup())
-    assert tflite_source.inspect(path).inputs[0].range == (0, 6)
+    spec = tflite_source.inspect(path).inputs[0]
+    assert spec.range == spec.indices == (0, 6)
     ids = np.array([6, 0, 3, 3], "int32")
     np.testing.assert_array_equal(run_compiled(read(path), [ids])[0], litert(path, ids))
 

@@ -167,7 +167,8 @@ def test_unused_weights_are_dropped():
 
 def test_an_index_input_is_bounded_by_the_rows_of_its_table():
     program, _ = exported("embedding_mean")
-    assert torch_export.read(program, options()).signature.inputs[0].range == (0, 39)
+    spec = torch_export.read(program, options()).signature.inputs[0]
+    assert spec.range == spec.indices == (0, 39)
 
 
 def test_an_index_in_a_tensor_of_one_element_is_looked_up():
@@ -179,6 +180,7 @@ def test_an_index_in_a_tensor_of_one_element_is_looked_up():
     program = torch.export.export(Looked(), example)
     imported = torch_export.read(program, options())
     assert imported.signature.inputs[0].range == (0, 3)
+    assert imported.signature.inputs[0].indices == (-4, 3)
     found = outputs(imported, *(one.numpy() for one in example))
     for one, other in zip(found, Looked()(*example), strict=True):
         np.testing.assert_array_equal(one, other.numpy())

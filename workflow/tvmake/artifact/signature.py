@@ -29,6 +29,8 @@ class TensorSpec(FailsFast, BaseModel):
     shape: tuple[Dim, ...]
     dtype: str
     range: tuple[float, float] | None = None
+    indices: tuple[int, int] | None = Field(default=None, exclude_if=lambda indices: indices is None)
+    """The least and the greatest integer that selects a row of a constant table; packages refuse others."""
 
     @property
     def is_sized_by_data(self) -> bool:

@@ -83,8 +83,8 @@ def match_inputs(
         sizes: of dynamic dimensions of missing inputs, by name; default: 1, or the smallest one that the package takes.
 
     Raises:
-        InputError: an input is unknown, missing, or has another shape or type, or values that its type cannot represent; a
-            dimension is unknown, or the package or a given input has another size.
+        InputError: an input is unknown, missing, or has another shape or type, or values that its type cannot represent, or
+            indices beyond their table; a dimension is unknown, or the package or a given input has another size.
     """
     if fill is not None:
         fill = validate_argument("fill", Fill, fill)
@@ -104,6 +104,7 @@ def match_inputs(
     fitted: Arrays = {}
     for spec in given_inputs:
         fitted[spec.name] = _match(spec, arrays[spec.name], dims)
+        _check_indices(spec, fitted[spec.name])
     missing = [spec for spec in signature.inputs if spec.name not in fitted]
     if missing and fill is None:
         names = ", ".join(f"'{spec.name}'" for spec in missing)
@@ -276,6 +277,17 @@ def _match(spec: TensorSpec, array: np.ndarray, dims: Mapping[str, int]) -> np.n
             f"input '{spec.name}'", f"has the value {lost[0]:g}, which {spec.dtype} cannot represent", "scale it down"
         )
     return np.ascontiguousarray(cast).reshape(cast.shape)
+
+
+def _check_indices(spec: TensorSpec, array: np.ndarray) -> None:
+    """Refuse indices that are beyond the table from which they select: kernels would read beyond its buffer."""
+    if spec.indices is None or not array.size:
+        return
+    least, most = spec.indices
+    low, high = int(array.min()), int(array.max())
+    if low < least or high > most:
+        problem = f"has the index {high if high > most else low}, and the table has {counted(most + 1, 'row')}"
+        raise InputError(f"input '{spec.name}'", problem, f"use indices from {least} to {most}")
 
 
 def _generate(spec: TensorSpec, fill: Fill, seed: int, dims: Mapping[str, int]) -> np.ndarray:

@@ -25,6 +25,7 @@ from tvmake.frontend.onnx.graph import all_nodes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
     dimension_names,
+    index_bounds,
     inspect,
     relax_name,
     rename_values,
@@ -67,7 +68,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     original_outputs = [value.name for value in model.graph.output]
     bind_inputs(model, options.inputs, where)
     original_inputs = [value.name for value in model.graph.input]
-    ranges = value_ranges(model)
+    ranges, indices = value_ranges(model), index_bounds(model)
     prepared = prepare(model, where, options.opset)
     del model  # the prepared one holds the weights now
     inline_small(prepared.model)
@@ -79,7 +80,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     for name, var in zip(original_inputs, parameters, strict=False):
         entry = options.inputs.get(name)
         bounds = entry.range if entry and entry.range else ranges.get(name)
-        inputs.append(_spec(name, var.name, var.ty, bounds))
+        inputs.append(_spec(name, var.name, var.ty, bounds).model_copy(update={"indices": indices.get(name)}))
     fields = stated_types(module["main"])
     outputs = [_spec(name, relax_name(name), field) for name, field in zip(original_outputs, fields, strict=True)]
     notes: dict[str, Any] = {

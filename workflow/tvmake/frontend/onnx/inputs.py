@@ -47,9 +47,12 @@ def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None 
     strip_initializers(model)
     bind_inputs(model, {}, where)
     inputs = [_tensor_spec(value) for value in model.graph.input]
-    ranges = value_ranges(model)
+    ranges, indices = value_ranges(model), index_bounds(model)
     signature = Signature(
-        inputs=tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in inputs),
+        inputs=tuple(
+            spec.model_copy(update={"range": ranges.get(spec.name), "indices": indices.get(spec.name)})
+            for spec in inputs
+        ),
         outputs=tuple(_tensor_spec(value) for value in model.graph.output),
     )
     if has_external(model):
@@ -369,19 +372,25 @@ def _rename_uses(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 def value_ranges(model: onnx.ModelProto) -> dict[str, tuple[float, float]]:
     """Inclusive bounds of inputs, by name: the values of a narrow type, and the rows of a constant table (an embedding)."""
-    rows = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    narrow = {value.name: storage_range(value.type.tensor_type.elem_type) for value in model.graph.input}
+    ranges = {name: bounds for name, bounds in narrow.items() if bounds}
+    return ranges | {name: (0.0, float(last)) for name, (_, last) in index_bounds(model).items()}
+
+
+def index_bounds(model: onnx.ModelProto) -> dict[str, tuple[int, int]]:
+    """The least and the greatest row that an integer input may select from constant tables, by the input's name."""
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     origin = {
         value.name: value.name
         for value in model.graph.input
         if value.type.tensor_type.elem_type in (TensorProto.INT32, TensorProto.INT64)
     }
-    narrow = {value.name: storage_range(value.type.tensor_type.elem_type) for value in model.graph.input}
-    ranges = {name: bounds for name, bounds in narrow.items() if bounds}
+    rows: dict[str, int] = {}
     for node in model.graph.node:
         if node.op_type in _INDEX_FORWARDING and node.input[0] in origin:
             origin[node.output[0]] = origin[node.input[0]]
-        if node.op_type == "Gather" and node.input[1] in origin and node.input[0] in rows:
+        if node.op_type == "Gather" and node.input[1] in origin and node.input[0] in shapes:
             axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-            name, last = origin[node.input[1]], float(rows[node.input[0]][axis] - 1)
-            ranges[name] = (0.0, min(last, ranges.get(name, (0.0, last))[1]))
-    return ranges
+            name, extent = origin[node.input[1]], shapes[node.input[0]][axis]
+            rows[name] = min(extent, rows.get(name, extent))
+    return {name: (-extent, extent - 1) for name, extent in rows.items()}

@@ -176,11 +176,14 @@ def _signature(where: str, root: tflite.Model, graph: tflite.SubGraph) -> Signat
     outputs = [graph.Outputs(index) for index in range(graph.OutputsLength())]
     if not outputs:
         raise InputError(where, "the graph has no outputs", _CONVERT)
-    ranges = _index_ranges(root, graph)
+    ranges, constant = _index_ranges(root, graph), _index_ranges(root, graph, are_constant=True)
     names: set[str] = set()
     return Signature(
         inputs=tuple(
-            _spec(where, graph, index, names).model_copy(update={"range": ranges.get(index)}) for index in inputs
+            _spec(where, graph, index, names).model_copy(
+                update={"range": ranges.get(index), "indices": constant.get(index)}
+            )
+            for index in inputs
         ),
         outputs=tuple(_spec(where, graph, index, set()) for index in outputs),
     )
@@ -207,8 +210,10 @@ def _shape_signature(tensor: tflite.Tensor) -> np.ndarray:
     return np.array([tensor.ShapeSignature(axis) for axis in range(tensor.ShapeSignatureLength())], dtype=np.int64)
 
 
-def _index_ranges(root: tflite.Model, graph: tflite.SubGraph) -> dict[int, tuple[int, int]]:
-    """Bounds of the graph inputs that GATHER and EMBEDDING_LOOKUP use as indices."""
+def _index_ranges(
+    root: tflite.Model, graph: tflite.SubGraph, *, are_constant: bool = False
+) -> dict[int, tuple[int, int]]:
+    """Bounds of the graph inputs that GATHER and EMBEDDING_LOOKUP use as indices: of any table, or of constant ones."""
     rows: dict[int, int] = {}
     for number in range(graph.OperatorsLength()):
         operator = graph.Operators(number)
@@ -220,6 +225,8 @@ def _index_ranges(root: tflite.Model, graph: tflite.SubGraph) -> dict[int, tuple
         elif name == "EMBEDDING_LOOKUP":
             table, index, axis = operator.Inputs(1), operator.Inputs(0), 0
         else:
+            continue
+        if are_constant and not root.Buffers(graph.Tensors(table).Buffer()).DataLength():
             continue
         shape = [graph.Tensors(table).Shape(a) for a in range(graph.Tensors(table).ShapeLength())]
         rows[index] = min(shape[axis], rows.get(index, shape[axis]))

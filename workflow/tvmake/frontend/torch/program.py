@@ -99,7 +99,9 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
                 f"input '{name}' is a Python {type(getattr(spec.arg, 'value', 0)).__name__}, not a tensor",
                 "give the argument a default in forward() and leave it out when calling torch.export.export",
             )
-        inputs.append(_tensor_spec(where, name, values[name], extents).model_copy(update={"range": ranges.get(name)}))
+        indices = ranges.get(name)
+        update = {"range": indices and (0, indices[1]), "indices": indices}
+        inputs.append(_tensor_spec(where, name, values[name], extents).model_copy(update=update))
     user_outputs = [
         spec.arg
         for spec in program.graph_signature.output_specs
@@ -292,13 +294,14 @@ def _output_names(program: ExportedProgram, count: int) -> list[str]:
 
 
 def _index_ranges(program: ExportedProgram) -> dict[str, tuple[int, int]]:
-    """Ranges of the integer inputs that select rows of a table of fixed size."""
+    """The least and the greatest value of the integer inputs that select rows of a table of fixed size."""
     users = {
         spec.arg.name
         for spec in program.graph_signature.input_specs
         if spec.kind is InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
     }
     rows: dict[str, int] = {}
+    least: dict[str, int] = {}
     for node in program.graph.nodes:
         for index, extent in _lookups(node):
             source = index
@@ -306,7 +309,13 @@ def _index_ranges(program: ExportedProgram) -> dict[str, tuple[int, int]]:
                 source = source.args[0]
             if source.op == "placeholder" and source.name in users and isinstance(extent, int):
                 rows[source.name] = min(extent, rows.get(source.name, extent))
-    return {name: (0, extent - 1) for name, extent in rows.items()}
+                low = -extent if operator_name(node) in _COUNTS_FROM_THE_END else 0
+                least[source.name] = max(low, least.get(source.name, low))
+    return {name: (least[name], extent - 1) for name, extent in rows.items()}
+
+
+_COUNTS_FROM_THE_END = ("index", "select")
+"""Lookups that take negative indices."""
 
 
 def _lookups(node: fx.Node) -> list[tuple[fx.Node, int | torch.SymInt]]:
