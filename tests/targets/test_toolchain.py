@@ -81,7 +81,7 @@ def test_a_compiler_that_debian_does_not_have_is_not_said_to_be_installed_from_t
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(toolchain, "zig_command", lambda: None)
     assert refusal(cc="nog++").remedy == (
-        "name a compiler on PATH, or leave out `cc`, or set `toolchain: zig` (pip install ziglang) instead of `cc`"
+        "name a compiler on PATH, or leave out `cc`, or set `toolchain: zig` (pip install 'tvmake[android]') instead of `cc`"
     )
     assert "apt-get" not in refusal(mtriple="msp430-none-elf", kind="c").remedy
 
@@ -120,7 +120,7 @@ def test_android_without_an_ndk_says_where_to_get_it(monkeypatch):
     monkeypatch.setattr(toolchain, "zig_command", lambda: None)
     error = refusal(tag="adreno-730-texture", host="aarch64-linux-android")
     assert "ANDROID_NDK_HOME is not set" in error.problem and "developer.android.com/ndk" in error.remedy
-    assert "pip install ziglang" in error.remedy
+    assert "pip install 'tvmake[android]'" in error.remedy
 
 
 def test_android_without_an_ndk_is_linked_by_zig(tmp_path, monkeypatch):

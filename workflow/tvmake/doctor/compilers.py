@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from tvmake.doctor.check import Check, ending, output_of
 from tvmake.native.ndk import GET, find_ndk
+from tvmake.native.zig import INSTALL as INSTALL_ZIG
 from tvmake.native.zig import zig_command
 from tvmake.process.python import python_command
 from tvmake.targets.options import TargetKind
@@ -105,7 +106,7 @@ def zig() -> Check:
     """zig, which links for other Linux systems, and for older C libraries."""
     command = zig_command()
     use = "links mod.so for other Linux systems: `toolchain: zig`"
-    return _tool("zig", [*command, "version"] if command else None, use, "pip install ziglang")
+    return _tool("zig", [*command, "version"] if command else None, use, INSTALL_ZIG)
 
 
 def emulator() -> Check:

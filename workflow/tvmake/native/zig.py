@@ -13,7 +13,7 @@ from tvmake.storage.directories import cache_directory
 from tvmake.storage.files import digest_bytes, scratch_directory
 from tvmake.storage.plain_files import read_plain
 
-INSTALL = "pip install ziglang"
+INSTALL = "pip install 'tvmake[android]'"
 
 
 def zig_command() -> list[str] | None:

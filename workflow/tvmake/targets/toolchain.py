@@ -252,7 +252,7 @@ def _how_to_get(driver: str, config: TargetOptions, host: TargetOptions) -> str:
     if config.cc or host.cc:
         remedies.append("name a compiler on PATH, or leave out `cc`" if not remedies else "leave out `cc`")
     if _zig_triple(host.triple or f"{platform.machine()}-linux-gnu", None):
-        installed = "" if zig_command() else " (pip install ziglang)"
+        installed = "" if zig_command() else f" ({INSTALL})"
         remedies.append(f"set `toolchain: zig`{installed}{' instead of `cc`' if config.cc or host.cc else ''}")
     return ", or ".join(remedies) or "name a compiler for it: `cc`"
 

@@ -44,7 +44,7 @@ def build_command(
 
     A TRIPLE builds a directory of programs for devices: aarch64-linux-android with the NDK (ANDROID_NDK_HOME, or the
     directory of Android Studio), or without it for CPU packages; aarch64-linux-musl for any 64-bit Arm Linux and Android, CPU
-    packages only, with zig (pip install ziglang); aarch64-linux-gnu with Debian's cross compiler.
+    packages only, with zig (pip install 'tvmake[android]'); aarch64-linux-gnu with Debian's cross compiler.
     """
     from tvmake.errors import UsageError
     from tvmake.native.compile import build
