@@ -1,7 +1,7 @@
 """Write the lock files: ``make lock``.
 
 ``requirements.lock`` is what the demo installs, ``test.lock`` adds what the tests, the linters and the docs need, at
-the same versions. ``cluster.lock`` is what the tests of clusters need beside that. All hold every file's sha256 for
+the same versions. ``image.lock`` is what the image installs. ``cluster.lock`` is what the tests of clusters need beside that. All hold every file's sha256 for
 all platforms. PyPI's torch for Linux is the CUDA build; where pip is configured to find the CPU build of the same
 version (``torch-2.13.0+cpu``), that file's hash is added, so that either installs.
 """
@@ -81,9 +81,11 @@ def main() -> None:
     groups = [f"--group=pyproject.toml:{name}" for name in ("test", "lint", "docs")]
     compile_lock("envs/test.lock", *groups)
     compile_lock("envs/requirements.lock", "--constraint", "envs/test.lock")
+    image = ["--extra=all", "--extra=cluster", "--group=pyproject.toml:cuda"]
+    compile_lock("envs/image.lock", *image, "--constraint", "envs/test.lock")
     compile_beside("envs/cluster.lock", "cluster", "envs/test.lock")
     if digest := cpu_torch_hash():
-        for name in ("test.lock", "requirements.lock"):
+        for name in ("test.lock", "requirements.lock", "image.lock"):
             add_hash(ROOT / "envs" / name, digest)
 
 

@@ -52,12 +52,16 @@ COMPONENTS = {
     "ssh-keygen": Component(_program("ssh-keygen"), "openssh-client"),
     "adb": Component(_program("adb"), "adb"),
     "Slurm": Component(_program("slurmctld", "slurmd", "sbatch", "squeue"), "slurmctld slurmd slurm-client"),
+    "Grid Engine": Component(
+        _program("sge_qmaster", "sge_execd", "qsub"), "gridengine-master gridengine-exec gridengine-client"
+    ),
     "munge": Component(_program("munged"), "munge"),
     "fish": Component(_program("fish"), "fish"),
     "tcsh": Component(_program("tcsh"), "tcsh"),
     "setpriv and unshare": Component(_program("setpriv", "unshare"), "util-linux"),
     "ps": Component(_program("ps"), "procps"),
     "Chromium": Component(lambda: any(map(shutil.which, CHROMIUM)), "chromium-headless-shell"),
+    "debootstrap": Component(_program("debootstrap"), "debootstrap"),
     "chattr": Component(_program("chattr"), "e2fsprogs"),
 }
 

@@ -32,7 +32,9 @@ def test_a_range_with_an_end_is_named_with_it(requirement: str):
     assert shown in ([], [requirement.removeprefix(named)])
 
 
-@pytest.mark.parametrize("lock, groups", [("test", ["build", "test", "lint", "docs"]), ("requirements", ["build"])])
+@pytest.mark.parametrize(
+    "lock, groups", [("test", ["build", "test", "lint", "docs"]), ("requirements", ["build"]), ("image", ["cuda"])]
+)
 def test_a_lock_holds_what_is_asked_for(lock: str, groups: list[str]):
     wanted = [*ALWAYS, *EXTRAS["torch"], *EXTRAS["tflite"], *(entry for group in groups for entry in GROUPS[group])]
     locked = set(re.findall(r"^([\w.-]+)==", (ROOT / f"envs/{lock}.lock").read_text(), flags=re.MULTILINE))
