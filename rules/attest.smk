@@ -12,7 +12,9 @@ rule attest:
     group:
         "package"
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("attest"),
     params:

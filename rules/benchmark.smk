@@ -11,7 +11,9 @@ rule benchmark:
     log:
         **plan.logs("benchmark"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     threads: plan.threads("benchmark")
     resources:
         **plan.resources("benchmark"),

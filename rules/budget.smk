@@ -12,7 +12,9 @@ checkpoint budget:
     # Too little work for a job on a cluster.
     localrule: True
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("budget"),
     params:

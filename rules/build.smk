@@ -13,7 +13,9 @@ rule build:
     group:
         "package"
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("build"),
     params:

@@ -10,7 +10,9 @@ rule calibrate:
     log:
         **plan.logs("calibrate"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("calibrate"),
     params:

@@ -11,7 +11,9 @@ rule choose_layout:
     log:
         **plan.logs("choose_layout"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     threads: plan.threads("choose_layout")
     resources:
         **plan.resources("choose_layout"),

@@ -11,7 +11,9 @@ rule choose_precision:
     log:
         **plan.logs("choose_precision"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     threads: plan.threads("choose_precision")
     resources:
         **plan.resources("choose_precision"),

@@ -12,7 +12,9 @@ rule deploy:
     group:
         "device"
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("deploy"),
     params:

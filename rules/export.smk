@@ -12,7 +12,9 @@ rule export:
     group:
         "package"
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("export"),
     params:

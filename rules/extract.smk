@@ -10,7 +10,9 @@ rule extract:
     log:
         **plan.logs("extract"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("extract"),
     params:

@@ -10,7 +10,9 @@ rule import_model:
     log:
         **plan.logs("import"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("import"),
     params:

@@ -10,7 +10,9 @@ rule pick_best:
     log:
         **plan.logs("pick_best"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("pick_best"),
     params:

@@ -10,7 +10,9 @@ rule reference:
     log:
         **plan.logs("reference"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("reference"),
     params:

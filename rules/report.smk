@@ -18,7 +18,9 @@ rule report:
     # Too little work for a job on a cluster.
     localrule: True
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("report"),
     params:

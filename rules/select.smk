@@ -14,7 +14,9 @@ rule select:
     # Too little work for a job on a cluster.
     localrule: True
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("select"),
     params:

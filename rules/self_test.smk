@@ -10,7 +10,9 @@ rule self_test:
     log:
         **plan.logs("self_test"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("self_test"),
     params:

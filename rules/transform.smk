@@ -11,7 +11,9 @@ rule transform:
     log:
         **plan.logs("transform"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     resources:
         **plan.resources("transform"),
     params:

@@ -10,7 +10,9 @@ rule tune:
     log:
         **plan.logs("tune"),
     conda:
-        "../envs/tvmake.yaml"
+        plan.conda
+    container:
+        plan.image
     threads: plan.threads("tune")
     resources:
         **plan.resources("tune"),

@@ -3,6 +3,7 @@
 import argparse
 import shutil
 
+from tvmake.engine.environments import IMAGE, image, is_installable
 from tvmake.errors import MachineError
 
 PROGRAMS = {"conda": ("conda",), "apptainer": ("apptainer", "singularity")}
@@ -21,4 +22,13 @@ def check_deployment(arguments: argparse.Namespace) -> MachineError | None:
             problem = f"no `{programs[0]}` on the path"
             remedy = f"install it, or run without --software-deployment-method {method}: jobs then use this Python's packages"
             return MachineError(f"--software-deployment-method {method}", problem, remedy)
+        if method == "conda" and not is_installable():
+            problem = "conda cannot install this tvmake: it is neither a release nor installed from a wheel file that still exists"
+            remedy = (
+                "build a wheel and install it: `pip wheel --no-deps -w dist .`, then `pip install dist/tvmake-*.whl`"
+            )
+            return MachineError(f"--software-deployment-method {method}", problem, remedy)
+        if method == "apptainer" and not image():
+            remedy = f"export {IMAGE}=REGISTRY/tvmake:VERSION, an image that you built (docs/guides/image.md)"
+            return MachineError(f"--software-deployment-method {method}", f"{IMAGE} does not name an image", remedy)
     return None

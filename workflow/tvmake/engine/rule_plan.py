@@ -5,6 +5,7 @@ from typing import Any
 
 from snakemake.io import ancient, directory, report
 
+from tvmake.engine.environments import conda_file, image
 from tvmake.engine.up_to_date.sources import Sources
 from tvmake.plan.plan import Plan
 from tvmake.plan.resources import JobResources
@@ -32,6 +33,8 @@ class RulePlan:
         self._checkpoints = checkpoints
         self._budgeted: set[tuple[str, int]] = set()
         self._kinds = {**{stage.name: stage.kinds[0] for stage in stages().values()}, **rules()}
+        self.conda = conda_file()
+        self.image = image()
 
     def inputs(self, rule: str) -> dict[str, Any]:
         """A rule's inputs, by the descriptor's parameters. ``sources`` are the user's files.

@@ -131,7 +131,7 @@ def run(request: Request) -> int:
     with (
         on_stop_signal(Run.interrupt),
         termination() as terminated,
-        warm_steps() if request.warm and local else no_warm_servers(),
+        warm_steps() if request.warm and local and not args.software_deployment_method else no_warm_servers(),
     ):
         Run.is_stopping = staticmethod(lambda: Run.interrupted or terminated())
         try:
