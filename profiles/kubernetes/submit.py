@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Create a Kubernetes Job for one of Snakemake's job scripts, and print its name: submit.py JOBSCRIPT
 
-Needs kubectl, and TVMAKE_K8S_IMAGE, TVMAKE_K8S_CLAIM and TVMAKE_K8S_MOUNT in the environment. The job's resources are
+Needs kubectl, and TVMAKE_IMAGE, TVMAKE_K8S_CLAIM and TVMAKE_K8S_MOUNT in the environment. The job's resources are
 in the script's first lines, written by Snakemake.
 """
 
@@ -33,7 +33,7 @@ def manifest(properties: dict[str, Any], script: str, directory: str, environmen
         limits[f"tvmake/{name}"] = amounts[f"tvmake/{name}"] = count.rpartition(":")[2] or "1"
     container = {
         "name": "job",
-        "image": environment["TVMAKE_K8S_IMAGE"],
+        "image": environment["TVMAKE_IMAGE"],
         "command": ["/bin/sh", script],
         "workingDir": directory,
         "env": [{"name": key, "value": text} for key, text in environment.items() if key.startswith("TVMAKE_")],
@@ -58,10 +58,10 @@ def manifest(properties: dict[str, Any], script: str, directory: str, environmen
 
 def main(script: str) -> int:
     """Create the Job."""
-    missing = [name for name in ("IMAGE", "CLAIM", "MOUNT") if not os.environ.get(f"TVMAKE_K8S_{name}")]
+    missing = [name for name in ("TVMAKE_IMAGE", "TVMAKE_K8S_CLAIM", "TVMAKE_K8S_MOUNT") if not os.environ.get(name)]
     if missing:
         print(
-            f"error: kubernetes: TVMAKE_K8S_{missing[0]} is not set\n  see docs/guides/cluster.md",
+            f"error: kubernetes: {missing[0]} is not set\n  see docs/guides/cluster.md",
             file=sys.stderr,
         )
         return 3

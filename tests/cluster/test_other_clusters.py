@@ -13,7 +13,7 @@ from tests.workflow.project import ROOT, Project, new_project
 
 OPTIONS = ("--retries", "0", "--latency-wait", "10", "--seconds-between-status-checks", "2")
 MODEL = "results/digits/model.json"
-IMAGE = {"TVMAKE_K8S_IMAGE": "tvmake:1", "TVMAKE_K8S_CLAIM": "shared", "TVMAKE_K8S_MOUNT": "/shared"}
+IMAGE = {"TVMAKE_IMAGE": "tvmake:1", "TVMAKE_K8S_CLAIM": "shared", "TVMAKE_K8S_MOUNT": "/shared"}
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def test_a_pod_makes_results_on_the_shared_volume_and_a_failed_one_says_why(kube
 
 @pytest.mark.soak
 def test_a_missing_image_is_named(kubernetes: Project):
-    del kubernetes.environment["TVMAKE_K8S_IMAGE"]
+    del kubernetes.environment["TVMAKE_IMAGE"]
     done = kubernetes.make("--profile", "kubernetes", *OPTIONS, MODEL)
     assert done.returncode == 3, done.stderr
-    assert "error: kubernetes: TVMAKE_K8S_IMAGE is not set" in done.stderr
+    assert "error: kubernetes: TVMAKE_IMAGE is not set" in done.stderr
     assert "Traceback" not in done.stderr
 
 

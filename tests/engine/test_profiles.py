@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.project import ROOT, Project, new_project
-from tvmake.engine.cluster_check import check_slurm
+from tvmake.engine.cluster_check import COMMANDS, check_slurm, missing_command
 from tvmake.engine.profiles import packaged_profiles, resolve_profiles
 from tvmake.engine.progress.snakemake_errors import usage_error
 from tvmake.errors import MachineError, UsageError
@@ -85,8 +85,8 @@ def test_a_missing_plugin_is_named_with_how_to_install_it():
     error = usage_error("snakemake: error: argument --executor/-e: invalid choice: 'slurm' (choose from 'local')")
     assert isinstance(error, MachineError)
     assert error.remedy == "pip install 'tvmake[slurm]'"
-    other = usage_error("x: error: argument --executor/-e: invalid choice: 'lsf' (choose from 'local')")
-    assert other.remedy == "pip install snakemake-executor-plugin-lsf"
+    other = usage_error("x: error: argument --executor/-e: invalid choice: 'flux' (choose from 'local')")
+    assert other.remedy == "pip install snakemake-executor-plugin-flux"
 
 
 def test_a_missing_slurm_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -94,6 +94,17 @@ def test_a_missing_slurm_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
     error = check_slurm([], {})
     assert isinstance(error, MachineError)
     assert error.problem == "no `sbatch` on the path"
+
+
+@pytest.mark.parametrize("missing", COMMANDS["lsf"])
+def test_a_missing_lsf_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str):
+    for name in COMMANDS["lsf"]:
+        if name != missing:
+            (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = missing_command("lsf")
+    assert isinstance(error, MachineError)
+    assert error.problem == f"no `{missing}` on the path"
 
 
 def stand_in(directory: Path, script: str) -> None:

@@ -16,7 +16,12 @@ from tvmake.records.store import open_store
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
 
-COMMANDS = ("sbatch", "squeue", "scancel", "sinfo")
+COMMANDS = {
+    "slurm": ("sbatch", "squeue", "scancel", "sinfo"),
+    "lsf": ("bsub", "bjobs", "bkill", "badmin", "lsclusters"),
+}
+"""Commands that Snakemake's plugin for a cluster calls."""
+
 ANSWER_S = 60
 """Time limit for an answer of Slurm's controller, in seconds."""
 
@@ -33,7 +38,18 @@ def check_cluster(arguments: argparse.Namespace, plan: "Plan") -> TvmakeError | 
     if arguments.executor in (None, "local"):
         return None
     shared_stores.announce(_stores(plan))
-    return check_slurm(_partitions(arguments), _gres(plan)) if arguments.executor == "slurm" else None
+    if arguments.executor == "slurm":
+        return check_slurm(_partitions(arguments), _gres(plan))
+    return missing_command(arguments.executor)
+
+
+def missing_command(executor: str) -> MachineError | None:
+    """Return the error if a cluster's commands are missing on this machine."""
+    missing = [command for command in COMMANDS.get(executor, ()) if shutil.which(command) is None]
+    if not missing:
+        return None
+    remedy = f"run this on a login node, where {'Slurm' if executor == 'slurm' else 'LSF'}'s commands work, or without --profile {executor}"
+    return MachineError(executor, f"no `{missing[0]}` on the path", remedy)
 
 
 def check_slurm(partitions: Iterable[str], gres: dict[str, str]) -> TvmakeError | None:
@@ -42,13 +58,8 @@ def check_slurm(partitions: Iterable[str], gres: dict[str, str]) -> TvmakeError 
     Args:
         gres: generic resources by the device that needs them.
     """
-    missing = [command for command in COMMANDS if shutil.which(command) is None]
-    if missing:
-        return MachineError(
-            "slurm",
-            f"no `{missing[0]}` on the path",
-            "run this on a login node, where Slurm's commands work, or without --profile slurm",
-        )
+    if (missing := missing_command("slurm")) is not None:
+        return missing
     try:
         result = subprocess.run(
             ["sinfo", "--noheader", "--format=%R|%G"], capture_output=True, text=True, timeout=ANSWER_S, check=False

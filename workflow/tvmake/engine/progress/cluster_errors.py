@@ -47,8 +47,8 @@ CAUSES: tuple[tuple[re.Pattern[str], Callable[[str, str, re.Match[str]], Machine
     (re.compile(pattern, re.IGNORECASE), tell)
     for pattern, tell in (
         (r"exceeded memory limit \(\d+ > (?P<limit>\d+)\)", _out_of_memory),
-        (r"exceeded job memory limit|oom[-_ ]kill|'OUT_OF_MEMORY'", _out_of_memory),
-        (r"due to time limit|'(?:TIMEOUT|DEADLINE)'", _out_of_time),
+        (r"exceeded job memory limit|oom[-_ ]kill|'OUT_OF_MEMORY'|TERM_MEMLIMIT", _out_of_memory),
+        (r"due to time limit|'(?:TIMEOUT|DEADLINE)'|TERM_RUNLIMIT", _out_of_time),
         (
             r"due to (?:preemption|node failure)|'(?:PREEMPTED|NODE_FAIL|BOOT_FAIL)'",
             _cause("lost: its node failed or was preempted", "run the same command again; finished jobs are kept"),

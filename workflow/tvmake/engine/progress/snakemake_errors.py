@@ -100,7 +100,11 @@ def start_error(text: str) -> TvmakeError:
     return UsageError("snakemake", " ".join(lines), "see `tvmake make -h`, `snakemake -h`")
 
 
-EXECUTORS = {"slurm": "pip install 'tvmake[slurm]'"}
+EXECUTORS = {
+    "slurm": "pip install 'tvmake[slurm]'",
+    "lsf": "pip install 'tvmake[lsf]'",
+    "cluster-generic": "pip install 'tvmake[cluster]'",
+}
 """How to install the executors of the provided profiles; others are `snakemake-executor-plugin-NAME`."""
 
 
