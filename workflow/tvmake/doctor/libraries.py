@@ -16,12 +16,12 @@ from packaging.utils import canonicalize_name
 
 from tvmake import __version__
 from tvmake.doctor.check import Check, last_line, output_of
+from tvmake.doctor.hosts import python_problem
 from tvmake.process.python import python_command
 from tvmake.storage.permissions import how_to_permit
 
 GROUP = "libraries"
 IMPORT_TIMEOUT_S = 60.0
-OLDEST_PYTHON = (3, 10)
 
 IMPORT_NAMES = {
     "torch": "torch",
@@ -42,11 +42,9 @@ USES = {
 def python() -> list[Check]:
     """The interpreter and tvmake itself."""
     version = platform.python_version()
-    is_new = sys.version_info[:2] >= OLDEST_PYTHON
-    oldest = ".".join(map(str, OLDEST_PYTHON))
-    hint = "" if is_new else f"tvmake needs Python {oldest} or later"
+    hint = python_problem()
     return [
-        Check(GROUP, "python", "ok" if is_new else "problem", f"{version}, {sys.executable}", hint, True),
+        Check(GROUP, "python", "problem" if hint else "ok", f"{version}, {sys.executable}", hint, True),
         Check(GROUP, "tvmake", "ok", __version__, required=True),
     ]
 
@@ -54,7 +52,10 @@ def python() -> list[Check]:
 def libraries() -> list[Check]:
     """Every library that tvmake declares, in its declared version; those of extras are optional."""
     try:
-        declared = [Requirement(text) for text in metadata.requires("tvmake") or ()]
+        # The extra `all` requires tvmake itself, with the other extras.
+        declared = [
+            entry for text in metadata.requires("tvmake") or () if (entry := Requirement(text)).name != "tvmake"
+        ]
     except metadata.PackageNotFoundError:
         hint = "install tvmake with pip, from its checkout: pip install -e ."
         problem = "tvmake runs from files that are not installed"

@@ -1,7 +1,6 @@
 """The machine: cores, memory, disk space, writable directories."""
 
 import os
-import platform
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.store import store_root
 from tvmake.doctor.check import Check
+from tvmake.doctor.hosts import host_problem
 
 GROUP = "machine"
 LEAST_MEMORY = 2 << 30
@@ -20,14 +20,13 @@ LEAST_DISK = 1 << 30
 def machine() -> list[Check]:
     """Operating system, CPU, memory, disk and the package store."""
     device = local_fingerprint(None)
-    system = platform.system()
-    is_linux = system == "Linux"
+    hint, is_fatal = host_problem()
     memory = Check(GROUP, "memory", "ok", _size(device.memory_bytes))
     if device.memory_bytes < LEAST_MEMORY:
         hint = f"building networks takes {_size(LEAST_MEMORY)} or more"
         memory = Check(GROUP, "memory", "problem", _size(device.memory_bytes), hint)
     return [
-        Check(GROUP, "system", "ok" if is_linux else "problem", device.os, "" if is_linux else "tvmake works on Linux"),
+        Check(GROUP, "system", "problem" if hint else "ok", device.os, hint, is_fatal),
         Check(GROUP, "CPU", "ok", f"{device.soc}, {device.cores} usable cores"),
         memory,
         _disk(Path.cwd()),
