@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Package", "Results", "__version__", "load", "open", "snakefile"]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _LATER = {"load": "api.model", "Model": "api.model", "Results": "api.results", "Package": "running.package"}
 """By name, because every room imports this module, and a stage's results depend on what its code imports."""
