@@ -4,6 +4,7 @@ import json
 import os
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from tvmake.storage.directories import cache_directory
 from tvmake.storage.files import digest_bytes
@@ -62,10 +63,11 @@ def _wheel() -> str | None:
     return f"{origin['url']}#sha256={digest}" if digest else None
 
 
-def _origin() -> dict | None:
+def _origin() -> dict[str, Any] | None:
     """What pip recorded on an installation that did not come from an index; None if it did."""
     try:
         text = metadata.distribution("tvmake").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         return {}
-    return json.loads(text) if text else None
+    recorded: dict[str, Any] | None = json.loads(text) if text else None
+    return recorded
