@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/dtype.h>
 #include <tvm/ffi/error.h>
@@ -12,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <stdexcept>
 
 #include "device.h"
 #include "errors.h"
@@ -201,6 +202,14 @@ void CheckArguments(const ffi::Module& machine, const Manifest& manifest, const 
   }
 }
 
+WeightsFile OpenWeights(const std::string& directory) {
+  try {
+    return WeightsFile(directory + "/" + kWeights);
+  } catch (const std::invalid_argument& error) {
+    RefuseInput(directory, std::string(kWeights) + " is damaged: " + error.what(), kMakeAgain);
+  }
+}
+
 bool Fits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
   bool fits = dtype == spec.dtype && shape.size() == spec.shape.size();
   for (std::size_t axis = 0; fits && axis < shape.size(); ++axis) {
@@ -258,8 +267,7 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
   if (kind != "cpu" && manifest.has_kernels && !HasKind(library_, kind)) {
     RefuseCode(directory, "has no kernels for " + kind, "that it has");
   }
-  const std::string damage = DamageOfWeights(directory + "/" + kWeights);
-  if (!damage.empty()) RefuseInput(directory, std::string(kWeights) + " is damaged: " + damage, kMakeAgain);
+  const WeightsFile weights = OpenWeights(directory);
   try {
     machine_ = Required(library_, "vm_load_executable")().cast<ffi::Module>();
     std::vector<AnyView> devices;
@@ -279,13 +287,10 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
     get_output_ = Required(machine_, "get_output");
     get_output_arity_ = Required(machine_, "get_output_arity");
 
-    const auto weights =
-        Function::GetGlobalRequired("runtime.LoadParamsFromFile")(ffi::String(directory + "/" + kWeights))
-            .cast<ffi::Map<ffi::String, ffi::Tensor>>();
     for (const std::string& name : manifest.parameters) {
-      const auto found = weights.find(ffi::String(name));
-      if (found == weights.end()) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'", kMakeAgain);
-      ffi::Tensor value = (*found).second;
+      const std::optional<ffi::Tensor> stored = weights.Load(name);
+      if (!stored) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'", kMakeAgain);
+      ffi::Tensor value = *stored;
       if (device.device_type != kDLCPU) {
         const std::vector<int64_t> shape(value.shape().begin(), value.shape().end());
         value = Send(value.data_ptr(), ffi::DLDataTypeToString(value.dtype()), shape);

@@ -1,7 +1,6 @@
 #include "tensor_functions.h"
 
 #include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/module.h>
@@ -10,7 +9,11 @@
 #include <tvm/runtime/tensor.h>
 
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <vector>
+
+#include "weights_file.h"
 
 namespace tvmake {
 namespace {
@@ -19,7 +22,6 @@ using tvm::ffi::Any;
 using tvm::ffi::AnyView;
 using tvm::ffi::Array;
 using tvm::ffi::Function;
-using tvm::ffi::Map;
 using tvm::ffi::Module;
 using tvm::ffi::PackedArgs;
 using tvm::ffi::String;
@@ -58,14 +60,19 @@ void SetInput(PackedArgs args, Any* result) {
 void LoadParameters(PackedArgs args, Any* result) {
   const auto file = args[0].cast<String>();
   const DLDevice device{static_cast<DLDeviceType>(args[1].cast<int>()), args[2].cast<int>()};
-  const auto found =
-      Function::GetGlobalRequired("runtime.LoadParamsFromFile")(file).cast<Map<String, tvm::runtime::Tensor>>();
+  const WeightsFile weights = [&file] {
+    try {
+      return WeightsFile(file);
+    } catch (const std::invalid_argument& error) {
+      TVM_FFI_THROW(ValueError) << file << ": " << error.what();
+    }
+  }();
   Array<Tensor> placed;
   for (int i = 3; i < args.size(); ++i) {
     const auto name = args[i].cast<String>();
-    const auto value = found.Get(name);
+    const std::optional<Tensor> value = weights.Load(name);
     if (!value) TVM_FFI_THROW(ValueError) << file << " lacks the parameter '" << name << "'";
-    placed.push_back(device.device_type == kDLCPU ? *value : value->CopyTo(device));
+    placed.push_back(device.device_type == kDLCPU ? *value : tvm::runtime::Tensor(*value).CopyTo(device));
   }
   *result = placed;
 }

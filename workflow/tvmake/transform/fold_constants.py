@@ -110,7 +110,7 @@ class _ConstantFolder(PyExprMutator):
         """Return a NumPy array, a list of ints for a fixed shape, or None for other expressions."""
         argument = definition(self, argument)
         if isinstance(argument, tvm.ir.GenericConst) and isinstance(argument.ty, relax.TensorType):
-            return argument.value.numpy() if str(argument.ty.dtype) in DTYPES else None
+            return np.from_dlpack(argument.value) if str(argument.ty.dtype) in DTYPES else None
         if isinstance(argument, tvm.tirx.FloatImm | tvm.tirx.IntImm):
             dtype = str(argument.dtype) if hasattr(argument, "dtype") else str(argument.ty.dtype)
             return np.asarray(argument.value, dtype) if dtype in DTYPES else None
