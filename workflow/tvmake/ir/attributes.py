@@ -11,3 +11,6 @@ SIZE_CHECK_MARK = "|size check|"
 
 CPU_ONLY = "tvmake.cpu_only"
 """Of a function that only CPUs run, such as a kernel that comes scheduled for them: what it computes, for the message of targets that cannot run it."""
+
+CPU_ONLY_REMEDY = "tvmake.cpu_only_remedy"
+"""Of such a function: what helps other targets; optional."""

@@ -91,18 +91,8 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         "producer": producer,
         "preparation": [f"{name} {count}×" for name, count in prepared.changes.items()],
     }
-    if any(
-        node.op_type == "LSTM" and node.name.startswith("DynamicQuantizeLSTM") for node in prepared.model.graph.node
-    ):
-        notes["slow"] = [FLOAT_LSTM]
     signature = Signature(inputs=tuple(inputs), outputs=tuple(outputs), bounds=bounds_of(module))
     return ImportedModel(module, params, signature, notes)
-
-
-FLOAT_LSTM = (
-    "DynamicQuantizeLSTM over a dynamic length is computed in float32, which is slower than in 8 bits; "
-    "a fixed length (`dims: {NAME: SIZE}`) is computed in 8 bits"
-)
 
 
 def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None = None) -> TensorSpec:

@@ -1,16 +1,21 @@
 """Convert recurrent layers over a dynamic length. Shorter fixed lengths are unrolled before the import (``rewrites.rnn``)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import onnx
 
-from tvmake.frontend.lowering.recurrent import Weights, emit_recurrence
+from tvmake.frontend.lowering.recurrent import IntegerWeights, Weights, emit_integer_recurrence, emit_recurrence
 from tvmake.frontend.lowering.recurrent_kernel import Activation, Cell, Recurrence
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.frontend.onnx.graph import Graph, attributes
 
 from tvm import relax  # isort: skip
+
+Part = Callable[[Any], Any]
+"""From a weight or state to the part of it that belongs to some directions; None for None."""
 
 CELLS: dict[str, Cell] = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
 
@@ -75,10 +80,11 @@ def convert_recurrent(
 ) -> "relax.Tuple":
     """A layer's outputs and final states, with ONNX's shapes."""
     emit = values.builder.emit
-    inputs = [*inputs, *[None] * (8 - len(inputs))]
+    inputs = [*inputs, *[None] * (12 - len(inputs))]
+    if str(inputs[1].ty.dtype.dtype) == "int8":
+        return convert_integer_lstm(values, inputs, attributes)
     dtype, cell = str(inputs[0].ty.dtype.dtype), CELLS[operator]
-    direction = attributes.get("direction", b"forward").decode()
-    directions = ("forward", "reverse") if direction == "bidirectional" else (direction,)
+    directions = _directions(attributes)
     batch_major = bool(attributes.get("layout", 0))
 
     def single(value: Any) -> Any:
@@ -91,45 +97,85 @@ def convert_recurrent(
         states = [value if value is None else emit(relax.op.permute_dims(value, [1, 0, 2])) for value in states]
     input_bias, state_bias = (None, None) if inputs[3] is None else _halves(emit, single(inputs[3]))
     peepholes = single(inputs[7])
-    activations = read_activations(attributes, cell, len(directions))
 
-    def layer(activations: tuple[Activation, ...], directions: tuple[str, ...]) -> Recurrence:
-        return Recurrence(
-            cell=cell,
-            hidden=int(state_weights.ty.shape.values[2]),
-            activations=activations,
-            directions=directions,  # type: ignore[arg-type]
-            clip=attributes.get("clip"),
-            resets_matmul=bool(attributes.get("linear_before_reset", 0)),
-            couples_forget=bool(attributes.get("input_forget", 0)),
-            has_peepholes=peepholes is not None,
-            lengths_dtype=None if inputs[4] is None else str(inputs[4].ty.dtype.dtype),
-        )
+    layer = Recurrence(
+        cell=cell,
+        hidden=int(state_weights.ty.shape.values[2]),
+        activations=(),
+        clip=attributes.get("clip"),
+        resets_matmul=bool(attributes.get("linear_before_reset", 0)),
+        couples_forget=bool(attributes.get("input_forget", 0)),
+        has_peepholes=peepholes is not None,
+        lengths_dtype=None if inputs[4] is None else str(inputs[4].ty.dtype.dtype),
+    )
 
-    operands = Weights(input_weights, state_weights, input_bias, state_bias, peepholes)
-    if len({*activations}) == 1:
-        results = emit_recurrence(values.builder, layer(activations[0], directions), data, operands, states, inputs[4])
-    else:
-        parts = [
-            emit_recurrence(
-                values.builder,
-                layer(activations[index], directions[index : index + 1]),
-                data,
-                Weights(*(_direction(emit, value, index) for value in operands)),
-                [_direction(emit, value, index) for value in states],
-                inputs[4],
-            )
-            for index in range(2)
-        ]
-        results = [
-            emit(relax.op.concat(pair, axis=0 if number else 1)) for number, pair in enumerate(zip(*parts, strict=True))
-        ]
+    def emit_layer(layer: Recurrence, part: Part) -> list[Any]:
+        weights = Weights(*map(part, (input_weights, state_weights, input_bias, state_bias, peepholes)))
+        return emit_recurrence(values.builder, layer, data, weights, [*map(part, states)], inputs[4])
+
+    results = _emit_directions(emit, attributes, layer, directions, emit_layer)
     if batch_major:
         results = [
             emit(relax.op.permute_dims(value, [1, 0, 2] if number else [2, 0, 1, 3]))
             for number, value in enumerate(results)
         ]
     return relax.Tuple([value if dtype == "float32" else emit(relax.op.astype(value, dtype)) for value in results])
+
+
+def convert_integer_lstm(values: ShapeValues, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> "relax.Tuple":
+    """An LSTM with 8-bit weights, in the form that the preparation writes for ONNX Runtime's ``DynamicQuantizeLSTM``.
+
+    Its operands are those of that operator, but weights are signed, and scales and zero points belong to columns.
+    """
+    data, input_weights, state_weights, bias, lengths, *states, peepholes = inputs[:8]
+    matrices = [(input_weights, *inputs[8:10]), (state_weights, *inputs[10:12])]
+    biases = () if bias is None else _halves(values.builder.emit, bias)
+    layer = Recurrence(
+        cell="lstm",
+        hidden=int(state_weights.ty.shape.values[1]),
+        activations=(),
+        clip=attributes.get("clip"),
+        couples_forget=bool(attributes.get("input_forget", 0)),
+        has_peepholes=peepholes is not None,
+        lengths_dtype=None if lengths is None else str(lengths.ty.dtype.dtype),
+    )
+
+    def emit_layer(layer: Recurrence, part: Part) -> list[Any]:
+        weights = [IntegerWeights(*map(part, matrix)) for matrix in matrices]
+        others = [*map(part, biases)], part(peepholes), [*map(part, states)]
+        return emit_integer_recurrence(values.builder, layer, data, weights, *others, lengths)
+
+    directions = _directions(attributes)
+    return relax.Tuple(_emit_directions(values.builder.emit, attributes, layer, directions, emit_layer))
+
+
+def _emit_directions(
+    emit: Any,
+    attributes: Mapping[str, Any],
+    layer: Recurrence,
+    directions: tuple[Any, ...],
+    emit_layer: Callable[[Recurrence, Part], list[Any]],
+) -> list[Any]:
+    """Emit a layer in one kernel, or in a kernel for each direction if their activations differ."""
+    activations = read_activations(attributes, layer.cell, len(directions))
+    if len({*activations}) == 1:
+        whole = replace(layer, activations=activations[0], directions=directions)
+        return emit_layer(whole, lambda value: value)
+    parts = [
+        emit_layer(
+            replace(layer, activations=activations[index], directions=directions[index : index + 1]),
+            partial(_direction, emit, index),
+        )
+        for index in range(len(directions))
+    ]
+    return [
+        emit(relax.op.concat(pair, axis=0 if number else 1)) for number, pair in enumerate(zip(*parts, strict=True))
+    ]
+
+
+def _directions(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    direction = attributes.get("direction", b"forward").decode()
+    return ("forward", "reverse") if direction == "bidirectional" else (direction,)
 
 
 def _halves(emit: Any, bias: Any) -> tuple[Any, Any]:
@@ -139,6 +185,6 @@ def _halves(emit: Any, bias: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _direction(emit: Any, value: Any, index: int) -> Any:
+def _direction(emit: Any, index: int, value: Any) -> Any:
     """One direction's part of a weight or state."""
     return value if value is None else emit(relax.op.strided_slice(value, [0], [index], [index + 1]))

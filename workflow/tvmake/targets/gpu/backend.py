@@ -6,7 +6,7 @@ from typing import Any
 import tvm
 
 from tvmake.errors import InputError
-from tvmake.ir.attributes import CPU_ONLY
+from tvmake.ir.attributes import CPU_ONLY, CPU_ONLY_REMEDY
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.dynamic.box_selections import SELECT_BOXES
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
@@ -22,6 +22,9 @@ from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedu
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.passes import ModulePass, Pass
+
+
+FIX_STEPS = "fix what the number of steps depends on: `inputs: {NAME: {shape: [1, 80]}}` for a length, `inputs: {NAME: {value: 3}}` for a count"
 
 
 class GpuBackend(Backend):
@@ -43,11 +46,8 @@ class GpuBackend(Backend):
 
         for function in module.functions.values():
             if (reason := (function.attrs or {}).get(CPU_ONLY)) is not None:
-                raise InputError(
-                    "targets",
-                    f"{reason} run on CPUs only",
-                    "take a target of kind llvm, or fix what the number of steps depends on: `inputs: {NAME: {shape: [1, 80]}}` for a length, `inputs: {NAME: {value: 3}}` for a count",
-                )
+                remedy = function.attrs.get(CPU_ONLY_REMEDY, FIX_STEPS)
+                raise InputError("targets", f"{reason} run on CPUs only", f"take a target of kind llvm, or {remedy}")
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
         """Move reshapes and transpositions to where they can be fused, and dispatch operators."""

@@ -9,7 +9,7 @@ from onnx import helper
 from tvmake.frontend.onnx.graph import Builder, Graph, Rule, opset_of
 from tvmake.frontend.onnx.rewrites import declared_shapes
 from tvmake.frontend.onnx.rewrites.fold import fold
-from tvmake.frontend.onnx.rewrites.table import CLASSICAL_REWRITES, CONTRIB_FALLBACKS, CONTRIB_REWRITES
+from tvmake.frontend.onnx.rewrites.table import CLASSICAL_REWRITES, CONTRIB_REWRITES
 
 DOMAIN = "com.microsoft"
 CLASSICAL_DOMAIN = "ai.onnx.ml"
@@ -40,7 +40,7 @@ def rewrite_contrib(graph: Graph) -> None:
     while _replace_known(graph, CLASSICAL_REWRITES, CLASSICAL_DOMAIN):
         graph.refresh()
     while any(node.domain == DOMAIN for node in graph.graph.node) and (
-        _replace_known(graph, CONTRIB_REWRITES) or _settle_shapes(graph) or _replace_known(graph, CONTRIB_FALLBACKS)
+        _replace_known(graph, CONTRIB_REWRITES) or _settle_shapes(graph)
     ):
         graph.refresh()
 

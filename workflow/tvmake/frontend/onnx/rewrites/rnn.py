@@ -230,10 +230,10 @@ def gru(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return layer.run(make_step)
 
 
-def lstm(node: onnx.NodeProto, build: Builder, kind: type[Layer] = Layer) -> list[str] | None:
+def lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Unroll an LSTM with I, O, F and C gates, optional peepholes, and optionally coupled input and forget gates."""
-    layer = kind(node, build, gates=4, states=2)
-    if not _is_supported(layer):
+    layer = Layer(node, build, gates=4, states=2)
+    if not _is_supported(layer) or build.graph.dtype(layer.input(1)) == TensorProto.INT8:
         return None
     hidden = layer.hidden
 

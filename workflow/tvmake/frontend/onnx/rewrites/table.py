@@ -45,6 +45,3 @@ CONTRIB_REWRITES: Mapping[str, Rule] = merge_tables(
 
 CLASSICAL_REWRITES: Mapping[str, Rule] = classical.RULES
 """Rules by the operator's name in the domain of classical models, ``ai.onnx.ml``."""
-
-CONTRIB_FALLBACKS: Mapping[str, Rule] = contrib_quantized.FALLBACKS
-"""Rules for operators that the others leave when shapes and constants are settled."""

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -17,7 +18,6 @@ from tvmake.frontend.onnx.rewrites.quantized import (
     dequantize_operand,
     quantize_result,
 )
-from tvmake.frontend.onnx.rewrites.rnn import Layer, Times, lstm
 
 
 def _pairwise(operator: str) -> Rule:
@@ -126,44 +126,46 @@ def _dynamic_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [_scaled_matmul(build, [quantised, a_scale, a_zero], [b, b_scale, b_zero], bias)]
 
 
-class _DynamicLayer(Layer):
-    """A recurrent layer with integer weights, [directions, extent, gates·hidden], that quantises its inputs and states."""
-
-    def times(self, index: int, direction: int) -> Times:
-        scale, zero = (8, 9) if index == 1 else (10, 11)
-        weights = [self.part(self.input(number), direction) for number in (index, scale, zero) if self.input(number)]
-
-        def multiply(value: str) -> str:
-            return _scaled_matmul(self.build, self.build.ops("DynamicQuantizeLinear", 3, value), [*weights, ""][:3], "")
-
-        return multiply
-
-
 def _dynamic_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    return lstm(node, build, _DynamicLayer)
-
-
-def _float_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """A layer with dequantised weights, for a dynamic length: the kernel of such layers computes in float."""
+    """A layer as a loop in one kernel: ONNX's operator with integer weights, whose scales and zero points are further operands
+    (:func:`~tvmake.frontend.onnx.recurrent.convert_integer_lstm`).
+    """
     operands = _inputs(node, 12)
-    weights = [
-        _dequantized_weights(build, *(operands[index] for index in indices)) for indices in ((1, 8, 9), (2, 10, 11))
-    ]
-    if any(value is None for value in weights):
-        return None
-    names = [build.graph.add_constant(value) for value in weights if value is not None]
-    return build.ops("LSTM", 3, node.input[0], *names, *_inputs(node, 8)[3:], **attributes(node))
+    matrices = [_signed_weights(build, *(operands[index] for index in indices)) for indices in ((1, 8, 9), (2, 10, 11))]
+    constants = []
+    for index, matrix in enumerate(matrices, start=1):
+        if matrix is None:
+            return None
+        operands[index] = build.const(matrix.weights, np.int8)
+        constants.append(build.const(matrix.scales, np.float32))
+        constants.append(build.const(matrix.zeros, np.int32) if matrix.zeros.any() else "")
+    return build.ops("LSTM", 3, *operands[:8], *constants, **attributes(node))
 
 
-def _dequantized_weights(build: Builder, weight: str, scale: str, zero: str) -> np.ndarray | None:
-    """Weights [directions, gates·hidden, extent] from integers whose last two axes are exchanged."""
-    values = [build.graph.weights(name) if name else np.zeros((1, 1)) for name in (weight, scale, zero)]
-    if any(value is None for value in values):
+class _SignedWeights(NamedTuple):
+    """Integer weights of a layer, for each direction."""
+
+    weights: np.ndarray
+    """int8, [directions, extent, columns]."""
+    scales: np.ndarray
+    """float32, [directions, columns]."""
+    zeros: np.ndarray
+    """int8, of the same shape."""
+
+
+def _signed_weights(build: Builder, weight: str, scale: str, zero: str) -> _SignedWeights | None:
+    """Constant weights; None for others. Unsigned ones are shifted by 128."""
+    values = [build.graph.weights(name) if name else None for name in (weight, scale, zero)]
+    integers, scales, zeros = values
+    if integers is None or scales is None or (zeros is None and zero):
         return None
-    integers, scales, zeros = (value.astype(np.float32) for value in values if value is not None)
-    directions = len(integers)
-    real = (integers - zeros.reshape(len(zeros), 1, -1)) * scales.reshape(directions, 1, -1)
-    return real.transpose(0, 2, 1)
+    directions, _, columns = integers.shape
+    if integers.dtype == np.uint8:
+        integers = (integers.astype(np.int16) - 128).astype(np.int8)
+        zeros = None if zeros is None else zeros.astype(np.int16) - 128
+    zeros = np.zeros(1) if zeros is None else zeros
+    by_column = [np.broadcast_to(value.reshape(len(value), -1), (directions, columns)) for value in (scales, zeros)]
+    return _SignedWeights(integers, by_column[0], by_column[1].astype(np.int8))
 
 
 def _matmul_to_float(node: onnx.NodeProto, build: Builder) -> list[str] | None:
@@ -275,6 +277,3 @@ RULES: dict[str, Rule] = {
     "QuantizeLinear": _rename,
     "DequantizeLinear": _rename,
 }
-
-FALLBACKS: dict[str, Rule] = {"DynamicQuantizeLSTM": _float_lstm}
-"""Rules for the forms that remain when all shapes are known."""
