@@ -7,6 +7,7 @@ import tvm
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.half_precision import compute_half_in_float32
+from tvmake.targets.cpu.integer_recurrence import legalize_recurrence
 from tvmake.targets.cpu.integers.dots import dots
 from tvmake.targets.cpu.integers.fuse_zero_point_padding import fuse_zero_point_padding
 from tvmake.targets.cpu.integers.legalize_int8_dot import legalize_int8_dot
@@ -66,6 +67,7 @@ class CpuBackend(Backend):
         winograd = ModulePass("ToWinograd", lambda module: to_winograd(module, machine(target).lanes(32), inputs))
         return [
             *self.dispatch_passes(),
+            ModulePass("LegalizeRecurrence", lambda module: legalize_recurrence(module, target)),
             int8_dot,  # matmuls; the pass below legalises them with all operators without a layout
             ModulePass("InlineSlices", inline_slices),
             ModulePass("ConvertToChannelsLast", channels_last),
