@@ -103,7 +103,7 @@ def test_a_recurrent_layer_in_integers_whose_length_follows_from_shapes(tmp_path
     names = ["steps", "w", "r_", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
     layer = node("DynamicQuantizeLSTM", names, ["y"], domain=CONTRIB, hidden_size=4)
     constants = {
-        "w": DRAW.integers(-128, 127, (1, 6, 16)).astype(np.int8), "r_": DRAW.integers(-128, 127, (1, 4, 16)).astype(np.int8),
+        "w": DRAW.integers(-64, 64, (1, 6, 16)).astype(np.int8), "r_": DRAW.integers(-64, 64, (1, 4, 16)).astype(np.int8),
         "b": random(1, 32), "ws": np.array([0.01], np.float32), "wz": np.zeros(1, np.int8),
         "rs": np.array([0.01], np.float32), "rz": np.zeros(1, np.int8),
     }  # fmt: skip

@@ -21,6 +21,7 @@ from tests.frontend.stablehlo.programs import assert_as_jax, drawn, export_symbo
 from tests.frontend.stablehlo.test_dynamic_dimensions import NUMBER, TOKENS  # noqa: E402
 from tests.frontend.stablehlo.test_dynamic_dimensions import assert_as_jax as assert_symbolic_as_jax  # noqa: E402
 from tvmake.frontend.stablehlo.importer import read  # noqa: E402
+from tvmake.frontend.stablehlo.loops.bodies import SLOW_CELL  # noqa: E402
 
 WEIGHT = drawn(8, 8, seed=3) / 3
 
@@ -142,3 +143,17 @@ def test_a_cell_with_another_activation_is_a_loop(tmp_path: Path):
 
     model = assert_symbolic_as_jax(tmp_path, other, TOKENS)
     assert len(model.module.get_global_vars()) > 2
+
+
+def test_a_cell_whose_weights_are_inputs_is_slow_with_a_remedy(tmp_path: Path):
+    def cell(x, weights):
+        return lax.scan(lambda h, row: (jnp.tanh(row @ weights + h), None), x[0, :, :5], x)[0]
+
+    inputs = {"x": (1000, 3, 8), "weights": (8, 5)}
+    arguments = [jax.ShapeDtypeStruct(shape, "float32") for shape in inputs.values()]
+    path = tmp_path / "cell.mlir"
+    path.write_text(jax.jit(cell).lower(*arguments).as_text())
+    assert read(path, ImportOptions(source=str(path))).notes["slow"] == [SLOW_CELL]
+    constant = jax.jit(lambda x: cell(x, drawn(8, 5, seed=4)))
+    path.write_text(constant.lower(arguments[0]).as_text())
+    assert "slow" not in read(path, ImportOptions(source=str(path))).notes

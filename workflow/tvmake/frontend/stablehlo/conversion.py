@@ -128,6 +128,8 @@ class Conversion:
         """For a variable with the indices along an axis, the axis."""
         self.rows: dict[str, int] = {}
         """For an input, the smallest dimension that its values index."""
+        self.slow: list[str] = []
+        """What is slow, with the remedy; shared with the bodies of loops."""
 
     def child(self) -> "Conversion":
         """The conversion of a loop's body, a function of its own."""
@@ -135,6 +137,7 @@ class Conversion:
             self.where, self.program, self.converters, self.complex_converters, self.structures, self.elementwise
         )
         child.hoisted = {}
+        child.slow = self.slow
         return child
 
     def function(self, name: str, values: Sequence[Value]) -> list[Value]:

@@ -98,7 +98,11 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         module=module,
         params=params,
         signature=with_ranges(signature, options.inputs),
-        notes={"format": "stablehlo", "operators": sorted(counts)},
+        notes={
+            "format": "stablehlo",
+            "operators": sorted(counts),
+            **({"slow": list(dict.fromkeys(conversion.slow))} if conversion.slow else {}),
+        },
     )
 
 

@@ -25,8 +25,18 @@ from tvmake.frontend.stablehlo.sizes.arithmetic import (
     expression,
     plain,
 )
+from tvmake.ir.expressions import bindings, is_call, variables
 
 from tvm import relax, tirx  # isort: skip
+
+
+SLOW_CELL = (
+    "a loop of LSTM, GRU or tanh cells whose weights are inputs of the program calls kernels in each step, about 0.1 ms each; "
+    "with constant weights it is one kernel (in jax: export a function that closes over them)"
+)
+
+MOVES = ("astype", "broadcast_to", "permute_dims", "reshape", "squeeze")
+"""Operators whose results have the values of their operand."""
 
 
 @dataclass(frozen=True)
@@ -317,7 +327,10 @@ class _Loop:
         kinds = [variable.ty for variable in parameters.variables]
         changed = [kind for kind, is_same in zip(kinds, parameters.is_unchanged, strict=True) if not is_same]
         row_kinds = [relax.TensorType(list(row.row.ty.shape.values), row.row.ty.dtype) for row in self._whole(rows)]
-        function = add_module(outer.builder, self.inner.builder.finalize())
+        module = self.inner.builder.finalize()
+        if self._is_cell_of_inputs(module["main"]):
+            outer.slow.append(SLOW_CELL)
+        function = add_module(outer.builder, module)
         body = Body(function, kinds, parameters.is_unchanged, changed, row_kinds, self.counter is not None)
         loop = add_loop(outer.builder, body)
         if self.counter is None:
@@ -343,6 +356,24 @@ class _Loop:
         if self.counter is not None:
             results[self.counter.number] = self._last(self.counter)
         return results
+
+    def _is_cell_of_inputs(self, function: Any) -> bool:
+        """Whether a body computes activations, and multiplies by a matrix that is not a constant and the same in all steps."""
+        parameters = self.parameters
+        inputs = {
+            variable
+            for variable, is_same in zip(parameters.variables, parameters.is_unchanged, strict=True)
+            if is_same and variable not in parameters.known
+        }
+        moved = set(inputs)
+        has_activation = has_matmul = False
+        for binding in bindings(function):
+            value: Any = getattr(binding, "value", None)
+            if is_call(value, *MOVES) and moved.issuperset(variables(value)):
+                moved.add(binding.var)
+            has_activation |= is_call(value, "tanh", "sigmoid")
+            has_matmul |= is_call(value, "matmul") and not moved.isdisjoint(value.args)
+        return has_activation and has_matmul
 
     def _whole(self, rows: list[LoopBuffer]) -> list[LoopBuffer]:
         return [LoopBuffer(row.number, row.shape, self._row(row), row.is_reversed) for row in rows]
