@@ -1,6 +1,6 @@
 rule report:
     """Gather the results of all variants.
-    INPUTS   package.tar and mod.json of every variant, best.json of those that are tuned,
+    INPUTS   package.tar, mod.json and source.json of every variant, best.json of those that are tuned,
              calibration.json of those in int8, layout.json and precision.json of those that choose one,
              numerics.json and latency.json of those with a device,
              results/selection.json

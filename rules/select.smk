@@ -1,6 +1,6 @@
 rule select:
     """Choose the fastest variant of each model on each device that meets all goals.
-    INPUTS   package.tar and mod.json of every variant, best.json of those that are tuned,
+    INPUTS   package.tar, mod.json and source.json of every variant, best.json of those that are tuned,
              calibration.json of those in int8, layout.json and precision.json of those that choose one,
              numerics.json and latency.json of those with a device
     OUTPUTS  results/selection.json, results/best/ with {model}/{device}/package.tar and choice.json

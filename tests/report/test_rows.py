@@ -4,7 +4,9 @@ import json
 import pytest
 
 from tests.report.conftest import gather
+from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration, Kept
+from tvmake.artifact.source import SourceRecord
 from tvmake.config.validation import Goals
 from tvmake.errors import InputError
 from tvmake.report.rows import SummaryRow, tuned_text
@@ -165,3 +167,12 @@ def test_what_ranges_come_from_and_what_stays_in_float_is_reported(run):
     assert row.warnings[0] == "int8: ranges come from 4 random inputs"
     assert row.warnings[1].startswith("int8: 0 of 5 convolutions and matmuls use integers; in float32: matmul 'lv0', ")
     assert row.warnings[1].endswith("and 2 more (calibration.json) because it has no weight")
+
+
+def test_what_is_slow_in_the_source_is_a_warning_with_its_remedy(run):
+    run.add()
+    (variant,) = run.request.variants
+    record = SourceRecord(source="m.mlir", format="stablehlo", files={}, notes={"slow": ["a loop; unroll it"]})
+    stage_json.save(record, run.path(variant, "source.json"))
+    (row,) = gather(run.request).rows
+    assert "source: a loop; unroll it" in row.warnings

@@ -10,6 +10,7 @@ from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import read_manifest
+from tvmake.artifact.source import SourceRecord
 from tvmake.benchmark.precision_choice import PrecisionChoice
 from tvmake.benchmark.result import Latency
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
@@ -44,6 +45,9 @@ class VariantResults:
     """The source of its 8-bit ranges; None for a variant without them."""
     layout: LayoutChoice | None = None
     """Which data layout was chosen, and why; None for a variant that did not choose."""
+
+    slow: tuple[str, ...] = ()
+    """What is slow because of the form of the source, each with its remedy."""
 
     precision: PrecisionChoice | None = None
     """Which layers have which precision, and why; None for a variant that did not choose."""
@@ -100,6 +104,7 @@ def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
         package_bytes=package.stat().st_size,
         numerics=measured("numerics.json", Numerics) if variant.device else None,
         latency=measured("latency.json", Latency) if variant.device else None,
+        slow=_slow_notes(Path(path_of("source.json", variant))),
         best=stage_json.load(BestSet, path_to("best.json")) if variant.is_tuned else None,
         calibration=stage_json.load(Calibration, path_to("calibration.json")) if variant.is_calibrated else None,
         precision=(
@@ -107,3 +112,9 @@ def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
         ),
         layout=stage_json.load(LayoutChoice, path_to("layout.json")) if variant.layout == "auto" else None,
     )
+
+
+def _slow_notes(source: Path) -> tuple[str, ...]:
+    """The notes of an import, which a copy of the packages alone lacks."""
+    notes = stage_json.load(SourceRecord, source).notes.get("slow", ()) if source.is_file() else ()
+    return tuple(notes) if not isinstance(notes, str | int) else ()

@@ -374,6 +374,7 @@ def _warnings(result: VariantResults) -> list[str]:
         if isinstance(baseline := result.latency.baseline, NoBaseline):
             remedy = f" ({baseline.remedy})" if baseline.remedy else ""
             warnings.append(f"no baseline: {baseline.problem}{remedy}")
+    warnings += [f"source: {text}" for text in result.slow]
     unscheduled = result.manifest.unscheduled
     if unscheduled and is_alarming(unscheduled.time_share):
         warnings += [f"kernels: {line}" for line in unscheduled_lines(unscheduled)]

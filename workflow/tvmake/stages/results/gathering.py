@@ -57,7 +57,7 @@ def _input(artifact: str) -> Input:
 FIGURES = ("best", "calibration", "layout", "precision", "numerics", "latency")
 """Results of a package that its manifest does not contain."""
 
-RESULTS = tuple(map(_input, ("package.tar", "mod.json", *(f"{name}.json" for name in FIGURES))))
+RESULTS = tuple(map(_input, ("package.tar", "mod.json", "source.json", *(f"{name}.json" for name in FIGURES))))
 """The files that a variant's row is made from."""
 
 
