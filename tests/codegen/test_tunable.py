@@ -3,7 +3,7 @@
 import pytest
 import tvm
 
-from tests.tune.dynamic import dense, points, relu_kernel
+from tests.tune.dynamic import dense, dim, points, relu_kernel
 from tests.tune.graphs import CPU, kernel
 from tvmake.artifact.tasks import DYNAMIC
 from tvmake.codegen.kernel_analysis import flops, work
@@ -47,7 +47,12 @@ def test_a_kernel_without_a_rule_is_not_tuned(monkeypatch: pytest.MonkeyPatch):
     assert why_not_tuned(relu_kernel(), CPU, SIZES) == NO_RULE
 
 
-@pytest.mark.parametrize("tag", ["adreno-730-buffer"])
-def test_gpus_tune_no_dynamic_kernels_and_say_so(tag: str):
-    target = tvm_target(TargetConfig(tag=tag), "targets.gpu")
-    assert why_not_tuned(relu_kernel(target), target, SIZES) == DYNAMIC
+def test_gpus_tune_dynamic_kernels_with_code_for_ranges_of_sizes():
+    target = tvm_target(TargetConfig(tag="adreno-730-buffer"), "targets.gpu")
+    matmul = kernel(lambda x, w: op.matmul(x, w), ((dim("n"), 64), "float32"), ((64, 96), "float32"), target=target)
+    assert why_not_tuned(matmul, target, SIZES) is None
+    assert why_not_tuned(relu_kernel(target), target, SIZES) == NO_RULE
+
+
+def test_other_targets_tune_no_dynamic_kernels_and_say_so():
+    assert why_not_tuned(relu_kernel(), tvm.target.Target("hexagon"), SIZES) == DYNAMIC

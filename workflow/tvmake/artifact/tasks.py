@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tvmake.artifact.size_points import SizePoint
 from tvmake.storage.documents import FailsFast
 
-DYNAMIC = "its shapes are dynamic, and such kernels are tuned for CPUs only"
+DYNAMIC = "its shapes are dynamic, and such kernels are tuned for CPUs and GPUs only"
 """Why a kernel with dynamic dimensions is not tuned."""
 
 

@@ -136,7 +136,7 @@ def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> lis
         dims = dict.fromkeys(dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str))
         names = [dim for dim in dims if dim.isidentifier() and not isinstance(sizes.get(dim), int)]
         if names:
-            effect = "their kernels are tuned on CPUs only; a build reports kernels that no rule schedules"
+            effect = "a build reports kernels that no rule schedules"
             notes.append(
                 f"note: models.{name}: dynamic dimensions {', '.join(names)}: {effect}; {fix_dims(names)} fixes them"
             )

@@ -57,7 +57,18 @@ def why_not_tuned(
         return FIXED_LOOPS
     if (reason := too_little_work(function, mean(work, function, points))) is not None:
         return reason
-    return None if has_rule or backend.schedule_by_rule(function, target) is not None else NO_RULE
+    if has_rule is None:
+        has_rule = _has_rule(function, target, points)
+    return None if has_rule else NO_RULE
+
+
+def _has_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", points: Sequence[SizePoint]) -> bool:
+    """Whether a rule schedules a kernel with dynamic dimensions in a way that has variants."""
+    backend = backend_of(target)
+    if backend.has_ranges:
+        kernels = backend.ranged_kernels(function, target, [point.sizes for point in points])
+        return next(iter(kernels), None) is not None
+    return backend.schedule_by_rule(function, target) is not None
 
 
 def mean_flops(function: "tvm.tirx.PrimFunc", points: Sequence[SizePoint]) -> float:

@@ -1,12 +1,14 @@
 """The interface of target kinds: what a kind does to a network, in order. Kinds differ nowhere else."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
 import tvm
 
+from tvmake.artifact.range_traces import RangeSchedule
+from tvmake.artifact.signature import Bounds
 from tvmake.artifact.tasks import DYNAMIC
 from tvmake.targets.dynamic.reshapes import replace_reshapes_by_views
 from tvmake.targets.fuse_operators import fuse_operators
@@ -74,7 +76,11 @@ class Backend:
     captures_graphs: ClassVar[bool] = False
     """Whether kernels can be captured in a CUDA graph."""
     why_dynamic_untuned: ClassVar[str | None] = DYNAMIC
-    """Why kernels with dynamic dimensions are not tuned; None if :meth:`further_schedules` has candidates for them."""
+    """Why kernels with dynamic dimensions are not tuned; None if there are candidates for them: :meth:`ranged_kernels`, or
+    :meth:`further_schedules`."""
+    has_ranges: ClassVar[bool] = False
+    """Whether kernels with dynamic dimensions have code for ranges of sizes, so that their candidates are
+    :meth:`ranged_kernels`."""
     search_rules: ClassVar[str | None] = None
     """MetaSchedule's name of the rules that generate candidates; None lets MetaSchedule choose."""
 
@@ -133,6 +139,14 @@ class Backend:
         """The schedule of an untuned kernel, with its trace; None for plain loops."""
         return None
 
+    def leading_size(self, function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> int:
+        """The size that selects the code of a kernel with ranges.
+
+        Args:
+            sizes: of its dynamic dimensions, by name.
+        """
+        return 1
+
     def has_rule(self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> bool:
         """Whether one of tvmake's rules schedules a kernel; for backends that bind threads."""
         return False
@@ -142,6 +156,35 @@ class Backend:
     ) -> Iterator["tvm.s_tir.Schedule"]:
         """Other schedules of the same rule that are worth measuring, the best first."""
         yield from ()
+
+    def ranged_kernels(
+        self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", points: Sequence[Mapping[str, int]]
+    ) -> Iterator[tuple[list[RangeSchedule], "tvm.tirx.PrimFunc"]]:
+        """Schedules of a kernel with dynamic dimensions that are worth measuring, with the scheduled kernel; that of an untuned
+        one first.
+
+        Args:
+            points: the sizes of its dynamic dimensions at which it is measured, by name.
+        """
+        yield from ()
+
+    def schedule_recorded_ranges(
+        self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", ranges: Sequence[RangeSchedule]
+    ) -> "tvm.tirx.PrimFunc":
+        """A kernel with the schedules of a record of one of :meth:`ranged_kernels`.
+
+        Raises:
+            ValueError: they do not suit the kernel.
+        """
+        raise ValueError("the record is for ranges of sizes, which kernels of this target do not have")
+
+    def why_not_within(self, function: "tvm.tirx.PrimFunc", bounds: Mapping[str, Bounds]) -> str | None:
+        """Why a kernel that was scheduled by a record cannot be used with these bounds of dimensions; None if it can."""
+        return None
+
+    def finish_kernel(self, function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+        """A scheduled kernel after the passes for whole networks that affect its code."""
+        return function
 
     def default_schedule_passes(self, target: "tvm.target.Target") -> list[Pass]:
         """Schedule the remaining kernels, so that they run."""

@@ -8,10 +8,12 @@ import tvm
 
 from tvmake.codegen.lowering import Applied
 from tvmake.codegen.scheduling.replay import replay_all
+from tvmake.ir.bounds import bounds_of
 from tvmake.process.isolation import Refused
 from tvmake.records.best import BestSet
 from tvmake.records.record import Record
 from tvmake.records.workload import GENERATION, Workload, target_identity, workload
+from tvmake.targets.backends import backend_of
 from tvmake.targets.kernels.scheduled_kernel import with_scheduled_body
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -46,10 +48,13 @@ def apply_best(
         else:
             records[variable] = unscheduled, kernel.record
     functions, tuned = dict(fused.functions_items()), {}
+    backend, bounds = backend_of(target), bounds_of(fused) if records else {}
     replayed = replay_all([(unscheduled, record.trace) for unscheduled, record in records.values()])
     for (variable, (_, record)), scheduled in zip(records.items(), replayed, strict=True):
         if isinstance(scheduled, Refused):
             misses[str(variable.name_hint)] = str(scheduled)
+        elif reason := backend.why_not_within(scheduled, bounds):
+            misses[str(variable.name_hint)] = reason
         else:
             functions[variable] = with_scheduled_body(functions[variable], scheduled)
             tuned[str(variable.name_hint)] = record.digest

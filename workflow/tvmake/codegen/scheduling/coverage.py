@@ -15,6 +15,7 @@ from tvmake.codegen.tunable import mean, why_not_tuned
 from tvmake.errors import InputError
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.workload import workload
+from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 from tvmake.targets.weights.layout_free import tensor_calls
 
 NOT_TUNED = "tuning is off"
@@ -86,7 +87,8 @@ def _kernels(
             continue
         name = str(variable.name_hint)
         points = points_by_name.get(name, ())
-        has_rule = name in lowered.ruled or None
+        # TVM's rules for GPUs do not mark kernels.
+        has_rule = (name in lowered.ruled and is_scheduled(lowered.fused[name])) or None
         reason = None if name in lowered.tuned else why_not_tuned(function, target, points, has_rule=has_rule)
         if reason:
             not_tunable[name] = reason

@@ -6,6 +6,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.range_traces import read_trace
 from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.process.isolation import Refused, map_isolated
@@ -27,7 +28,8 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     """Apply a trace, including postprocessing.
 
     Args:
-        trace: MetaSchedule's trace JSON (:func:`tvmake.tune.trace.trace_json`).
+        trace: MetaSchedule's trace JSON (:func:`tvmake.tune.trace.trace_json`), or ranges of sizes
+            (:func:`tvmake.artifact.range_traces.write_trace`).
 
     Returns:
         The scheduled kernel; its arguments are those of the unscheduled one.
@@ -38,6 +40,26 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     """
     _check_form(trace)
     light_intrinsics(workload.target)
+    scheduled = _by_ranges(workload, trace) or _by_trace(workload, trace)
+    if _arguments(scheduled) != _arguments(workload.module["main"]):
+        raise ReplayError("the trace changes the kernel's arguments")
+    if reason := _why_not_for(scheduled, workload.target):
+        raise ReplayError(reason)
+    return scheduled
+
+
+def _by_ranges(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc | None":
+    """The kernel with the schedules of a trace that names ranges of sizes; None for MetaSchedule's traces."""
+    try:
+        ranges = read_trace(trace)
+        if ranges is None:
+            return None
+        return backend_of(workload.target).schedule_recorded_ranges(workload.module["main"], workload.target, ranges)
+    except ValueError as error:
+        raise ReplayError(str(error)) from error
+
+
+def _by_trace(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     form = backend_of(workload.target).form_for_schedules(workload.module["main"])
     schedule = tvm.s_tir.Schedule(form, seed=SEED, debug_mask="none", error_render_level="fast")
     try:
@@ -50,12 +72,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     functions = [str(variable.name_hint) for variable in module.get_global_vars()]
     if functions != ["main"]:
         raise ReplayError(f"the trace makes several functions of the kernel: {', '.join(functions)}")
-    scheduled = module["main"]
-    if _arguments(scheduled) != _arguments(workload.module["main"]):
-        raise ReplayError("the trace changes the kernel's arguments")
-    if reason := _why_not_for(scheduled, workload.target):
-        raise ReplayError(reason)
-    return scheduled
+    return module["main"]
 
 
 def replay_all(traces: Sequence[tuple[Workload, Any]]) -> "list[tvm.tirx.PrimFunc | Refused]":

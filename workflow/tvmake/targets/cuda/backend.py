@@ -46,7 +46,14 @@ class CudaBackend(GpuBackend):
 
     def schedule_rules(self) -> list[Rule]:
         """Tensor cores and integer dot products, then the rules for any GPU."""
-        return [TensorCores(), MatrixVectors(), Products(dot_products.dot_intrinsic), Windows(), Extrema()]
+        return [
+            TensorCores(),
+            MatrixVectors(),
+           
+            Products(dot_products.dot_intrinsic),
+            Windows(),
+            Extrema(),
+        ]
 
     def further_schedules(
         self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target"

@@ -7,6 +7,7 @@ writes it to shared memory, where the epilogue (bias, activation, residual) is c
 """
 
 import math
+from dataclasses import astuple
 from typing import Any
 
 import tvm
@@ -20,7 +21,7 @@ from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of, read_product
-from tvmake.targets.gpu.size_ranges import Choice
+from tvmake.targets.gpu.size_ranges import Choice, Parameters
 from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -63,11 +64,15 @@ class TensorCores(ScheduleRule):
         if product is None or not tiles:
             return None
         whole = _fragment_product(product, _fragments(product))
-        return Choice(tiles[0], lambda tile: cycles(tile, whole))
+        return Choice(
+            astuple(tiles[0]),
+            lambda parameters: cycles(FragmentTile(*parameters), whole),
+            further=lambda: list(map(astuple, tiles[1:])),
+        )
 
-    def with_parameters(self, parameters: FragmentTile) -> "TensorCores":
+    def with_parameters(self, parameters: Parameters) -> "TensorCores":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        return TensorCores(parameters)
+        return TensorCores(FragmentTile(*parameters))
 
 
 def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:

@@ -1,10 +1,12 @@
 """GPUs in general: kernels with loops bound to threads."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tvm
 
+from tvmake.artifact.range_traces import RangeSchedule
+from tvmake.artifact.signature import Bounds
 from tvmake.errors import InputError
 from tvmake.ir.attributes import CPU_ONLY, CPU_ONLY_REMEDY
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
@@ -16,8 +18,9 @@ from tvmake.targets.gpu.dynamic_launches import complete_launches
 from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.kernel_parts import split_large_kernels
 from tvmake.targets.gpu.matrix_vectors import MatrixVectors
-from tvmake.targets.gpu.narrow_indices import check_sizes, narrow_indices
+from tvmake.targets.gpu.narrow_indices import check_sizes, narrow_indices, why_too_narrow
 from tvmake.targets.gpu.products import Products
+from tvmake.targets.gpu.range_schedules import leading_size, ranged_kernels, schedule_recorded_ranges
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.gpu.windows import Windows
@@ -33,6 +36,8 @@ class GpuBackend(Backend):
     name = "gpu"
     binds_threads = True
     has_rules = True
+    has_ranges = True
+    why_dynamic_untuned = None
     packs_weights = False
 
     def refuse(self, module: "tvm.IRModule") -> None:
@@ -90,6 +95,30 @@ class GpuBackend(Backend):
     def has_rule(self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> bool:
         """See :class:`~tvmake.targets.backend.Backend`."""
         return schedule_by_rule(function, target, self.schedule_rules()) is not None
+
+    def leading_size(self, function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> int:
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return leading_size(function, sizes)
+
+    def ranged_kernels(
+        self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", points: Sequence[Mapping[str, int]]
+    ) -> Iterator[tuple[list[RangeSchedule], "tvm.tirx.PrimFunc"]]:
+        """Further parameters of the rules for each range."""
+        return ranged_kernels(function, target, self.schedule_rules(), points)
+
+    def schedule_recorded_ranges(
+        self, function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", ranges: Sequence[RangeSchedule]
+    ) -> "tvm.tirx.PrimFunc":
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return schedule_recorded_ranges(function, target, self.schedule_rules(), ranges)
+
+    def finish_kernel(self, function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+        """With dynamic dimensions: no empty launches, and a check of sizes."""
+        return check_sizes(complete_launches(tvm.IRModule({"main": function})))["main"]
+
+    def why_not_within(self, function: "tvm.tirx.PrimFunc", bounds: Mapping[str, Bounds]) -> str | None:
+        """Indices may be too narrow."""
+        return why_too_narrow(function, bounds)
 
     def default_schedule_passes(self, target: "tvm.target.Target") -> list[Pass]:
         """TVM's rules; the last one accepts every kernel."""

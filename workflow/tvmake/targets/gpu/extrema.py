@@ -13,7 +13,7 @@ from tvmake.targets.gpu.blocks import single_reduction
 from tvmake.targets.gpu.epilogue import inline_producers
 from tvmake.targets.gpu.machine import gpu
 from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
-from tvmake.targets.gpu.size_ranges import Choice
+from tvmake.targets.gpu.size_ranges import Choice, Parameters
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -45,9 +45,10 @@ class Extrema(ScheduleRule):
         match = self._match(func, target)
         return Choice(match[-1]) if match is not None else None
 
-    def with_parameters(self, parameters: tuple[int, int]) -> "Extrema":
+    def with_parameters(self, parameters: Parameters) -> "Extrema":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        return Extrema(parameters)
+        threads, rows = parameters
+        return Extrema((threads, rows))
 
     def _match(
         self, func: Any, target: "tvm.target.Target"

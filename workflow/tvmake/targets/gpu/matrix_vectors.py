@@ -18,7 +18,7 @@ from tvmake.targets.gpu.epilogue import inline_producers, is_unit, read_indices,
 from tvmake.targets.gpu.machine import gpu
 from tvmake.targets.gpu.products import SMALLEST
 from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
-from tvmake.targets.gpu.size_ranges import Choice
+from tvmake.targets.gpu.size_ranges import Choice, Parameters
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -60,9 +60,10 @@ class MatrixVectors(ScheduleRule):
         match = _match(func, target)
         return Choice(match.shape) if match is not None and (match.has_few or match.scaled is not None) else None
 
-    def with_parameters(self, parameters: tuple[int, int]) -> "MatrixVectors":
+    def with_parameters(self, parameters: Parameters) -> "MatrixVectors":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        return MatrixVectors(parameters)
+        threads, rows = parameters
+        return MatrixVectors((threads, rows))
 
 
 @dataclass(frozen=True)

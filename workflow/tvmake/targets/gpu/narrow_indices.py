@@ -9,11 +9,13 @@ import math
 import operator
 from collections.abc import Iterator, Mapping
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.signature import Bounds
 from tvmake.ir.bounds import bounds_of
 from tvmake.ir.dimensions import dynamic_dimensions, is_known
 from tvmake.ir.expressions import dtype_name
@@ -24,8 +26,7 @@ from tvm import s_tir, tirx  # isort: skip
 
 WIDE = ("int64", "uint64")
 
-NARROW = "tvmake.narrow_indices"
-"""Attribute of kernels with narrow indices."""
+UNBOUNDED: Mapping[str, int] = MappingProxyType({})
 
 MOST_ELEMENTS = (1 << 31) - (1 << 20)
 """Elements of a tensor, less those of an incomplete tile, whose indices fit into 32 bits."""
@@ -38,7 +39,15 @@ TOO_LARGE = (
 
 def narrow_indices(module: "tvm.IRModule") -> "tvm.IRModule":
     """Narrow the indices of unscheduled kernels with dynamic dimensions, unless a tensor has 64-bit elements."""
-    largest = {name: most for name, (_, most) in bounds_of(module).items() if most is not None}
+    return narrow_kernels(module, {name: most for name, (_, most) in bounds_of(module).items() if most is not None})
+
+
+def narrow_kernels(module: "tvm.IRModule", largest: Mapping[str, int] = UNBOUNDED) -> "tvm.IRModule":
+    """The same for a module without a network.
+
+    Args:
+        largest: upper bounds of dimensions, by name.
+    """
     kernels = {
         variable: _narrow(function)
         for variable, function in module.functions_items()
@@ -47,12 +56,22 @@ def narrow_indices(module: "tvm.IRModule") -> "tvm.IRModule":
     return with_functions(module, kernels) if kernels else module
 
 
+def why_too_narrow(function: "tvm.tirx.PrimFunc", bounds: Mapping[str, Bounds]) -> str | None:
+    """Why a kernel's indices are too narrow for the bounds of its dimensions; None if they suffice."""
+    largest = {name: most for name, (_, most) in bounds.items() if most is not None}
+    if not _is_narrow(function) or all(_may_fit(shape, largest) for shape in _shapes(function)):
+        return None
+    return (
+        "it has indices of 32 bits, and the upper bounds of the dimensions allow tensors with more than 2^31 elements"
+    )
+
+
 def check_sizes(module: "tvm.IRModule") -> "tvm.IRModule":
     """Let scheduled kernels with narrow indices refuse tensors with too many elements."""
     kernels = {
         variable: _with_check(function)
         for variable, function in module.functions_items()
-        if isinstance(function, tirx.PrimFunc) and NARROW in (function.attrs or {})
+        if isinstance(function, tirx.PrimFunc) and _is_narrow(function)
     }
     return with_functions(module, kernels) if kernels else module
 
@@ -80,7 +99,12 @@ def _may_fit(shape: Any, largest: Mapping[str, int]) -> bool:
 
 def _narrow(function: Any) -> Any:
     (narrow,) = tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"kernel": function})).functions.values()
-    return narrow.with_attr(NARROW, True)
+    return narrow
+
+
+def _is_narrow(function: Any) -> bool:
+    """Whether a kernel has dynamic dimensions of 32 bits."""
+    return any(dtype_name(dimension.ty) not in WIDE for dimension in dynamic_dimensions(function).values())
 
 
 def _with_check(narrow: Any) -> Any:

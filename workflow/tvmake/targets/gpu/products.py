@@ -1,6 +1,7 @@
 """Schedule matmuls and convolutions on GPUs: tiles in registers, operands through shared memory."""
 
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import tvm
@@ -10,8 +11,8 @@ from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, Gpu, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of, read_product
-from tvmake.targets.gpu.size_ranges import Choice
-from tvmake.targets.gpu.tiles import Tile, best_tile, estimated_cycles
+from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.tiles import Tile, best_tile, best_tiles, estimated_cycles
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -52,11 +53,18 @@ class Products(ScheduleRule):
             return None
         unit, size = gpu(target), (*product.shape, *_bytes(product))
         tile = best_tile(unit, *size)
-        return Choice(tile, lambda other: estimated_cycles(unit, other, *size), tile.slices > 1) if tile else None
+        if tile is None:
+            return None
+        return Choice(
+            astuple(tile),
+            lambda parameters: estimated_cycles(unit, Tile(*parameters), *size),
+            tile.slices > 1,
+            lambda: [astuple(other) for other in best_tiles(unit, *size)[1:]],
+        )
 
-    def with_parameters(self, parameters: Tile) -> "Products":
+    def with_parameters(self, parameters: Parameters) -> "Products":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        return Products(self.dot_intrinsic, parameters)
+        return Products(self.dot_intrinsic, Tile(*parameters))
 
 
 def _is_worth_tiling(product: Product, unit: Gpu) -> bool:

@@ -40,16 +40,21 @@ UNKNOWN = 1.6
 """Assumed relative time of parameters if it cannot be estimated, as of a rule that does not suit a size."""
 
 
+Parameters = tuple[int, ...]
+"""A rule's parameters, such as those of a tile; equal for equal schedules."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A rule's parameters for a kernel with static dimensions."""
 
-    parameters: Any
-    """Such as a tile; equal for equal schedules."""
-    time: Callable[[Any], float | None] = lambda _parameters: None
+    parameters: Parameters
+    time: Callable[[Parameters], float | None] = lambda _parameters: None
     """The estimated time with given parameters, in any unit; None if the kernel cannot have them."""
     form: Hashable = None
     """Schedules with equal forms have the same steps, so that TVM's checks accept all of them or none."""
+    further: Callable[[], Sequence[Parameters]] = tuple
+    """Other parameters that are worth measuring, the best first."""
 
 
 class SizedRule(Protocol):
@@ -58,44 +63,54 @@ class SizedRule(Protocol):
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
         """The parameters for a kernel with static dimensions; None if the rule does not suit it."""
 
-    def with_parameters(self, parameters: Any) -> Any:
+    def with_parameters(self, parameters: Parameters) -> Any:
         """The rule that schedules each kernel with these parameters."""
 
 
 @dataclass(frozen=True)
-class _RuleChoice:
+class RuleChoice:
     """A rule's parameters for a size, and their estimated times as :class:`Choice` has them."""
 
     rank: int
     """The rule's position among the rules."""
     rule: SizedRule
-    parameters: Any
-    time: Callable[[Any], float | None]
-    form: Hashable
+    choice: Choice
 
-    def loss(self, other: "_RuleChoice") -> float:
+    @property
+    def form(self) -> Hashable:
+        """Equal for schedules with the same steps."""
+        return self.rule, self.choice.form
+
+    def loss(self, other: "RuleChoice") -> float:
         """The logarithm of the estimated time with another choice, relative to this one."""
         if other.rank != self.rank:
             # A later rule does not replace an earlier one.
             return math.log(UNKNOWN) if other.rank < self.rank else math.inf
-        if other.parameters == self.parameters:
+        mine, theirs = self.choice.parameters, other.choice.parameters
+        if theirs == mine:
             return 0.0
-        own, best = self.time(other.parameters), self.time(self.parameters)
+        own, best = self.choice.time(theirs), self.choice.time(mine)
         return math.log(UNKNOWN if own is None or best is None else max(own / best, 1.0))
 
 
 @dataclass(frozen=True)
-class _Range:
+class SizeRange:
     """Sizes with the same code."""
 
     largest: int
     size: int
     """One of them."""
-    choice: _RuleChoice
+    chosen: RuleChoice
+    choices: tuple[RuleChoice, ...]
+    """The best choice of each compared size."""
 
-    @property
-    def rule(self) -> BoundRule:
-        return BoundRule(self.choice.rule.with_parameters(self.choice.parameters))
+
+@dataclass(frozen=True)
+class RangePlan:
+    """The ranges of a kernel's sizes, and the scheduled kernel of each."""
+
+    ranges: Sequence[SizeRange]
+    kernels: Sequence[Any]
 
 
 def schedule_ranges(
@@ -107,60 +122,84 @@ def schedule_ranges(
         rules: the first one that suits most sizes schedules the kernel.
         bounds: smallest and largest sizes of dimensions, by name.
     """
-    dimensions = _leading_dimensions(func)
+    dimensions = leading_dimensions(func)
     if not dimensions:
         return None
     sizes = _sizes([str(dimension.name) for dimension in dimensions], bounds)
-    fixed = [_fix(func, dimensions, size) for size in sizes]
+    plan = plan_ranges(func, target, rules, dimensions, sizes)
+    return select_by_size(dimensions, [part.largest for part in plan.ranges], plan.kernels) if plan else None
+
+
+def plan_ranges(
+    func: Any,
+    target: "tvm.target.Target",
+    rules: Sequence[Any],
+    dimensions: Sequence[Any],
+    sizes: Sequence[int],
+    most: int = MOST_RANGES,
+) -> RangePlan | None:
+    """Divide sizes into ranges, and schedule a kernel for each; None if no rule suits it.
+
+    Args:
+        rules: the first one that suits most sizes schedules the kernel.
+        dimensions: see :func:`leading_dimensions`.
+        sizes: of their product, to compare.
+        most: maximum number of ranges.
+    """
+    fixed = [fix_leading(func, dimensions, size) for size in sizes]
     checked = func.with_attr(CHECKED, True)
-    sized = [rule for rule in rules if hasattr(rule, "choose")]
+    sized = sized_rules(rules)
     with target:
         while True:
             choices = [_choose(sized, kernel, target) for kernel in fixed]
             if sum(choice is not None for choice in choices) * 2 < len(sizes):
                 return None
-            ranges = _ranges(sizes, choices)
-            kernels = {(part.choice.rule, part.choice.form): fixed[sizes.index(part.size)] for part in ranges}
-            schedules, unsuitable = _schedule(checked, kernels, ranges, target)
+            ranges = _ranges(sizes, choices, most)
+            static = {part.chosen.form: fixed[sizes.index(part.size)] for part in ranges}
+            kernels, unsuitable = _schedule(checked, static, ranges, target)
             if unsuitable is None:
-                break
+                return RangePlan(ranges, kernels)
             sized.remove(unsuitable)
-    size = reduce(lambda product, dimension: product * dimension, dimensions)
-    return _select(size, [part.largest for part in ranges], [schedule.mod["main"] for schedule in schedules])
+
+
+def sized_rules(rules: Sequence[Any]) -> list[SizedRule]:
+    """The rules that schedule ranges of sizes."""
+    return [rule for rule in rules if hasattr(rule, "choose")]
 
 
 def _schedule(
-    func: Any, static: Mapping[Any, Any], ranges: Sequence[_Range], target: "tvm.target.Target"
+    func: Any, static: Mapping[Any, Any], ranges: Sequence[SizeRange], target: "tvm.target.Target"
 ) -> tuple[list[Any], SizedRule | None]:
-    """The schedules of ranges, or a rule that cannot schedule the kernel.
+    """The scheduled kernels of ranges, or a rule that cannot schedule the kernel.
 
     Args:
         static: a kernel with static dimensions for each rule and form, whose schedule TVM checks.
     """
-    schedules = []
+    kernels = []
     accepted: set[Any] = set()
     for part in ranges:
-        form = part.choice.rule, part.choice.form
-        if form not in accepted and part.rule.apply(static[form], target, False) is None:
-            return [], part.choice.rule
-        accepted.add(form)
-        schedule = part.rule.apply(func, target, False)
+        chosen = part.chosen
+        rule = BoundRule(chosen.rule.with_parameters(chosen.choice.parameters))
+        if chosen.form not in accepted and rule.apply(static[chosen.form], target, False) is None:
+            return [], chosen.rule
+        accepted.add(chosen.form)
+        schedule = rule.apply(func, target, False)
         if schedule is None:
-            return [], part.choice.rule
-        schedules.append(schedule)
-    return schedules, None
+            return [], chosen.rule
+        kernels.append(schedule.mod["main"])
+    return kernels, None
 
 
-def _choose(rules: Sequence[SizedRule], kernel: Any, target: "tvm.target.Target") -> _RuleChoice | None:
+def _choose(rules: Sequence[SizedRule], kernel: Any, target: "tvm.target.Target") -> RuleChoice | None:
     """The choice of the first rule that suits a kernel."""
     for rank, rule in enumerate(rules):
         choice = rule.choose(kernel, target)
         if choice is not None:
-            return _RuleChoice(rank, rule, choice.parameters, choice.time, choice.form)
+            return RuleChoice(rank, rule, choice)
     return None
 
 
-def _leading_dimensions(func: Any) -> list[Any]:
+def leading_dimensions(func: Any) -> list[Any]:
     """The dimensions whose product determines the tile: those of a matmul's rows and columns, or else all.
 
     None for kernels with scalar arguments, which may be dimensions.
@@ -189,14 +228,14 @@ def _sizes(names: Sequence[str], bounds: Mapping[str, tuple[int, int | None]]) -
     return sizes or [max(1, most)]
 
 
-def _fix(func: Any, dimensions: Sequence[Any], size: int) -> Any:
+def fix_leading(func: Any, dimensions: Sequence[Any], size: int) -> Any:
     """A kernel with static dimensions; the product of some of them is a given size."""
     names = dynamic_dimensions(func)
     *others, last = [str(dimension.name) for dimension in dimensions]
     return fix_dimensions(func, dict.fromkeys(names, OTHER_SIZE) | dict.fromkeys(others, 1) | {last: size}, names)
 
 
-def _ranges(sizes: Sequence[int], choices: Sequence[_RuleChoice | None]) -> list[_Range]:
+def _ranges(sizes: Sequence[int], choices: Sequence[RuleChoice | None], most: int) -> list[SizeRange]:
     """Ranges of sizes, each with parameters that are nearly the best for all its sizes."""
     known = [(size, choice) for size, choice in zip(sizes, choices, strict=True) if choice is not None]
     losses = [
@@ -211,7 +250,7 @@ def _ranges(sizes: Sequence[int], choices: Sequence[_RuleChoice | None]) -> list
     nothing: list[tuple[int, int]] = []
     plans = [(0.0, nothing)] + [(math.inf, nothing)] * len(known)
     best = math.inf, nothing
-    for count in range(1, MOST_RANGES + 1):
+    for count in range(1, most + 1):
         longer = [(math.inf, nothing)] * len(plans)
         for end in range(1, len(plans)):
             for start in range(end):
@@ -219,9 +258,15 @@ def _ranges(sizes: Sequence[int], choices: Sequence[_RuleChoice | None]) -> list
                 longer[end] = min(longer[end], (plans[start][0] + loss, [*plans[start][1], (end, number)]))
         plans = longer
         best = min(best, (plans[-1][0] + count * WORTH, plans[-1][1]))
+    starts = [0, *(end for end, _ in best[1])]
     return [
-        _Range(_largest([size for size, _ in known], end), known[end - 1][0], known[number][1])
-        for end, number in best[1]
+        SizeRange(
+            _largest([size for size, _ in known], end),
+            known[end - 1][0],
+            known[number][1],
+            tuple(choice for _, choice in known[start:end]),
+        )
+        for start, (end, number) in zip(starts, best[1], strict=False)
     ]
 
 
@@ -232,8 +277,13 @@ def _largest(sizes: Sequence[int], count: int) -> int:
     return sizes[count - 1] if sizes[count] - sizes[count - 1] < 2 else (sizes[count - 1] + sizes[count]) // 2
 
 
-def _select(size: Any, limits: Sequence[int], kernels: Sequence[Any]) -> Any:
-    """One kernel that runs the first of several with a sufficient limit, or else the last."""
+def select_by_size(dimensions: Sequence[Any], limits: Sequence[int], kernels: Sequence[Any]) -> Any:
+    """One kernel that runs the first of several with a sufficient limit, or else the last.
+
+    Args:
+        dimensions: whose product is compared with the limits.
+    """
+    size = reduce(lambda product, dimension: product * dimension, dimensions)
     blocks = [kernel.body.block for kernel in kernels]
     parts, buffers = [], []
     above: Any = None

@@ -8,6 +8,7 @@ share the sum: groups of threads sum separate slices, and their results are adde
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -65,11 +66,17 @@ def best_tile(gpu: Gpu, batch: int, rows: int, columns: int, length: int, operan
         operand: bytes per operand value.
         result: bytes per result.
     """
-    tiles = [
-        (estimated_cycles(gpu, tile, batch, rows, columns, length, operand, result), tile.threads, position, tile)
-        for position, tile in enumerate(_tiles(gpu, operand, result))
-    ]
-    return min(tiles, key=lambda candidate: candidate[:3])[-1] if tiles else None
+    tiles = _tiles(gpu, operand, result)
+    return min(tiles, key=_rank(gpu, batch, rows, columns, length, operand, result), default=None)
+
+
+def best_tiles(gpu: Gpu, batch: int, rows: int, columns: int, length: int, operand: int, result: int) -> list[Tile]:
+    """All tiles within the GPU's limits, by estimated time, the shortest first; for the arguments see :func:`best_tile`."""
+    return sorted(_tiles(gpu, operand, result), key=_rank(gpu, batch, rows, columns, length, operand, result))
+
+
+def _rank(gpu: Gpu, *size: int) -> Callable[[Tile], tuple[float, int]]:
+    return lambda tile: (estimated_cycles(gpu, tile, *size), tile.threads)
 
 
 @cache

@@ -13,7 +13,7 @@ from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, extent, 
 from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import Gpu, gpu
-from tvmake.targets.gpu.size_ranges import Choice
+from tvmake.targets.gpu.size_ranges import Choice, Parameters
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -63,11 +63,13 @@ class Windows(ScheduleRule):
         spatial, results, steps = _sizes(statement)
         if not _is_suitable(statement, steps) or results < FEWEST:
             return None
-        return Choice(_neighbours(gpu(target), statement, spatial, results))
+        own = _neighbours(gpu(target), statement, spatial, results)
+        others = [(count,) for count in _possible_neighbours(statement, spatial) if count != own]
+        return Choice((own,), further=lambda: others)
 
-    def with_parameters(self, parameters: int) -> "Windows":
+    def with_parameters(self, parameters: Parameters) -> "Windows":
         """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
-        return Windows(parameters)
+        return Windows(*parameters)
 
 
 def _sizes(statement: Any) -> tuple[list[Any], int, int]:
@@ -84,11 +86,16 @@ def _is_suitable(statement: Any, steps: int) -> bool:
 
 def _neighbours(unit: Gpu, statement: Any, spatial: list[Any], results: int) -> int:
     """Number of results per thread: several if there are enough threads anyway."""
+    possible = _possible_neighbours(statement, spatial)
+    return next((count for count in possible if count == 1 or results >= unit.busy_threads * count), 1)
+
+
+def _possible_neighbours(statement: Any, spatial: list[Any]) -> list[int]:
+    """The numbers of results per thread that divide a row, the largest first."""
     axis = innermost(statement.body.indices, spatial)
     if axis is None or not axis.var.same_as(spatial[-1].var) or is_dynamic(axis):
-        return 1
-    fitting = (count for count in (4, 2) if extent(axis) % count == 0 and results >= unit.busy_threads * count)
-    return next(fitting, 1)
+        return [1]
+    return [count for count in (4, 2, 1) if extent(axis) % count == 0]
 
 
 def _schedule(schedule: Any, block: Any, spatial: list[Any], steps: int, neighbours: int) -> None:

@@ -37,7 +37,7 @@ from tvmake.tune.search.evolution import EVOLUTIONARY, Evolution
 from tvmake.tune.search.finals import compare, finalists
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
-from tvmake.tune.search.starts import Start, candidate, further_starts, starts_by_rule
+from tvmake.tune.search.starts import Start, candidate, combined_start, further_starts, starts_at_points, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_key
@@ -47,6 +47,9 @@ MAX_FAILURES = 32
 
 MAX_STALE_BATCHES = 5
 """Number of consecutive batches without a new candidate after which the space counts as exhausted."""
+
+FEWEST_COMBINED = 3
+"""Number of remaining trials from which one combines the best code of the others for each range of sizes."""
 
 MAX_NAMED = 3
 """Maximum number of records that a warning names."""
@@ -146,7 +149,8 @@ class Search:
     def _search(self, measurer: Measurer) -> str:
         self._until = time.monotonic() + (self.options.deadline_s or math.inf)
         if self.points:
-            self._measure_starts(chain(starts_by_rule(self.workload), further_starts(self.workload)), measurer)
+            self._measure_starts(starts_at_points(self.workload, self.points), measurer, self._reserved)
+            self._measure_starts(combined_start(self.workload, self._known.values()), measurer)
             if self._spent >= self.trials:
                 return "budget"
             if time.monotonic() > self._until:
@@ -287,9 +291,19 @@ class Search:
         self._proposed |= batch.keys()
         return has_unknown
 
-    def _measure_starts(self, sources: Iterable[Start], measurer: Measurer) -> None:
-        """Measure new schedules of the target's rules and of similar kernels, as the remaining trials allow."""
-        left = self.trials - self._spent
+    @property
+    def _reserved(self) -> int:
+        """Number of trials for :func:`combined_start`."""
+        is_worth = backend_of(self.workload.target).has_ranges and self.trials - self._spent >= FEWEST_COMBINED
+        return 1 if is_worth else 0
+
+    def _measure_starts(self, sources: Iterable[Start], measurer: Measurer, reserved: int = 0) -> None:
+        """Measure new schedules of the target's rules and of similar kernels, as the remaining trials allow.
+
+        Args:
+            reserved: number of these to leave.
+        """
+        left = self.trials - self._spent - reserved
         starts: dict[str, Start] = {}
         for start in sources:
             if len(starts) >= left:

@@ -22,7 +22,7 @@ from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.record import Record, Verdict
 from tvmake.records.workload import Workload
 from tvmake.storage.temporary import temporary_directory
-from tvmake.targets.backends import kernel_pipeline
+from tvmake.targets.backends import backend_of, kernel_pipeline
 from tvmake.targets.cpu.native import native_attributes
 from tvmake.targets.kernels.memory import in_buffers, memory_scope
 from tvmake.targets.weights.prepack import split
@@ -290,7 +290,8 @@ def _build_kernel(kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", dire
 
 
 def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler: str, library: Path) -> None:
-    module = tvm.IRModule({ENTRY: function.with_attr("global_symbol", ENTRY)})
+    kernel = backend_of(target).finish_kernel(function)
+    module = tvm.IRModule({ENTRY: kernel.with_attr("global_symbol", ENTRY)})
     try:
         with machine_code(target):
             built = tvm.tirx.build(module, target=target, pipeline=kernel_pipeline(target))

@@ -11,7 +11,7 @@ import tvm
 
 from tvmake.codegen.compiler_errors import explain
 from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
-from tvmake.targets.backends import kernel_pipeline
+from tvmake.targets.backends import backend_of, kernel_pipeline
 from tvmake.tune.measure.cuda import code as cuda_code
 
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
@@ -57,6 +57,7 @@ class BuildWorker:
         resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s + 5))
         module = tvm.ir.load_json(request.module)
         # Packing weights ahead of time does not count as the kernel's cost (MetaSchedule's default_build).
+        module["main"] = backend_of(self.target).finish_kernel(module["main"])
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
         with cuda_code.machine_code(self.target):
             built = tvm.tirx.build(module, target=self.target, pipeline=kernel_pipeline(self.target))

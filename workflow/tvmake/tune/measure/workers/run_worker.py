@@ -80,8 +80,10 @@ class RunWorker:
             sets = [allocate(arguments.tensors, device, self.fill) for arguments in request.arguments]
             self.kernel = module, device, sets
             if self.options.device != CPU:
-                # Drivers compile and upload a kernel in its first call; other jobs need not pause for it.
-                module[ENTRY](*sets[0])
+                # Drivers compile and upload a kernel in its first call; other jobs need not pause for it. With dynamic
+                # dimensions, each size may have its own code.
+                for arguments in sets:
+                    module[ENTRY](*arguments)
                 device.sync()
             return Loaded()
         assert self.kernel is not None
