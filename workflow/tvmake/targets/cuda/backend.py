@@ -18,6 +18,7 @@ from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.matrix_vectors import MatrixVectors
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule
+from tvmake.targets.gpu.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.kernels.simplify_divmod import simplify_divmod
@@ -49,7 +50,7 @@ class CudaBackend(GpuBackend):
         return [
             TensorCores(),
             MatrixVectors(),
-           
+            VectorMatrices(),
             Products(dot_products.dot_intrinsic),
             Windows(),
             Extrema(),

@@ -23,6 +23,7 @@ from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.range_schedules import leading_size, ranged_kernels, schedule_recorded_ranges
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
+from tvmake.targets.gpu.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.passes import ModulePass, Pass
 
@@ -128,7 +129,7 @@ class GpuBackend(Backend):
 
     def schedule_rules(self) -> list[Rule]:
         """tvmake's rules; the first suitable one schedules a kernel."""
-        return [MatrixVectors(), Products(), Windows(), Extrema()]
+        return [MatrixVectors(), VectorMatrices(), Products(), Windows(), Extrema()]
 
     def default_rules(self) -> list[Rule]:
         """TVM's rules for the other kernels; the last one accepts every kernel."""
