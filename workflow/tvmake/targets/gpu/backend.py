@@ -27,7 +27,6 @@ from tvmake.targets.gpu.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.passes import ModulePass, Pass
 
-
 FIX_STEPS = "fix what the number of steps depends on: `inputs: {NAME: {shape: [1, 80]}}` for a length, `inputs: {NAME: {value: 3}}` for a count"
 
 

@@ -249,10 +249,9 @@ def non_max_suppression(node: onnx.NodeProto, build: Builder) -> list[str] | Non
 
     TVM also suppresses at the threshold, and the importer's defaults are 0.5 for the IoU and 0 for the score.
     """
-    values, threshold = attributes(node), np.zeros(1, np.float32)
+    values = attributes(node)
     is_centered = values.pop("center_point_box", 0)
-    if optional_input(node, 3):
-        threshold = build.graph.constant(node.input[3])
+    threshold = build.graph.constant(node.input[3]) if optional_input(node, 3) else np.zeros(1, np.float32)
     if node.name.endswith(_SETTLED) or (threshold is None and not is_centered):
         return None
     boxes = _corners(node.input[0], build) if is_centered else node.input[0]
