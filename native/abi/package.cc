@@ -1,5 +1,6 @@
 #include "tvmake/package.h"
 
+#include <tvm/ffi/dtype.h>
 #include <tvm/ffi/error.h>
 
 #include <optional>
@@ -39,6 +40,14 @@ auto OnDevice(const std::string& where, Work work) {
   }
 }
 
+const TensorSpec& InputAt(const Package& package, const std::string& where, std::size_t index) {
+  const std::size_t count = package.inputs().size();
+  if (index >= count) {
+    RefuseInput(where, "it has " + std::to_string(count) + " inputs, no number " + std::to_string(index));
+  }
+  return package.inputs()[index];
+}
+
 }  // namespace
 
 Package Package::Load(const std::string& directory, const std::string& device) {
@@ -53,19 +62,30 @@ Package::~Package() = default;
 const std::vector<TensorSpec>& Package::inputs() const { return state_->manifest.inputs; }
 const std::vector<TensorSpec>& Package::outputs() const { return state_->manifest.outputs; }
 
-void Package::SetInput(const std::string& name, const void* data, const std::vector<int64_t>& shape) {
+std::size_t Package::Find(const std::string& name) const {
   for (std::size_t index = 0; index < inputs().size(); ++index) {
-    if (inputs()[index].name == name) return SetInput(index, data, shape);
+    if (inputs()[index].name == name) return index;
   }
   RefuseInput(state_->where, "it has no input '" + name + "'");
 }
 
-void Package::SetInput(std::size_t index, const void* data, const std::vector<int64_t>& shape) {
-  if (index >= inputs().size()) {
-    RefuseInput(state_->where,
-                "it has " + std::to_string(inputs().size()) + " inputs, no number " + std::to_string(index));
+void Package::CheckType(std::size_t index, const std::string& kind, std::size_t bytes) const {
+  const TensorSpec& spec = InputAt(*this, state_->where, index);
+  const std::string given = kind == "bool" ? kind : kind + std::to_string(8 * bytes);
+  const DLDataType taken = tvm::ffi::StringToDLDataType(spec.dtype);
+  const bool is_integer = taken.code == kDLInt || taken.code == kDLUInt;
+  const bool is_raw = kind == "uint" && !is_integer && taken.bits == 8 * bytes;
+  if (given != spec.dtype && !is_raw) {
+    RefuseInput(state_->where, "input '" + spec.name + "' takes " + spec.dtype + ", and the elements are " + given);
   }
-  const TensorSpec& spec = inputs()[index];
+}
+
+void Package::SetInput(const std::string& name, const void* data, const std::vector<int64_t>& shape) {
+  SetInput(Find(name), data, shape);
+}
+
+void Package::SetInput(std::size_t index, const void* data, const std::vector<int64_t>& shape) {
+  const TensorSpec& spec = InputAt(*this, state_->where, index);
   CheckFits(spec, spec.dtype, shape);
   CheckBounds(state_->manifest, spec, shape);
   state_->inputs[index] = OnDevice(state_->where, [&] { return state_->machine.Send(data, spec.dtype, shape); });

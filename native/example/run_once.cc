@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
     }
     std::vector<double> data(count);  // zeros of any type
     if (input.dtype == "float32") std::fill_n(reinterpret_cast<float*>(data.data()), count, 1.0f);
-    package.SetInput(input.name, data.data(), shape);
+    package.SetInput(input.name, static_cast<const void*>(data.data()), shape);
   }
   package.Run();
   const tvmake::Tensor output = package.Output(0);

@@ -64,6 +64,45 @@ def test_the_example_in_cpp_compiles_with_the_header_alone_and_runs(
     assert (done.returncode, done.stderr) == (1, f"{tmp_path}/nothing: no such package\n  `tvmake make` makes it\n")
 
 
+TYPED = """
+#include <tvmake/package.h>
+
+#include <cstdio>
+
+int main(int, char** argv) {
+  tvmake::Package package = tvmake::Package::Load(argv[1]);
+  const std::vector<float> right(192, 1);
+  const std::vector<double> wrong(192, 1);
+  const std::vector<uint32_t> raw(192, 0x3F800000);
+  try {
+    package.SetInput(package.inputs()[0].name, wrong.data(), {1, 3, 8, 8});
+  } catch (const tvmake::Error& error) {
+    std::puts(error.what());
+  }
+  for (int way = 0; way < 2; ++way) {
+    if (way == 0) package.SetInput(0, right.data(), {1, 3, 8, 8});
+    if (way == 1) package.SetInput(0, raw.data(), {1, 3, 8, 8});
+    package.Run();
+    std::printf("%.7g\\n", package.Output(0).as<float>()[0]);
+  }
+}
+"""
+
+
+def test_elements_of_another_type_are_refused_in_cpp(
+    library: Path, package: Path, expected: np.ndarray, tmp_path: Path
+):
+    (tmp_path / "typed.cc").write_text(TYPED)
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "typed.cc", "-I", str(HEADERS), str(library)]
+    command += [f"-Wl,-rpath,{library.parent}", "-Wl,-rpath-link," + str(library.parent), "-o", "typed"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    done = run([str(tmp_path / "typed")], package)
+    assert done.returncode == 0, done.stderr
+    refusal, *values = done.stdout.splitlines()
+    assert refusal.endswith("takes float32, and the elements are float64")
+    assert np.allclose([float(value) for value in values], expected.ravel()[0], atol=1e-6)
+
+
 def test_the_header_for_c_is_c(tmp_path: Path):
     source = tmp_path / "use.c"
     source.write_text("#include <tvmake/package_c.h>\nint main(void) { return TVMAKE_OK; }\n")

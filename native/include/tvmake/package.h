@@ -14,6 +14,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #define TVMAKE_API __attribute__((visibility("default")))
@@ -76,7 +77,24 @@ class TVMAKE_API Package {
   const std::vector<TensorSpec>& inputs() const;
   const std::vector<TensorSpec>& outputs() const;
 
-  // Copy an input's value; it stays for the following runs. Throws Error if it does not fit.
+  // Copy an input's value; it stays for the following runs. Throws Error if its shape or type does not fit. float16, bfloat16
+  // and other types that C++ lacks are given as unsigned integers of their size.
+  template <typename T>
+  void SetInput(const std::string& name, const T* data, const std::vector<int64_t>& shape) {
+    SetInput(Find(name), data, shape);
+  }
+  template <typename T>
+  void SetInput(std::size_t index, const T* data, const std::vector<int64_t>& shape) {
+    static_assert(std::is_arithmetic<T>::value, "elements are numbers; other memory is given as const void*");
+    const char* kind = std::is_same<T, bool>::value        ? "bool"
+                       : std::is_floating_point<T>::value  ? "float"
+                       : std::is_signed<T>::value          ? "int"
+                                                           : "uint";
+    CheckType(index, kind, sizeof(T));
+    SetInput(index, static_cast<const void*>(data), shape);
+  }
+
+  // The same with elements of the input's type, unchecked.
   void SetInput(const std::string& name, const void* data, const std::vector<int64_t>& shape);
   void SetInput(std::size_t index, const void* data, const std::vector<int64_t>& shape);
 
@@ -88,6 +106,8 @@ class TVMAKE_API Package {
 
  private:
   struct State;
+  std::size_t Find(const std::string& name) const;
+  void CheckType(std::size_t index, const std::string& kind, std::size_t bytes) const;
   explicit Package(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
