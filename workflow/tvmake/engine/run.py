@@ -22,6 +22,7 @@ from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.job_log import note_stopped
 from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
+from tvmake.engine.run_mutex import check_snakemake_lock
 from tvmake.engine.state_directory import check_state_dir
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
@@ -207,6 +208,8 @@ class _Maker:
                 print(f"note: {text}; `tvmake make` rebuilds them", file=sys.stderr)
 
     def _make_scopes(self, plan: Plan, left_out: UpToDate, local: bool) -> bool:
+        if not (self._args.dryrun or self._args.unlock or self._args.nolock):
+            check_snakemake_lock()
         fingerprint = self._request.fingerprint
         for _ in range(MOST_SCOPES):
             with skip_variants(left_out):

@@ -71,8 +71,31 @@ def _process() -> str:
     return "" if process is None else f" (process {process})"
 
 
+def check_snakemake_lock() -> None:
+    """Refuse a run beside a plain ``snakemake``, before anything of its results is removed.
+
+    Raises:
+        MachineError: Snakemake's lock is held.
+    """
+    if _has_lock():
+        raise locked_error()
+
+
+def locked_error() -> MachineError:
+    """The error for Snakemake's lock."""
+    return MachineError(
+        "snakemake",
+        "another run uses this directory, or was killed in it",
+        "wait for it; if none is running, remove its lock with `tvmake make --unlock`",
+    )
+
+
+def _has_lock() -> bool:
+    return any(LOCKS.glob("*.lock"))
+
+
 def _remove_locks() -> bool:
-    if not any(LOCKS.glob("*.lock")):
+    if not _has_lock():
         return False
     shutil.rmtree(LOCKS)
     return True

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
+from tvmake.engine.run_mutex import locked_error
 from tvmake.errors import KINDS, MachineError, TvmakeError, UsageError
 from tvmake.storage.permissions import DENIED
 from tvmake.storage.refusals import system_error
@@ -33,14 +34,7 @@ def _system(match: re.Match[str]) -> TvmakeError:
 TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
     # Raised by tvmake in the Snakefile. Snakemake shows the origin, the error's lines and a trace.
     (re.compile(rf"^({'|'.join(KINDS)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _tvmake_error),
-    (
-        re.compile(r"Directory cannot be locked"),
-        lambda _: MachineError(
-            "snakemake",
-            "another run uses this directory, or was killed in it",
-            "wait for it; if none is running, remove its lock with `tvmake make --unlock`",
-        ),
-    ),
+    (re.compile(r"Directory cannot be locked"), lambda _: locked_error()),
     (
         re.compile(r"No rule to produce (\S+)|Target rule (\S+) does not exist"),
         lambda match: UsageError(
