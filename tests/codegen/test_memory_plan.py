@@ -10,13 +10,14 @@ from tests.codegen.conftest import Transformed, dimensions_net
 from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
 from tvmake.artifact.module_files import load_module
 from tvmake.codegen.lowering import lower
+from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.options import PassOptions
 from tvmake.ir.bounds import LOWER, UPPER
 from tvmake.ir.expressions import bindings, is_call
 from tvmake.transform.graph import transform
 from tvmake.transform.options import TransformRequest
 
-from tvm import relax  # isort: skip
+from tvm import relax, topi  # isort: skip
 
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 
@@ -58,6 +59,35 @@ def test_without_bounds_a_storage_is_as_large_as_the_largest_of_its_tensors(tmp_
         x = random(count, 4)
         found = machine["main"](*map(tvm.runtime.tensor, (x, *params.values())))
         np.testing.assert_allclose(found.numpy(), runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+
+
+def test_storage_is_not_larger_than_sizes_that_are_known_when_it_is_allocated():
+    """``rows`` is read after the storage of ``exponents`` is allocated, which is free again when ``larger`` needs some.
+
+    TVM knows a bound of ``min(m, 1000)``.
+    """
+    n, m = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("m", "int64")
+    x, rows = (
+        relax.Var("x", relax.TensorType([n, 64], "float32")),
+        relax.Var("rows", relax.TensorType(dtype="int64", ndim=1)),
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, rows]):
+        exponents = builder.emit_te(topi.exp, x)
+        sums = builder.emit_te(topi.sum, exponents, axis=1)
+        known = builder.match_cast(rows, relax.TensorType([m], "int64"))
+        larger = builder.emit_te(
+            lambda r: tvm.te.compute((tvm.tirx.min(m, 1000), 64), lambda i, j: (r[i] + j).astype("float32")), known
+        )
+        larger_sums = builder.emit_te(topi.sum, larger, axis=1)
+        builder.emit_func_output(relax.Tuple([sums, larger_sums]))
+    module = PlanMemory({})(relax.transform.CallTIRRewrite()(builder.get()))
+    seen = {n}
+    for binding in bindings(module["main"]):
+        if isinstance(binding, relax.MatchCast):
+            seen.add(m)
+        elif is_call(binding.value, "memory.alloc_storage"):
+            assert set(tvm.tirx.analysis.undefined_vars(binding.value.args[0][0])) <= seen
 
 
 def test_bounds_that_would_take_more_memory_than_machines_have_are_not_planned_for(tmp_path: Path):

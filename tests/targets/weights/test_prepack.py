@@ -1,5 +1,7 @@
 """Weights whose layout tuning chooses: which they are, and how their packing leaves the graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -97,6 +99,16 @@ def test_a_graph_on_packed_weights_gives_the_same_numbers():
     packed = packed_weights(given, made.packings, names[1:])
     got = run(made.module, x, *(value.numpy() for value in packed.values()))
     np.testing.assert_allclose(got, run(plain, x, w, v), rtol=1e-4, atol=1e-3)
+
+
+def test_a_packed_weight_may_have_the_name_of_its_source():
+    plain = fused(conv, X, W)
+    (name,) = kernels(plain)
+    (packing,) = prepack(scheduled(plain, name), 1).packings
+    given = {"x1": tvm.runtime.tensor(random(W)[0])}
+    (expected,) = packed_weights(given, [packing], packing.results).values()
+    (found,) = packed_weights(given, [replace(packing, results=packing.sources)], packing.sources).values()
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 
 def test_a_weight_used_twice_by_one_kernel_is_packed_once_and_kept_where_others_need_it():

@@ -29,7 +29,7 @@ class PlanMemory:
     If all dimensions have an upper bound, storage has constant sizes, and each run allocates the same memory.
     Otherwise, or beyond :data:`MOST_PLANNED_BYTES`, tensors share storage as they would at typical sizes, and each run
     allocates the size of a storage's largest tensor. TVM itself lets dynamic tensors share storage only if their sizes
-    are equal.
+    are equal. A tensor whose size is read from data after its storage is allocated gets storage of its own.
     """
 
     def __init__(self, bounds: Mapping[str, Bounds]):
@@ -66,23 +66,43 @@ class _StorageSizer(PyExprMutator):
         super().__init__(module)
         self._analyzer = tvm.sym.Analyzer()
         self._sizes: dict[Any, list[Any]] = {}
+        """Sizes of tensors by their storage, as far as they are known when it is allocated."""
+        self._late: set[Any] = set()
+        """Tensors of other sizes."""
+        known = {symbol for parameter in module["main"].params for symbol in _symbols(parameter.ty)}
+        known_before: dict[Any, set[Any]] = {}
         for symbol in relax.analysis.defined_symbolic_vars(module["main"]):
             self._analyzer.bind(
                 symbol, tvm.ir.Range.from_min_extent(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1 << 31))
             )
         for binding in bindings(module["main"]):
-            if is_call(binding.value, TENSOR):
-                self._sizes.setdefault(binding.value.args[0], []).append(_bytes(binding.var.ty))
+            if isinstance(binding, relax.MatchCast):
+                known |= _symbols(binding.ty)
+            elif is_call(binding.value, STORAGE):
+                known_before[binding.var] = set(known)
+            elif is_call(binding.value, TENSOR):
+                storage, size = binding.value.args[0], _bytes(binding.var.ty)
+                if _symbols(size) <= known_before[storage]:
+                    self._sizes.setdefault(storage, []).append(size)
+                else:
+                    self._late.add(binding.var)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         value, sizes = binding.value, self._sizes.get(binding.var, [])
+        if binding.var in self._late:
+            storage = self._emit_storage(self.lookup_binding(value.args[0]), [_bytes(binding.var.ty)], "storage")
+            value = relax.op.memory.alloc_tensor(storage, 0, *value.args[2:])
+            self.set_var_remap(binding.var, self.builder_.emit(value, str(binding.var.name)))
+            return
         is_storage = is_call(value, STORAGE) and isinstance(value.args[0][0], tirx.IntImm)
         if not is_storage or all(isinstance(size, tirx.IntImm) for size in sizes):
             super().visit_var_binding_(binding)
             return
+        self.set_var_remap(binding.var, self._emit_storage(value, sizes, str(binding.var.name)))
+
+    def _emit_storage(self, like: Any, sizes: Sequence[Any], name: str) -> Any:
         size = relax.ShapeExpr([self._largest(sizes)])
-        call = relax.Call(value.op, [size, *value.args[1:]], value.attrs, value.ty_args)
-        self.set_var_remap(binding.var, self.builder_.emit(call, str(binding.var.name)))
+        return self.builder_.emit(relax.Call(like.op, [size, *like.args[1:]], like.attrs, like.ty_args), name)
 
     def _largest(self, sizes: Sequence[Any]) -> Any:
         """The maximum of several sizes, without sizes that are never the largest."""
@@ -97,6 +117,13 @@ class _StorageSizer(PyExprMutator):
 
     def _is_at_least(self, size: Any, other: Any) -> bool:
         return tvm_ffi.structural_equal(size, other) or self._analyzer.can_prove(size >= other)
+
+
+def _symbols(node: Any) -> set[Any]:
+    """The dimensions that a type or a size contains."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(node, (tirx.Var, found.append))
+    return set(found)
 
 
 def _bytes(kind: Any) -> Any:

@@ -28,18 +28,8 @@ def packed_weights(
 
 def deferred_weights(params: Mapping[str, Any], packings: Sequence[Packing], names: Sequence[str]) -> dict[str, Any]:
     """The parameters of ``main``, of which each is packed when it is written, so that memory does not hold all of them."""
-    types = {
-        name: parameter.ty
-        for packing in packings
-        for name, parameter in zip(packing.results, _results(packing), strict=True)
-    }
     packer = _Packer(params, packings)
-    return {
-        name: Deferred(_shape(types[name]), str(types[name].dtype), partial(packer.tensor, name))
-        if name in types
-        else params[name]
-        for name in names
-    }
+    return {name: packer.deferred(name) for name in names}
 
 
 class _Packer:
@@ -50,21 +40,36 @@ class _Packer:
             tvm.IRModule({name: function.with_attr("global_symbol", name) for function, name in functions.items()}),
             target=tvm.target.Target({"kind": "llvm"}),
         )
-        self._runs = {name: (packing, functions[packing.function]) for packing in packings for name in packing.results}
-        self._params, self._others = params, dict[str, "tvm.runtime.Tensor"]()
+        self._params, self._packings = params, packings
+        self._functions = [functions[packing.function] for packing in packings]
+        self._others: dict[tuple[int, str], tvm.runtime.Tensor] = {}
 
-    def tensor(self, name: str) -> "tvm.runtime.Tensor":
-        """A packed parameter, or the model's of this name."""
-        if name in self._others:
-            return self._others.pop(name)
-        if name not in self._runs:
+    def deferred(self, name: str) -> Any:
+        """A parameter of ``main``: what the last packing with this result gives, or the model's."""
+        number = self._last_before(len(self._packings), name)
+        if number is None:
             return self._params[name]
-        packing, function = self._runs[name]
+        packing = self._packings[number]
+        ty = _results(packing)[packing.results.index(name)].ty
+        return Deferred(_shape(ty), str(ty.dtype), partial(self._tensor, len(self._packings), name))
+
+    def _tensor(self, end: int, name: str) -> "tvm.runtime.Tensor":
+        """What a name stands for after the first packings: a result may have its source's name."""
+        number = self._last_before(end, name)
+        if number is None:
+            return self._params[name]
+        if (number, name) in self._others:
+            return self._others.pop((number, name))
+        packing = self._packings[number]
         tensors = {result: _zeros(ty.ty) for result, ty in zip(packing.results, _results(packing), strict=True)}
-        self._library[function](*map(self.tensor, packing.sources), *tensors.values())
+        sources = [self._tensor(number, source) for source in packing.sources]
+        self._library[self._functions[number]](*sources, *tensors.values())
         wanted = tensors.pop(name)
-        self._others |= tensors  # they are asked for next
+        self._others |= {(number, other): tensor for other, tensor in tensors.items()}  # they are asked for next
         return wanted
+
+    def _last_before(self, end: int, name: str) -> int | None:
+        return next((number for number in reversed(range(end)) if name in self._packings[number].results), None)
 
 
 def _results(packing: Packing) -> Sequence[Any]:
