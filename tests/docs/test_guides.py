@@ -53,6 +53,7 @@ ELSEWHERE = {
     "guides/android.md": "needs Android's NDK; tests/native and tests/running have what needs none",
     "guides/cluster.md": "needs a cluster; tests/cluster has stand-ins",
     "guides/config.md": "the checkout's matrix, minutes; its config is checked",
+    "guides/image.md": "needs Docker; tests/packaging/test_image.py runs the steps of the image",
     "guides/device-farm.md": "serves until it is stopped; tests/device has a farm",
     "guides/devices-adb.md": "needs a phone",
     "guides/devices-rpc.md": "serves until it is stopped; tests/device has a tracker",

@@ -35,8 +35,8 @@ def times(project: Project) -> dict[Path, int]:
     return {log: log.stat().st_mtime_ns for log in project.directory.glob("logs/**/*.log")}
 
 
-COMMENTED = {"import", "reference", "self_test", "attest"}
-"""The stages that a comment in the model reruns: those that read its file, and the one that names it beside the packages."""
+COMMENTED = {"import", "reference", "self_test", "attest", "select", "report"}
+"""The stages that a comment in the model reruns: those that read its file, or what the import says of it."""
 
 NAMES_THE_FILE = ("source.json", "package.provenance.json", "package.cdx.json")
 
@@ -73,7 +73,7 @@ def test_a_comment_in_the_model_takes_plain_snakemake_the_two_commands_of_the_gu
         done = single.run(*snakemake("--cores", "2", *command.split()[1:]))
         assert done.returncode == 0, done.stderr
         run.append({log.stem for log, time in times(single).items() if logs.get(log) != time})
-    assert run == [{"import", "reference", "self_test"}, {"attest"}]
+    assert run == [{"import", "reference", "self_test"}, {"attest", "select", "report"}]
     assert without_sources(single) == before
     assert single.planned_rules() == {}
 
