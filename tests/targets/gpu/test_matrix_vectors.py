@@ -7,7 +7,7 @@ import pytest
 from tests.requirements import need
 from tests.targets.adreno_texture.nets import BUFFER, conv, op, tensor
 from tests.targets.gpu.nets import error, kernels_by_rule
-from tvmake.targets.gpu.matrix_vectors import MatrixVectors
+from tvmake.targets.gpu.few_rows.matrix_vectors import MatrixVectors
 
 NVIDIA = "opencl-nvidia"
 

@@ -13,7 +13,7 @@ from tests.tune.dynamic import dim
 from tests.tune.graphs import kernel
 from tvmake.artifact.range_traces import RangeSchedule
 from tvmake.targets.backends import backend_of
-from tvmake.targets.gpu.range_schedules import FURTHER
+from tvmake.targets.gpu.ranges.range_schedules import FURTHER
 
 NVIDIA = target("opencl-nvidia")
 BACKEND = backend_of(NVIDIA)

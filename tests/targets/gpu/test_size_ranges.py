@@ -13,8 +13,8 @@ from tvmake.codegen.options import PassOptions
 from tvmake.ir.bounds import with_bounds
 from tvmake.targets.gpu.bound_rule import is_bound
 from tvmake.targets.gpu.products import Products
+from tvmake.targets.gpu.ranges.size_ranges import MOST_RANGES, schedule_ranges
 from tvmake.targets.gpu.schedule_checks import THREAD
-from tvmake.targets.gpu.size_ranges import MOST_RANGES, schedule_ranges
 
 BATCH = tvm.tirx.Var("batch", "int64")
 IMAGES, WEIGHT = ([BATCH, 64, 28, 28], "float32"), tensor(128, 64, 3, 3)

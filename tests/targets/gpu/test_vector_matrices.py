@@ -10,7 +10,7 @@ from tests.targets.gpu.nets import error, kernels_by_rule
 from tests.tune.dynamic import dim
 from tests.tune.graphs import kernel
 from tvmake.targets.backends import backend_of
-from tvmake.targets.gpu.vector_matrices import VectorMatrices
+from tvmake.targets.gpu.few_rows.vector_matrices import VectorMatrices
 
 NVIDIA = "opencl-nvidia"
 

@@ -15,10 +15,10 @@ from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
 from tvmake.targets.gpu.backend import GpuBackend
 from tvmake.targets.gpu.bound_rule import BoundRule
 from tvmake.targets.gpu.extrema import Extrema
-from tvmake.targets.gpu.matrix_vectors import MatrixVectors
+from tvmake.targets.gpu.few_rows.matrix_vectors import MatrixVectors
+from tvmake.targets.gpu.few_rows.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.rules import Rule
-from tvmake.targets.gpu.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.kernel_pipeline import KernelPipeline
 from tvmake.targets.kernels.simplify_divmod import simplify_divmod

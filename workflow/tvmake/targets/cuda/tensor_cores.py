@@ -21,7 +21,7 @@ from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of, read_product
-from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.ranges.size_ranges import Choice, Parameters
 from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -58,7 +58,7 @@ class TensorCores(ScheduleRule):
         return product.schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         product = _check_product(read_product(func), func, target)
         tiles = _tiles(product, _fragments(product), target) if product else []
         if product is None or not tiles:
@@ -71,7 +71,7 @@ class TensorCores(ScheduleRule):
         )
 
     def with_parameters(self, parameters: Parameters) -> "TensorCores":
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         return TensorCores(FragmentTile(*parameters))
 
 

@@ -14,16 +14,16 @@ from tvmake.targets.dynamic.box_selections import SELECT_BOXES
 from tvmake.targets.dynamic.name_dimensions import name_dimensions
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.gpu.bound_rule import Launching, general_rules, refuse_unbound
-from tvmake.targets.gpu.dynamic_launches import complete_launches
 from tvmake.targets.gpu.extrema import Extrema
+from tvmake.targets.gpu.few_rows.matrix_vectors import MatrixVectors
+from tvmake.targets.gpu.few_rows.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.kernel_parts import split_large_kernels
-from tvmake.targets.gpu.matrix_vectors import MatrixVectors
-from tvmake.targets.gpu.narrow_indices import check_sizes, narrow_indices, why_too_narrow
 from tvmake.targets.gpu.products import Products
-from tvmake.targets.gpu.range_schedules import leading_size, ranged_kernels, schedule_recorded_ranges
+from tvmake.targets.gpu.ranges.dynamic_launches import complete_launches
+from tvmake.targets.gpu.ranges.narrow_indices import check_sizes, narrow_indices, why_too_narrow
+from tvmake.targets.gpu.ranges.range_schedules import leading_size, ranged_kernels, schedule_recorded_ranges
 from tvmake.targets.gpu.rules import Rule, apply_rules, default_schedule, schedule_by_rule
 from tvmake.targets.gpu.shape_changes import move_shape_changes
-from tvmake.targets.gpu.vector_matrices import VectorMatrices
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.passes import ModulePass, Pass
 

@@ -11,9 +11,9 @@ import tvm
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, SPATIAL, extent, is_contiguous, loads_in
 from tvmake.targets.gpu.blocks import single_reduction
 from tvmake.targets.gpu.epilogue import inline_producers
+from tvmake.targets.gpu.few_rows.shared_rows import share_rows, threads_of_row
 from tvmake.targets.gpu.machine import gpu
-from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
-from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.ranges.size_ranges import Choice, Parameters
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -41,12 +41,12 @@ class Extrema(ScheduleRule):
         return schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         match = self._match(func, target)
         return Choice(match[-1]) if match is not None else None
 
     def with_parameters(self, parameters: Parameters) -> "Extrema":
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         threads, rows = parameters
         return Extrema((threads, rows))
 

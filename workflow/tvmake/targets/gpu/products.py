@@ -11,7 +11,7 @@ from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.launches import bind_groups
 from tvmake.targets.gpu.machine import VECTOR_BYTES, Gpu, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of, read_product
-from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.ranges.size_ranges import Choice, Parameters
 from tvmake.targets.gpu.tiles import Tile, best_tile, best_tiles, estimated_cycles
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -47,7 +47,7 @@ class Products(ScheduleRule):
         return product.schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         product = read_product(func)
         if product is None or min(product.shape[1:]) < SMALLEST:
             return None
@@ -63,7 +63,7 @@ class Products(ScheduleRule):
         )
 
     def with_parameters(self, parameters: Parameters) -> "Products":
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         return Products(self.dot_intrinsic, Tile(*parameters))
 
 

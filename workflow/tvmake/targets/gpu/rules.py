@@ -7,8 +7,8 @@ import tvm
 
 from tvmake.ir.bounds import bounds_of
 from tvmake.targets.gpu.bound_rule import BoundRule, Launching
+from tvmake.targets.gpu.ranges.size_ranges import schedule_ranges
 from tvmake.targets.gpu.schedule_checks import is_bound
-from tvmake.targets.gpu.size_ranges import schedule_ranges
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled, with_scheduled_body
 
 Rule = Any

@@ -13,7 +13,7 @@ from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, extent, 
 from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import Gpu, gpu
-from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.ranges.size_ranges import Choice, Parameters
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -55,7 +55,7 @@ class Windows(ScheduleRule):
         return schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         match = read_reduction(func)
         if match is None:
             return None
@@ -68,7 +68,7 @@ class Windows(ScheduleRule):
         return Choice((own,), further=lambda: others)
 
     def with_parameters(self, parameters: Parameters) -> "Windows":
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         return Windows(*parameters)
 
 

@@ -16,7 +16,7 @@ from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers, is_unit
 from tvmake.targets.gpu.machine import Gpu, gpu
 from tvmake.targets.gpu.products import SMALLEST
-from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.ranges.size_ranges import Choice, Parameters
 from tvmake.targets.gpu.tiles import ENOUGH_THREADS
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -69,7 +69,7 @@ class VectorMatrices(ScheduleRule):
         return match.schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         match = _match(read_reduction(func), inlines=False)
         shape = match.shape(gpu(target)) if match is not None and match.has_few else None
         if match is None or shape is None:
@@ -78,7 +78,7 @@ class VectorMatrices(ScheduleRule):
         return Choice(shape, further=lambda: [other for other in further if other is not None and other != shape])
 
     def with_parameters(self, parameters: Parameters) -> "VectorMatrices":
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         threads, lanes, slices = parameters
         return VectorMatrices((threads, lanes, slices))
 

@@ -16,8 +16,8 @@ from tvmake.artifact.range_traces import RangeSchedule, range_of
 from tvmake.ir.dimensions import dynamic_dimensions
 from tvmake.targets.gpu.blocks import CHECKED
 from tvmake.targets.gpu.bound_rule import BoundRule
-from tvmake.targets.gpu.narrow_indices import narrow_kernels
-from tvmake.targets.gpu.size_ranges import (
+from tvmake.targets.gpu.ranges.narrow_indices import narrow_kernels
+from tvmake.targets.gpu.ranges.size_ranges import (
     SIZES,
     Parameters,
     SizeRange,

@@ -15,10 +15,10 @@ from tvmake.ir.dimensions import is_known
 from tvmake.targets.cpu.schedules.accesses import Contraction, contraction, extent, is_dynamic, step, uses
 from tvmake.targets.gpu.blocks import read_reduction, single_reduction
 from tvmake.targets.gpu.epilogue import inline_producers, is_unit, read_indices, repeated_axes
+from tvmake.targets.gpu.few_rows.shared_rows import share_rows, threads_of_row
 from tvmake.targets.gpu.machine import gpu
 from tvmake.targets.gpu.products import SMALLEST
-from tvmake.targets.gpu.shared_rows import share_rows, threads_of_row
-from tvmake.targets.gpu.size_ranges import Choice, Parameters
+from tvmake.targets.gpu.ranges.size_ranges import Choice, Parameters
 
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 
@@ -52,7 +52,7 @@ class MatrixVectors(ScheduleRule):
         return match.schedule
 
     def choose(self, func: Any, target: "tvm.target.Target") -> Choice | None:
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         kernel = read_reduction(func)
         contracted = contraction(kernel[0].get(kernel[1])) if kernel is not None else None
         if contracted is None or not _is_suitable(contracted):
@@ -61,7 +61,7 @@ class MatrixVectors(ScheduleRule):
         return Choice(match.shape) if match is not None and (match.has_few or match.scaled is not None) else None
 
     def with_parameters(self, parameters: Parameters) -> "MatrixVectors":
-        """See :class:`~tvmake.targets.gpu.size_ranges.SizedRule`."""
+        """See :class:`~tvmake.targets.gpu.ranges.size_ranges.SizedRule`."""
         threads, rows = parameters
         return MatrixVectors((threads, rows))
 

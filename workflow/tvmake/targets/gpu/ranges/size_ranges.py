@@ -16,8 +16,8 @@ import tvm_ffi
 from tvmake.ir.dimensions import dynamic_dimensions, fix_dimensions
 from tvmake.targets.gpu.blocks import CHECKED
 from tvmake.targets.gpu.bound_rule import BoundRule
-from tvmake.targets.gpu.dynamic_launches import run_if
 from tvmake.targets.gpu.product_form import product_of
+from tvmake.targets.gpu.ranges.dynamic_launches import run_if
 
 from tvm import s_tir, tirx  # isort: skip
 

@@ -1,0 +1,1 @@
+"""Products with few rows, whose sums threads share."""

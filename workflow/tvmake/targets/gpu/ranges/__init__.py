@@ -1,0 +1,1 @@
+"""Kernels with dynamic dimensions: code for ranges of sizes, launches and indices."""
