@@ -102,6 +102,26 @@ def test_each_sample_of_a_tflite_network_is_a_first_call(tmp_path):
     np.testing.assert_array_equal(first["y"], second["y"])
 
 
+def test_sums_of_8_bit_products_do_not_saturate(tmp_path):
+    """ONNX Runtime's fastest kernels for AVX2 add pairs of products in 16 bits."""
+    weight = np.full((64, 4), 127, np.int8)
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
+            "sums",
+            [helper.make_tensor_value_info("x", TensorProto.UINT8, [2, 64])],
+            [helper.make_tensor_value_info("y", TensorProto.INT32, [2, 4])],
+            [onnx.numpy_helper.from_array(weight, "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=10,
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    signature = Signature(inputs=(tensor("x", (2, 64), "uint8"),), outputs=(tensor("y", (2, 4), "int32"),))
+    (outputs,) = outputs_of(tmp_path / "m.onnx", signature, [{"x": np.full((2, 64), 255, np.uint8)}])
+    assert (outputs["y"] == 64 * 127 * 255).all()
+
+
 def test_an_operator_that_onnx_runtime_lacks_runs_in_the_onnx_packages_own_implementation(tmp_path):
     path = unary(tmp_path, "ThresholdedRelu", ["N", 3], dtype=TensorProto.DOUBLE, alpha=0.5)
     with pytest.raises(OrtNotImplemented, match="ThresholdedRelu"):

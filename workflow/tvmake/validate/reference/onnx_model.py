@@ -36,6 +36,11 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
     session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         source = _without_wide_sums(path)
+        if _multiplies_integers(path):
+            # Kernels for processors with AVX2 alone add pairs of products in 16 bits, which saturate. The option turns weights from
+            # int8 to uint8, which have other kernels, in a pass of the extended level.
+            session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+            session_options.add_session_config_entry("session.x64quantprecision", "1")
         session = onnxruntime.InferenceSession(source, session_options, providers=["CPUExecutionProvider"])
     except ort_errors.NoSuchFile:
         raise InputError(path, "no such file") from None
@@ -65,6 +70,20 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
             ) from None
 
     return Runtime(library_version("onnxruntime"), run)
+
+
+INTEGER_PRODUCTS = frozenset(
+    {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGemm", "QAttention", "MatMulIntegerToFloat",
+     "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"}
+)  # fmt: skip
+"""Operators that ONNX Runtime computes in 8 bits."""
+
+
+def _multiplies_integers(path: str) -> bool:
+    try:
+        return any(node.op_type in INTEGER_PRODUCTS for node in onnx.load(path, load_external_data=False).graph.node)
+    except (OSError, DecodeError):  # as below
+        return False
 
 
 def _without_wide_sums(path: str) -> str | bytes:
