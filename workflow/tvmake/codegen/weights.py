@@ -29,7 +29,7 @@ def packed_weights(
 def deferred_weights(params: Mapping[str, Any], packings: Sequence[Packing], names: Sequence[str]) -> dict[str, Any]:
     """The parameters of ``main``, of which each is packed when it is written, so that memory does not hold all of them."""
     packer = _Packer(params, packings)
-    return {name: packer.deferred(name) for name in names}
+    return {name: packer.defer(name) for name in names}
 
 
 class _Packer:
@@ -44,7 +44,7 @@ class _Packer:
         self._functions = [functions[packing.function] for packing in packings]
         self._others: dict[tuple[int, str], tvm.runtime.Tensor] = {}
 
-    def deferred(self, name: str) -> Any:
+    def defer(self, name: str) -> Any:
         """A parameter of ``main``: what the last packing with this result gives, or the model's."""
         number = self._last_before(len(self._packings), name)
         if number is None:

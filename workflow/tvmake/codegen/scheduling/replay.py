@@ -40,7 +40,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     """
     _check_form(trace)
     light_intrinsics(workload.target)
-    scheduled = _by_ranges(workload, trace) or _by_trace(workload, trace)
+    scheduled = _replay_ranges(workload, trace) or _replay_trace(workload, trace)
     if _arguments(scheduled) != _arguments(workload.module["main"]):
         raise ReplayError("the trace changes the kernel's arguments")
     if reason := _why_not_for(scheduled, workload.target):
@@ -48,7 +48,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     return scheduled
 
 
-def _by_ranges(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc | None":
+def _replay_ranges(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc | None":
     """The kernel with the schedules of a trace that names ranges of sizes; None for MetaSchedule's traces."""
     try:
         ranges = read_trace(trace)
@@ -59,7 +59,7 @@ def _by_ranges(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc | None":
         raise ReplayError(str(error)) from error
 
 
-def _by_trace(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
+def _replay_trace(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     form = backend_of(workload.target).form_for_schedules(workload.module["main"])
     schedule = tvm.s_tir.Schedule(form, seed=SEED, debug_mask="none", error_render_level="fast")
     try:

@@ -78,7 +78,7 @@ def combined_start(workload: Workload, stored: Iterable[StoredRecord]) -> Iterat
         stored: records that were measured at the same sizes.
     """
     backend, function = backend_of(workload.target), workload.module["main"]
-    ranged = list(_with_ranges(stored)) if backend.has_ranges else []
+    ranged = list(_select_ranged(stored)) if backend.has_ranges else []
     rule = next((entry for entry in ranged if entry.is_rule), None)
     if rule is None:
         return
@@ -112,7 +112,7 @@ class _RangedRecord:
     is_rule: bool
 
 
-def _with_ranges(stored: Iterable[StoredRecord]) -> Iterator[_RangedRecord]:
+def _select_ranged(stored: Iterable[StoredRecord]) -> Iterator[_RangedRecord]:
     for record in stored:
         if record.latency_ms is not None:
             with suppress(ValueError):
