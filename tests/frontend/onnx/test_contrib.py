@@ -390,8 +390,9 @@ def test_an_operator_in_an_unsupported_form_is_refused(tmp_path):
 @pytest.mark.parametrize("operator", ["QLinearConv", "NhwcMaxPool"])
 def test_quantised_operators_with_channels_last(tmp_path, operator):
     draw = np.random.default_rng(0)
+    # Weights have 7 bits: with 8, ONNX Runtime's sums saturate on processors with AVX2 alone.
     constants = {
-        "xs": np.float32(0.02), "xz": np.uint8(120), "w": draw.integers(-128, 128, (4, 3, 3, 3)).astype(np.int8),
+        "xs": np.float32(0.02), "xz": np.uint8(120), "w": draw.integers(-64, 64, (4, 3, 3, 3)).astype(np.int8),
         "ws": np.float32(0.004), "wz": np.int8(0), "ys": np.float32(0.05), "yz": np.uint8(128),
     }  # fmt: skip
     if operator == "QLinearConv":

@@ -128,7 +128,9 @@ SIZES = [(1, h, 1 + 5 * h % 23) for h in range(1, 18)] + [(2, 1, 7), (3, 9, 1), 
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_of_images_with_dynamic_dimensions_is_pytorch_s_at_every_size(name: str):
     errors = {size: error(*results(*size)[name]) for size in SIZES}
-    assert {size: far for size, far in errors.items() if far > NEAR} == {}
+    # With vectors of 8, one with 20 channels is in Winograd's form.
+    near = WINOGRAD_NEAR if name.startswith("residual") else NEAR
+    assert {size: far for size, far in errors.items() if far > near} == {}
 
 
 def test_all_of_them_have_schedules():
