@@ -54,7 +54,7 @@ class _Packer:
         return Deferred(_shape(ty), str(ty.dtype), partial(self._tensor, len(self._packings), name))
 
     def _tensor(self, end: int, name: str) -> "tvm.runtime.Tensor":
-        """What a name stands for after the first packings: a result may have its source's name."""
+        """The tensor of a name after the first packings: a result may have its source's name."""
         number = self._last_before(end, name)
         if number is None:
             return self._params[name]
