@@ -14,6 +14,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx import importer as frontend
 from tvmake.frontend.options import ImportOptions
+from tvmake.validate.reference.onnx_model import INTEGER_PRODUCTS
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
@@ -61,8 +62,9 @@ def reference(proto: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.n
 
 def runtime(proto: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     options = onnxruntime.SessionOptions()
-    # Without it, sums of 8-bit products saturate on processors with AVX2 alone.
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    if any(node.op_type in INTEGER_PRODUCTS for node in proto.graph.node):
+        # Without it, sums of 8-bit products saturate on processors with AVX2 alone.
+        options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, dict(zip([value.name for value in session.get_inputs()], inputs, strict=True)))
 
