@@ -22,24 +22,7 @@ def check_models(models: Mapping[str, ModelConfig]) -> dict[str, Signature]:
     Raises:
         InputError, ErrorList: a model cannot be read, or its `inputs:` contradict it.
     """
-    errors: list[TvmakeError] = []
-    signatures = {}
-    inspect_source = inspect_sources(model.import_options() for model in models.values())
-    for name, model in models.items():
-        options = model.import_options()
-        try:
-            source = inspect_source(options)
-            check_trusted(options)
-        except InputError as error:
-            errors.append(InputError(f"models.{name}.source: {error.where}", error.problem, error.remedy))
-            continue
-        if wrong := _wrong_inputs(name, model, source):
-            errors += wrong
-        elif (signature := configured(source, options)) is not None:
-            signatures[name] = signature
-    if errors:
-        raise one_or_many(errors)
-    return signatures
+    return _read_signatures(models, must_be_readable=True)
 
 
 def check_names(plan: Plan, names: Collection[str]) -> None:
@@ -55,6 +38,11 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
     """
     models = {name: plan.config.models[name] for name in names}
     models = {name: model for name, model in models.items() if model.dims or model.shapes or model.inputs}
+    check_dims(plan, _read_signatures(models, must_be_readable=False))
+
+
+def _read_signatures(models: Mapping[str, ModelConfig], *, must_be_readable: bool) -> dict[str, Signature]:
+    """The signatures that are known without running a model, after comparing `inputs:` with them; each source is read once."""
     errors: list[TvmakeError] = []
     signatures = {}
     inspect_source = inspect_sources(model.import_options() for model in models.values())
@@ -62,7 +50,13 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
         options = model.import_options()
         try:
             source = inspect_source(options)
-        except TvmakeError:
+            check_trusted(options)
+        except TvmakeError as error:
+            if not must_be_readable:
+                continue
+            if not isinstance(error, InputError):
+                raise
+            errors.append(InputError(f"models.{name}.source: {error.where}", error.problem, error.remedy))
             continue
         if wrong := _wrong_inputs(name, model, source):
             errors += wrong
@@ -70,7 +64,7 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
             signatures[name] = signature
     if errors:
         raise one_or_many(errors)
-    check_dims(plan, signatures)
+    return signatures
 
 
 def _wrong_inputs(name: str, model: ModelConfig, source: Declared) -> list[InputError]:
