@@ -18,9 +18,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=i
 entries() { sed -n -E "/^($1)==/,/[^\\\\]$/p" "$home/image.lock"; }
 
 install() { # install NAMES
-    entries "$1" > /tmp/part.lock
-    $pip install -qq --no-deps --no-compile --require-hashes -r /tmp/part.lock
-    rm /tmp/part.lock
+    entries "$1" > "$home/part.lock"
+    $pip install -qq --no-deps --no-compile --require-hashes -r "$home/part.lock"
+    rm "$home/part.lock"
 }
 
 case "${1-}" in
