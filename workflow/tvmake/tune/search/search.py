@@ -149,7 +149,7 @@ class Search:
     def _search(self, measurer: Measurer) -> str:
         self._until = time.monotonic() + (self.options.deadline_s or math.inf)
         if self.points:
-            self._measure_starts(starts_at_points(self.workload, self.points), measurer, self._reserved)
+            self._measure_starts(starts_at_points(self.workload, self.points), measurer, self._trials_to_combine)
             self._measure_starts(combined_start(self.workload, self._known.values()), measurer)
             if self._spent >= self.trials:
                 return "budget"
@@ -292,7 +292,7 @@ class Search:
         return has_unknown
 
     @property
-    def _reserved(self) -> int:
+    def _trials_to_combine(self) -> int:
         """Number of trials for :func:`combined_start`."""
         is_worth = backend_of(self.workload.target).has_ranges and self.trials - self._spent >= FEWEST_COMBINED
         return 1 if is_worth else 0
