@@ -38,9 +38,11 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
         source = _without_wide_sums(path)
         if _multiplies_integers(path):
             # Kernels for processors with AVX2 alone add pairs of products in 16 bits, which saturate. The option turns weights from
-            # int8 to uint8, which have other kernels, in a pass of the extended level.
+            # int8 to uint8, which have other kernels, in a pass of the extended level. Other passes of that level would fuse
+            # dequantised arithmetic to operators in 8 bits.
             session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
             session_options.add_session_config_entry("session.x64quantprecision", "1")
+            session_options.add_session_config_entry("session.disable_quant_qdq", "1")
         session = onnxruntime.InferenceSession(source, session_options, providers=["CPUExecutionProvider"])
     except ort_errors.NoSuchFile:
         raise InputError(path, "no such file") from None
