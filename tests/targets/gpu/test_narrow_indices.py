@@ -14,7 +14,7 @@ from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.options import BuildOptions, PassOptions
 from tvmake.ir.bounds import with_bounds
 from tvmake.native.backend import opencl_library
-from tvmake.targets.gpu import narrow_indices
+from tvmake.targets.gpu.ranges import narrow_indices
 
 NVIDIA = "opencl-nvidia"
 N = tvm.tirx.Var("n", "int64")
