@@ -70,12 +70,20 @@ def summed() -> "tvm.IRModule":
     return schedule.mod
 
 
-def multiplied(lower: int) -> "tvm.IRModule":
-    """A matmul with a dynamic number of rows in tiles, with code for a lower height, too."""
+def multiplied(lower: int, multiple: int = 1) -> "tvm.IRModule":
+    """A matmul with a dynamic number of rows in tiles, with code for a lower height, too.
+
+    Args:
+        multiple: a number that the rows are a multiple of.
+    """
     n, inner, outer = length(), tirx.const(5, "int64"), tirx.const(8, "int64")
-    x, weight = te.placeholder((n, inner), name="x"), te.placeholder((inner, outer), name="w")
+    x, weight = te.placeholder((n, multiple, inner), name="x"), te.placeholder((inner, outer), name="w")
     step = te.reduce_axis((tirx.const(0, "int64"), inner), "step")
-    y = te.compute((n, outer), lambda i, j: te.sum(x[i, step] * weight[step, j], step), name="y")
+    y = te.compute(
+        (n * multiple, outer),
+        lambda i, j: te.sum(x[i // multiple, i % multiple, step] * weight[step, j], step),
+        name="y",
+    )
     schedule = s_tir.Schedule(te.create_prim_func([x, weight, y]))
     block = schedule.get_sblock("y")
     results = schedule.cache_write(block, 0, "global")
@@ -133,7 +141,16 @@ def test_tiles_compute_any_number_of_rows(lower: int):
     weight = numbers(5, 8)
     for count in range(1, 3 * HEIGHT + 2):
         x = numbers(count, 5)
-        np.testing.assert_array_equal(run(x, weight, shape=(count, 8)), x @ weight)
+        np.testing.assert_array_equal(run(x[:, None], weight, shape=(count, 8)), x @ weight)
+
+
+def test_tiles_without_remaining_rows_have_code_for_whole_tiles_alone():
+    kernel = multiplied(2, multiple=HEIGHT)
+    extents = [int(loop.extent) for loop in loops(split_partial_tiles(kernel)) if isinstance(loop.extent, tirx.IntImm)]
+    assert HEIGHT in extents and 2 not in extents
+    x, weight = numbers(3 * HEIGHT, 5), numbers(5, 8)
+    result = compiled(kernel)(x.reshape(3, HEIGHT, 5), weight, shape=(3 * HEIGHT, 8))
+    np.testing.assert_array_equal(result, x @ weight)
 
 
 def loops(module: "tvm.IRModule") -> list[Any]:

@@ -124,9 +124,11 @@ def _divide_tile(loop: Any, lower: int) -> Any:
     tvm_ffi.structural_walk(
         loop.body, (tirx.For, lambda inner: row_loops.append(inner) if ROWS in (inner.annotations or {}) else None)
     )
-    row, condition = next(
-        row_condition for row_condition in map(_row_condition, row_loops) if row_condition is not None
-    )
+    row_conditions = [found for found in map(_row_condition, row_loops) if found is not None]
+    if not row_conditions:  # the number of rows is a multiple of the tile's
+        whole = _compute_whole(loop.body)
+        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, whole, annotations=annotations)
+    row, condition = row_conditions[0]
     full = int(row_loops[0].extent)
     left = condition.b - substitute(condition.a, row, like(row, 0)) + int(isinstance(condition, tirx.LE))
     part = tirx.Var("part", row.ty.dtype)
