@@ -55,11 +55,17 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 def value_shape(value: onnx.ValueInfoProto) -> Shape | None:
-    """A tensor's shape: ints, dimension names, None for unnamed dimensions; None if the rank is unknown or it is not a tensor."""
+    """A tensor's shape: ints, dimension names, None for unnamed dimensions; None if the rank is unknown or it is not a tensor.
+
+    Some exporters write -1 for an unnamed dimension.
+    """
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
         return None
-    return tuple(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim)
+    return tuple(
+        (dim.dim_value if dim.dim_value >= 0 else None) if dim.HasField("dim_value") else (dim.dim_param or None)
+        for dim in kind.shape.dim
+    )
 
 
 def _shape_text(shape: Shape | None) -> str:
