@@ -10,7 +10,6 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from tvmake.artifact.signature import Signature
     from tvmake.config.target import TargetConfig
     from tvmake.plan.plan import Plan
     from tvmake.quantize.precision import PrecisionConfig
@@ -90,7 +89,7 @@ def check(
                 console.print(file, highlight=False)
         for file in plan.goals():
             console.print(file, highlight=False)
-    for note in [*_exclude_notes(plan), *_clml_notes(plan), *_unscheduled_notes(plan, declared)]:
+    for note in [*_exclude_notes(plan), *_clml_notes(plan), *_unscheduled_notes(plan)]:
         console.print(note, highlight=False)
     console.print(
         f"{', '.join(map(str, paths))}: ok; {counted(len(plan.variants), 'variant')} of {counted(len(plan.config.models), 'model')}, "
@@ -126,20 +125,9 @@ def _clml_notes(plan: "Plan") -> list[str]:
     return [f"note: targets.{name}: {note}, not tried on a phone (docs/guides/adreno.md#clml)" for name in named]
 
 
-def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> list[str]:
-    """Notes on models and variants that may get kernels without a schedule, as far as the config shows."""
-    from tvmake.report.unscheduled import fix_dims
-
+def _unscheduled_notes(plan: "Plan") -> list[str]:
+    """Notes on variants that get kernels without a schedule, as far as the config shows."""
     notes = []
-    for name, signature in declared.items():
-        sizes = plan.config.models[name].dims
-        dims = dict.fromkeys(dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str))
-        names = [dim for dim in dims if dim.isidentifier() and not isinstance(sizes.get(dim), int)]
-        if names:
-            effect = "a build reports kernels that no rule schedules"
-            notes.append(
-                f"note: models.{name}: dynamic dimensions {', '.join(names)}: {effect}; {fix_dims(names)} fixes them"
-            )
     for variant in plan.variants:
         target = plan.config.targets[variant.target]
         reason = target.why_plain_loops(has_rules=plan.context(variant).build.schedule_rules)

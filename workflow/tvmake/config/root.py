@@ -115,8 +115,10 @@ class ModelConfig(ImportOptions):
 
     def import_options(self) -> ImportOptions:
         """Return only the options that the import stage reads."""
+        names = ImportOptions.model_fields
+        # All values, because looking up their defaults takes pydantic most of the time.
         return ImportOptions.model_construct(
-            **{name: getattr(self, name) for name in ImportOptions.model_fields if name in self.model_fields_set}
+            self.model_fields_set & names.keys(), **{name: getattr(self, name) for name in names}
         )
 
 

@@ -27,8 +27,7 @@ def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING)
     Raises:
         MachineError, ErrorList: a directory is not permitted.
     """
-    jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
-    files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
+    files = plan.written_files(variants)
     roots = (plan.config.results, plan.config.logs, str(SNAKEMAKE_STATE))
     names = {above for name in {*roots, *map(os.path.dirname, files)} for above in _chain(name, roots)}
     errors = []

@@ -1,6 +1,7 @@
 """Check the sizes and bounds that a config gives to models' dynamic dimensions."""
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache, partial
 
 from tvmake.artifact.dims import fixed_sizes, spell_shape
 from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds, unknown_dimension
@@ -48,6 +49,7 @@ def check_fixed_sizes(plan: Plan, declared: Mapping[str, Signature]) -> None:
         InputError, ErrorList: naming the dimensions and the target.
     """
     errors = []
+    needs_fixed_sizes = cache(partial(_needs_fixed_sizes, plan))
     for name, signature in declared.items():
         model = plan.config.models[name]
         free = [
@@ -57,7 +59,7 @@ def check_fixed_sizes(plan: Plan, declared: Mapping[str, Signature]) -> None:
             and (not model.shapes or any(dimension not in shape for shape in model.shapes))
         ]
         targets = {variant.target for variant in plan.variants if variant.model == name} if free else set()
-        for target in sorted(filter(lambda target: _needs_fixed_sizes(plan, target), targets)):
+        for target in sorted(filter(needs_fixed_sizes, targets)):
             problem = f"target '{target}' needs fixed sizes, and the model has the dynamic dimensions {', '.join(free)}"
             sizes = ", ".join(f"{dimension}: SIZE" for dimension in free)
             remedy = f"fix them, `dims: {{{sizes}}}`, or list the sizes to take, `shapes: [{{{sizes}}}]`"

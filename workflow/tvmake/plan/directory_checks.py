@@ -98,8 +98,7 @@ def check_output_paths(plan: Plan, variants: Iterable[Variant]) -> None:
     Raises:
         InputError, ErrorList: an entry blocks a file.
     """
-    jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
-    files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
+    files = plan.written_files(variants)
     names = dict.fromkeys(map(os.path.dirname, files))
     above = dict.fromkeys(str(parent) for name in names for parent in _chain(name))
     results = plan.config.results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tvmake.plan.requests import Requests
@@ -82,9 +82,21 @@ class Jobs:
             for output in kind.outputs:
                 yield output, self._run.file(output.artifact, **wildcards)
 
+    def written_files(self, variants: Iterable[Variant]) -> Iterator[str]:
+        """Outputs and logs of the jobs of variants, and of those of the run, without creating the jobs."""
+        names, seen = goal_stages(), set()
+        for variant in variants:
+            for kind, wildcards in self._kinds_of(variant):
+                key = (kind.stage.name, *wildcards.values())
+                if kind.stage.name in names and key not in seen:
+                    seen.add(key)
+                    yield from _written_files(kind, self._run.at(wildcards))
+        for kind in _kinds_of_run():
+            yield from _written_files(kind, self._run.at({}))
+
     def of_run(self) -> tuple[Job, ...]:
         """The jobs that exist once in a run."""
-        return tuple(self._job(kind, {}) for stage in stages().values() for kind in stage.kinds if not kind.wildcards)
+        return tuple(self._job(kind, {}) for kind in _kinds_of_run())
 
     def _kinds_of(self, variant: Variant, only: Stage | None = None) -> Iterator[tuple[Kind, dict[str, str]]]:
         """The kinds of jobs of a variant, with their wildcards."""
@@ -131,10 +143,27 @@ class Jobs:
             inputs=tuple(path for _, paths in read for path in paths),
             sources=tuple(path for entry, paths in read if entry.is_source for path in paths),
             untimed=tuple(path for entry, paths in read if entry.has_no_time for path in paths),
-            outputs=tuple(context.file(output.artifact) for output in kind.outputs),
-            log=context.log(kind.logs[0].path),
+            outputs=_outputs(kind, context),
+            log=_log(kind, context),
             parameters={parameter.name: parameter.value(context) for parameter in stage.parameters},
         )
+
+
+def _kinds_of_run() -> Iterator[Kind]:
+    """The kinds of jobs that exist once in a run."""
+    return (kind for stage in stages().values() for kind in stage.kinds if not kind.wildcards)
+
+
+def _written_files(kind: Kind, context: JobContext) -> tuple[str, ...]:
+    return (*_outputs(kind, context), _log(kind, context))
+
+
+def _outputs(kind: Kind, context: JobContext) -> tuple[str, ...]:
+    return tuple(context.file(output.artifact) for output in kind.outputs)
+
+
+def _log(kind: Kind, context: JobContext) -> str:
+    return context.log(kind.logs[0].path)
 
 
 def rule_of(kind: Kind) -> str:

@@ -138,6 +138,10 @@ class Plan:
         """The jobs that exist once in a run, in the order of the data flow. They gather the results of all variants."""
         return self._jobs.of_run()
 
+    def written_files(self, variants: Iterable[Variant]) -> Iterable[str]:
+        """Outputs and logs of the jobs of variants, and of those of the run; each once."""
+        return dict.fromkeys(self._jobs.written_files(variants))
+
     def outputs_of_stage(self, stage: Stage) -> Mapping[str, Output]:
         """Outputs of a stage for all variants, by path."""
         return {path: output for variant in self.variants for output, path in self._jobs.outputs_of(variant, stage)}

@@ -140,14 +140,18 @@ def locate(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
         error: its ``where`` may begin with a key, as ``models.digits.source`` or ``targets.cpu: …``.
         files: the config's files; later ones override earlier ones.
     """
-    if isinstance(error, ErrorList):
-        return ErrorList([locate(part, files) for part in error.errors])
     positions: dict[KeyPath, Position] = {}
     for file in files:
         try:
             read_yaml(file, positions)
         except InputError:
             return error
+    return _locate_among(positions, error)
+
+
+def _locate_among(positions: Mapping[KeyPath, Position], error: TvmakeError) -> TvmakeError:
+    if isinstance(error, ErrorList):
+        return ErrorList([_locate_among(positions, part) for part in error.errors])
     key = error.where.partition(": ")[0]
     prefixes = [
         path
