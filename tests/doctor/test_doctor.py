@@ -85,6 +85,31 @@ def test_optional_things_that_are_missing_do_not_fail(monkeypatch, capsys):
     assert "1 optional" in capsys.readouterr().out
 
 
+def test_fix_runs_what_pip_can_mend_and_examines_again(monkeypatch, capfd):
+    first = [
+        Check("libraries", "torn", "problem", "broken", "pip --version", required=True),
+        Check("libraries", "other", "missing", "", "pip install other"),
+        Check("compilers", "g++", "missing", "", "apt-get install g++", required=True),
+    ]
+    results = iter([first, [Check("libraries", "torn", "ok", required=True)]])
+    monkeypatch.setattr(examine.examine, "__defaults__", ((lambda: next(results),),))
+    doctor(fix=True, as_json=False)
+    shown = capfd.readouterr()
+    assert shown.err == "pip --version\n"
+    assert shown.out.startswith("pip ") and "tvmake works here" in shown.out
+
+
+def test_what_pip_cannot_mend_stays_broken(monkeypatch, capfd):
+    hint = "pip install --no-index no-such-distribution"
+    broken = [Check("libraries", "torn", "problem", "broken", hint, required=True)]
+    monkeypatch.setattr(examine.examine, "__defaults__", ((lambda: broken,),))
+    with pytest.raises(typer.Exit):
+        doctor(fix=True, as_json=False)
+    shown = capfd.readouterr()
+    assert "No matching distribution found for no-such-distribution" in shown.err
+    assert "cannot work here yet: torn" in shown.out
+
+
 # --- libraries -----------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +121,20 @@ def test_another_tvm_ffi_than_the_pinned_one_is_fatal(monkeypatch):
     assert check.is_fatal
     assert "0.1.15.post2, but tvmake needs ==0.1.14.post0" in check.detail
     assert check.hint == "pip install 'apache-tvm-ffi==0.1.14.post0'"
+
+
+def test_each_library_is_named_once_with_the_smallest_extra_that_has_it(monkeypatch):
+    declared = ["torch==1; extra == 'all'", "torch==1; extra == 'torch'", "torch==1; extra == 'keras'"]
+    declared += ["keras; extra == 'all'", "keras; extra == 'keras'", "jax; extra == 'all'", "jax; extra == 'stablehlo'"]
+    monkeypatch.setattr(metadata, "requires", lambda _: declared)
+    monkeypatch.setattr(metadata, "version", lambda name: (_ for _ in ()).throw(metadata.PackageNotFoundError(name)))
+    hints = {check.name: check.hint for check in libraries.libraries()}
+    assert hints == {
+        "jax": "pip install 'tvmake[stablehlo]'",
+        "keras": "pip install 'tvmake[keras]'",
+        "torch": "pip install 'tvmake[torch]'",
+    }
+    assert len(libraries.libraries()) == len(hints)
 
 
 def test_a_library_of_an_extra_may_be_missing():

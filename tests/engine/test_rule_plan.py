@@ -8,7 +8,20 @@ import pytest
 from tvmake.engine.snakefile import rule_files
 from tvmake.stages.registry import rules, stages
 
-FIELDS = ["input", "output", "log", "group", "localrule", "conda", "container", "threads", "resources", "params", "message", "shell"]
+FIELDS = [
+    "input",
+    "output",
+    "log",
+    "group",
+    "localrule",
+    "conda",
+    "container",
+    "threads",
+    "resources",
+    "params",
+    "message",
+    "shell",
+]
 """The order of fields in a rule file."""
 
 MAPPINGS = ("input", "output", "log", "resources", "params")

@@ -3,8 +3,11 @@
 import os
 import platform
 import re
+import shlex
+import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -60,11 +63,29 @@ def libraries() -> list[Check]:
         hint = "install tvmake with pip, from its checkout: pip install -e ."
         problem = "tvmake runs from files that are not installed"
         return [Check(GROUP, "tvmake's requirements", "problem", problem, hint, True)]
-    checks = []
-    for requirement in sorted(declared, key=lambda entry: (entry.marker is not None, entry.name)):
-        extra = str(requirement.marker).partition("extra ==")[2].strip(" '\"") if requirement.marker else ""
-        checks.append(_library(requirement, extra))
-    return checks
+    sizes = Counter(map(_extra_of, declared))
+    # A library of several extras is named once, with the smallest of them.
+    by_size = sorted(declared, key=lambda entry: sizes[_extra_of(entry)] if _extra_of(entry) else 0, reverse=True)
+    chosen = {entry.name: entry for entry in by_size}.values()
+    return [
+        _library(requirement, _extra_of(requirement))
+        for requirement in sorted(chosen, key=lambda entry: (entry.marker is not None, entry.name))
+    ]
+
+
+def install(check: Check) -> bool:
+    """Run a hint that is a command of pip, with this interpreter's pip; its output is printed.
+
+    Returns:
+        Whether pip succeeded.
+    """
+    program, *arguments = shlex.split(check.hint)
+    return subprocess.run(python_command("-m", program, *arguments), check=False).returncode == 0
+
+
+def _extra_of(requirement: Requirement) -> str:
+    """The extra that requires a library; empty for one that tvmake always needs."""
+    return str(requirement.marker).partition("extra ==")[2].strip(" '\"") if requirement.marker else ""
 
 
 def _library(requirement: Requirement, extra: str) -> Check:

@@ -10,7 +10,7 @@ from typing import Any
 from tvmake.cache import settings as cache
 from tvmake.config import device_variables
 from tvmake.engine import shared_stores
-from tvmake.engine.release import check_release
+from tvmake.engine.release import check_checkout, check_release
 from tvmake.engine.rule_plan import RulePlan
 from tvmake.engine.up_to_date.outdated import missing_results
 from tvmake.engine.up_to_date.result_times import set_result_times
@@ -52,9 +52,10 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
         checkpoints: Snakemake's checkpoints.
 
     Raises:
-        TvmakeError: the release of Snakemake is not supported, the config is invalid, or a shared store of the cluster is missing here.
+        TvmakeError: the release of Snakemake is not supported, the Snakefile is of another version, the config is invalid, or a shared store of the cluster is missing here.
     """
     check_release()
+    check_checkout(Path(workflow.main_snakefile))
     put_tvmake_on_path()
     protect_children()
     plan = Plan.from_values(config, workflow.configfiles)

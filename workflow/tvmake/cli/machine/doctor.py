@@ -22,6 +22,9 @@ def doctor(
         ),
     ] = None,
     config: ConfigFiles = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Install required libraries that are missing or broken, with pip.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one entry per check.")] = False,
 ) -> None:
     """Check what this machine can do, and how to install what is missing; or whether a DEVICE works.
@@ -40,6 +43,8 @@ def doctor(
     from tvmake.doctor.examine import examine
 
     checks = examine()
+    if fix:
+        checks = _fix(checks)
     failed = [check for check in checks if check.is_fatal]
     if as_json:
         typer.echo(json.dumps({"ok": not failed, "checks": [check.as_json() for check in checks]}, indent=2))
@@ -47,6 +52,19 @@ def doctor(
         _print(checks, failed)
     if failed:
         raise typer.Exit(3)
+
+
+def _fix(checks: "list[Check]") -> "list[Check]":
+    """Install the libraries without which tvmake does not work, and examine again if one was installed."""
+    from tvmake.doctor.examine import examine
+    from tvmake.doctor.libraries import install
+
+    is_mended = False
+    for check in checks:
+        if check.is_fatal and check.hint.startswith("pip "):
+            typer.echo(check.hint, err=True)
+            is_mended |= install(check)
+    return examine() if is_mended else checks
 
 
 def _examine_device(name: str, config: list[Path] | None, as_json: bool) -> None:
