@@ -108,7 +108,7 @@ IMPORT = (
         defect="The importer for TFLite writes a loop as a function that calls itself, and fails at slices whose position "
         "is the counter.",
         effect="Recurrent layers of Keras cannot be imported.",
-        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_while_loops.py",
+        no_probe="needs a file of LiteRT: tests/frontend/tflite/test_control_flow.py",
     ),
     Repair(
         name="tflite-complex-tensors",

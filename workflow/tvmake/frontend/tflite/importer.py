@@ -12,9 +12,9 @@ from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.frontend.relax_fixes import correct_operators, lift_constants
+from tvmake.frontend.tflite.control_flow import MAX_STEPS, DataDependentLoopError
 from tvmake.frontend.tflite.operators import NOT_BUILT, Converter
 from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes
-from tvmake.frontend.tflite.while_loops import MAX_STEPS, DataDependentLoopError
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

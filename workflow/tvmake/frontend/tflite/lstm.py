@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from tvmake.frontend.tflite.while_loops import LoopConverter
+from tvmake.frontend.tflite.control_flow import ControlFlowConverter
 
 from tvm import relax  # isort: skip
 
@@ -24,7 +24,7 @@ UNPROJECTED = 4
 """Index of the intermediate tensor with the scale of the projection's input; those of the gates' norms precede it."""
 
 
-class RecurrentConverter(LoopConverter):
+class RecurrentConverter(ControlFlowConverter):
     """TVM's converter with the LSTM over a sequence."""
 
     def get_tensor_expr(self, tensor: Any, is_sparse: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Counting loops of TFLite, such as Keras' recurrent layers, are unrolled; other loops are refused."""
+"""Counting loops of TFLite, such as Keras' recurrent layers, are unrolled, other loops refused; branches are selected from."""
 
 from pathlib import Path
 
@@ -96,3 +96,36 @@ def test_a_data_dependent_loop_is_refused(tmp_path: Path):
     path.write_bytes(recurrent(follows_data=True))
     with pytest.raises(InputError, match=r"a loop \(WHILE\) whose number of steps depends on data.*\n.*unroll=True"):
         read(path, ImportOptions(source=str(path)))
+
+
+def choosing(weights: list[np.ndarray]) -> bytes:
+    """Two layers; the sign of an input's sum chooses one."""
+    main = Builder()
+    x = main.tensor("x", [1, WIDTH])
+    matrices = [main.tensor(f"w{index}", weight.shape, data=weight) for index, weight in enumerate(weights)]
+    reduced = schema.ReducerOptionsT()
+    total = main.call(OP.SUM, [x, whole(main, "axes", [0, 1])], main.tensor("total", []), reduced, KIND.ReducerOptions)
+    is_positive = main.call(OP.GREATER, [total, main.tensor("zero", [], data=0.0)], main.tensor("c", [], "bool"))
+    branches = []
+    for own in range(2):
+        branch = Builder(buffers=main.buffers, codes=main.codes)
+        inputs = [branch.tensor("x", [1, WIDTH]), *(branch.tensor(f"w{i}", w.shape) for i, w in enumerate(weights))]
+        options = schema.FullyConnectedOptionsT()
+        result = branch.tensor("y", [1, len(weights[own])])
+        branch.call(OP.FULLY_CONNECTED, [inputs[0], inputs[1 + own], -1], result, options, KIND.FullyConnectedOptions)
+        branches.append(branch.part(inputs, [result]))
+    options = schema.IfOptionsT()
+    options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 2
+    y = main.tensor("y", [1, len(weights[0])])
+    main.call(OP.IF, [is_positive, x, *matrices], y, options, KIND.IfOptions)
+    return main.finish([x], [y], branches)
+
+
+def test_a_branch_agrees_with_litert_and_its_weights_are_constants(tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(choosing([drawn(5, WIDTH), drawn(5, WIDTH) + 1]))
+    model = read(path, ImportOptions(source=str(path)))
+    assert [variable.name_hint for variable in model.module.get_global_vars()] == ["main"]
+    for value in (np.full((1, WIDTH), 0.5, "float32"), np.full((1, WIDTH), -0.5, "float32")):
+        (got,) = run_compiled(model, [value])
+        np.testing.assert_allclose(got, computed(path.read_bytes(), [value]), rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Unroll TFLite's counting loops, to which Keras converts recurrent layers: one copy of the body per step.
+"""Unroll TFLite's counting loops, to which Keras converts recurrent layers: one copy of the body per step. Compute both branches.
 
 Repair: `tflite-loops`.
 """
@@ -51,13 +51,13 @@ class DataDependentLoopError(Exception):
     """A loop whose number of steps is unknown."""
 
 
-class LoopConverter(RealConverter):
-    """TVM's converter with unrolled loops; it computes their counters."""
+class ControlFlowConverter(RealConverter):
+    """TVM's converter with unrolled loops, whose counters it computes, and with branches in the graph that contains them."""
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.known: dict[int, np.ndarray] = {}
-        """Values of a loop body's tensors that do not depend on the network's inputs, by the tensors' indices."""
+        """Values of a subgraph's tensors that do not depend on the network's inputs, by the tensors' indices."""
         self.is_body = False
 
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> Any:
@@ -81,10 +81,27 @@ class LoopConverter(RealConverter):
             if not isinstance(condition, np.ndarray):
                 break
             if not condition.all():
-                results = [relax.const(value) if isinstance(value, np.ndarray) else value for value in values]
+                results = [*map(_expression, values)]
                 return relax.Tuple(results) if len(results) > 1 else results[0]
             values = self._run(options.BodySubgraphIndex(), values)
         raise DataDependentLoopError
+
+    def convert_if(self, op: Any) -> Any:
+        """Compute both branches, and select the results, as the import of ONNX does.
+
+        In TVM's functions of branches, weights are arguments: each run would change their layout.
+        """
+        options = tflite.IfOptions()
+        options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+        condition, *inputs = [self._value(tensor) for tensor in self.get_input_tensors(op)]
+        branches = [options.ThenSubgraphIndex(), options.ElseSubgraphIndex()]
+        if isinstance(condition, np.ndarray):
+            results = [_expression(value) for value in self._run(branches[not condition.all()], inputs)]
+        else:
+            condition = relax.op.reshape(condition, ())
+            pairs = zip(*(self._run(branch, inputs) for branch in branches), strict=True)
+            results = [relax.op.where(condition, *map(_expression, pair)) for pair in pairs]
+        return relax.Tuple(results) if len(results) > 1 else results[0]
 
     def _run(self, subgraph: int, values: list[Value]) -> list[Value]:
         """Convert a subgraph on values; returns its outputs."""
@@ -126,7 +143,7 @@ class LoopConverter(RealConverter):
 
     def _convert_on_floats(self, name: str, convert: Callable[..., Any], op: Any) -> Any:
         """Convert an operator; None if its value is known and recorded in ``known``."""
-        if name == "WHILE":
+        if name in ("WHILE", "IF"):
             return convert(op=op)
         (index,) = op.OutputsAsNumpy().tolist()[:1]
         if self.is_body or index not in self.subgraph.OutputsAsNumpy():
@@ -158,6 +175,10 @@ class LoopConverter(RealConverter):
                 parts = [tensor for tensor, value in zip(tensors, values, strict=True) if value is None or value.size]
                 return relax.op.concat([self.get_tensor_expr(tensor) for tensor in parts], axis=options.Axis())
         return super()._convert_on_floats(name, convert, op)
+
+
+def _expression(value: Value) -> Any:
+    return relax.const(value) if isinstance(value, np.ndarray) else value
 
 
 def _slices(op: Any, starts: Any, ends: Any, strides: Any) -> tuple[Any, ...]:
