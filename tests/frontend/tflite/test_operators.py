@@ -161,6 +161,21 @@ def test_a_quantised_transposed_convolution_differs_by_one_step_at_most(tmp_path
     assert expected.std() > 10 and np.abs(got.astype(int) - expected).max() <= 1
 
 
+@pytest.mark.parametrize(("padding", "shape"), [(1, (1, 8, 10, 3)), (2, (1, 9, 11, 3))], ids=["same", "valid"])
+def test_mediapipes_transposed_convolution_agrees_with_litert(tmp_path: Path, padding: int, shape: tuple[int, ...]):
+    builder = Builder()
+    image = builder.tensor("x", (1, 4, 5, 4))
+    kernel, bias = builder.tensor("w", (3, 3, 3, 4), data=drawn(3, 3, 3, 4)), builder.tensor("b", (3,), data=drawn(3))
+    output = builder.tensor("y", shape)
+    builder.call(OP.CUSTOM, [image, kernel, bias], output, custom="Convolution2DTransposeBias")
+    builder.graph.operators[-1].customOptions = np.frombuffer(np.array([padding, 2, 2], "<i4").tobytes(), "uint8")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(builder.finish([image], [output]))
+    value = drawn(1, 4, 5, 4)
+    (got,) = run_compiled(read(path, ImportOptions(source=str(path))), [value])
+    np.testing.assert_allclose(got, computed(path.read_bytes(), [value]), rtol=1e-5, atol=1e-5)
+
+
 def test_space_to_batch_follows_a_dynamic_batch(tmp_path: Path):
     builder = Builder()
     image = builder.tensor("x", (1, 4, 6, 2), open_axes=(0,))

@@ -4,6 +4,7 @@ Repair: `tflite-softmax-factor`.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ NOT_BUILT = frozenset({
 })  # fmt: skip
 """Operators that TVM's importer converts to calls of functions that packages do not contain."""
 
+TRANSPOSED_WITH_BIAS = "CUSTOM:Convolution2DTransposeBias"
+
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
 
@@ -26,6 +29,12 @@ class Converter(SpectrumConverter):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.convert_map["DYNAMIC_UPDATE_SLICE"] = self.convert_dynamic_update_slice
+        self.convert_map[TRANSPOSED_WITH_BIAS] = self.convert_transpose_conv_of_mediapipe
+
+    def get_op_code_str(self, op: Any) -> str:
+        """The name of an operator."""
+        code = self.model.OperatorCodes(op.OpcodeIndex()).CustomCode()
+        return TRANSPOSED_WITH_BIAS if code == b"Convolution2DTransposeBias" else str(super().get_op_code_str(op))
 
     def _convert_arg_min_max(self, op: Any, relax_op: Any) -> Any:
         (output,) = self.get_output_tensors(op)
@@ -79,13 +88,35 @@ class Converter(SpectrumConverter):
 
         shape, kernel, data, *bias = self.get_input_tensors(op)
         options = _options(op, TransposeConvOptions)
-        strides = [options.StrideH(), options.StrideW()]
-        out = [int(extent) for extent in self.get_tensor_value(shape)][1:3]
+        strides, is_same = [options.StrideH(), options.StrideW()], options.Padding() == Padding.SAME
+        result = self._transpose_conv(data, kernel, bias, self.get_tensor_value(shape), strides, is_same)
+        return self.convert_fused_activation_function(result, options.FusedActivationFunction())
+
+    def convert_transpose_conv_of_mediapipe(self, op: Any) -> Any:
+        """Convert MediaPipe's operator, whose options are the C structure ``TfLiteTransposeConvParams``.
+
+        Source: mediapipe/util/tflite/operations/transpose_conv_bias.cc; LiteRT computes it in XNNPACK.
+        """
+        padding, width, height = np.frombuffer(op.CustomOptionsAsNumpy().tobytes(), "<i4")[:3].tolist()
+        data, kernel, *bias = self.get_input_tensors(op)
+        (output,) = self.get_output_tensors(op)
+        is_same = padding == 1  # kTfLitePaddingSame
+        return self._transpose_conv(data, kernel, bias, self.get_tensor_shape(output), [height, width], is_same)
+
+    def _transpose_conv(
+        self, data: Any, kernel: Any, bias: Sequence[Any], shape: Any, strides: Sequence[int], is_same: bool
+    ) -> Any:
+        """A transposed convolution.
+
+        Args:
+            shape: of the result.
+            is_same: whether the padding is TensorFlow's ``SAME``.
+        """
+        out = [int(extent) for extent in shape][1:3]
         taps = [int(extent) for extent in self.get_tensor_shape(kernel)][1:3]
         sizes = [int(extent) for extent in self.get_tensor_shape(data)][1:3]
         before, after, extra = [], [], []
         for extent, tap, stride, size in zip(out, taps, strides, sizes, strict=True):
-            is_same = options.Padding() == Padding.SAME
             padding = max((-(-extent // stride) - 1) * stride + tap - extent, 0) if is_same else 0
             before.append(padding // 2)
             rest = (size - 1) * stride + tap - before[-1] - extent
@@ -101,7 +132,7 @@ class Converter(SpectrumConverter):
         result = relax.op.permute_dims(result, TO_CHANNELS_LAST)
         if bias and bias[0].tensor_idx >= 0:
             result = relax.op.add(result, self.get_tensor_expr(bias[0]))
-        return self.convert_fused_activation_function(result, options.FusedActivationFunction())
+        return result
 
     def convert_fully_connected(self, op: Any) -> Any:
         """Reshape an input of any rank to rows; restore its leading axes if the options say so."""
