@@ -219,6 +219,7 @@ MISTAKES = {
         "error: --dim n=2: 'n' has a value already\n  leave one of them out",
     ),
     "no shape": (["digits.onnx", "--input-shape", "image"], "for example: --input-shape image=1,3,224,224"),
+    "a negative size": (["digits.onnx", "--input-shape", "image=-1,1,8,8"], "image=-1,1,8,8: expected INPUT=SIZES"),
     "no input's value": (["digits.onnx", "--input-value", "image"], "for example: --input-value sr=16000"),
     "a value of another shape": (["digits.onnx", "--input-value", "image=[1,2]"], "Write one number, or nested lists"),
     "no pass": (["digits.onnx", "--disabled-pass", "tirx.StorageRewrit"], "did you mean 'tirx.StorageRewrite'?"),

@@ -240,7 +240,15 @@ DYNAMIC_POOLINGS = {
 def test_poolings_that_need_fixed_dimensions_are_refused(tmp_path, reason):
     outputs, values = DYNAMIC_POOLINGS[reason]
     proto = model([node("MaxPool", ["x"], outputs, **values)], {"x": (FLOAT, [1, 2, "h", 8])}, outputs)
-    assert reason in refusal(save(tmp_path / "m.onnx", proto)).problem
+    problem = refusal(save(tmp_path / "m.onnx", proto)).problem
+    assert reason in problem and "`inputs: {x: {shape: [1, 2, SIZE, 8]}}`" in problem
+
+
+def test_a_squeeze_whose_rank_depends_on_sizes_names_the_shapes_to_fix(tmp_path):
+    proto = model([node("Squeeze", ["x"], ["y"])], {"x": (FLOAT, ["n", 3, 1]), "of_no_use": (FLOAT, [2])}, ["y"])
+    error = refusal(save(tmp_path / "m.onnx", proto))
+    assert "the rank of the output of Squeeze" in error.problem
+    assert error.remedy.endswith("or fix the sizes: `inputs: {x: {shape: [SIZE, 3, 1]}}`.")
 
 
 def test_indices_of_maxima_in_large_windows_are_refused(tmp_path):

@@ -36,7 +36,9 @@ Precision = Annotated[
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
-        "--input-shape", metavar="INPUT=1,3,224,224", help="Shape of an input with dynamic dimensions; repeatable."
+        "--input-shape",
+        metavar="INPUT=1,3,224,224",
+        help="Shape of an input with dynamic dimensions; a name keeps one dynamic; repeatable.",
     ),
 ]
 Values = Annotated[
@@ -217,18 +219,16 @@ def values_by_name(option: str, parse: Callable[[str], tuple[str, Any]], typed: 
     return values
 
 
-def _shape(text: str) -> tuple[str, list[int]]:
+def _shape(text: str) -> tuple[str, list[int | str]]:
     from tvmake.errors import UsageError
 
     name, equals, sizes = text.partition("=")
     if ".." in sizes:
         problem = "sizes of an input are whole numbers"
         raise UsageError(f"--input-shape {text}", problem, "give bounds by the dimension's name: --dim length=1..512")
-    try:
-        shape = [int(size) for size in sizes.strip("[]() ").split(",")]
-    except ValueError:
-        shape = []
-    if not equals or not name or not shape or min(shape) < 0:
+    extents = [size.strip() for size in sizes.strip("[]() ").split(",")]
+    shape = [int(extent) if extent.isascii() and extent.isdigit() else extent for extent in extents]
+    if not equals or not name or not all(isinstance(extent, int) or extent.isidentifier() for extent in shape):
         raise UsageError(
             f"--input-shape {text}", "expected INPUT=SIZES", "for example: --input-shape image=1,3,224,224"
         )

@@ -20,7 +20,7 @@ from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.dynamic.equalize_operands import equalize_operands
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.frontend.onnx.dynamic.shaped_operators import evaluate
-from tvmake.frontend.onnx.fixed_operands import value_remedy
+from tvmake.frontend.onnx.fixed_operands import fix_shapes, value_remedy
 from tvmake.frontend.onnx.graph import all_nodes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -112,7 +112,7 @@ def _dim(dim: Any) -> int | str:
 DYNAMIC_SLICE = tvm.ir.Op.get("relax.dynamic_strided_slice")
 """TVM computes its shape in a function that packages do not contain."""
 
-FIXED_RANKS = "Export a model with fixed ranks, such as with axes for Squeeze."
+FIXED_RANKS = "Export a model with fixed ranks, such as with axes for Squeeze"
 
 
 class _Importer(ONNXGraphImporter):
@@ -123,6 +123,8 @@ class _Importer(ONNXGraphImporter):
     extents: ShapeValues
     remedy: str | None = None
     """The remedy for operators whose axes are inputs."""
+    fix_shapes: str
+    """The setting that gives dynamic inputs fixed shapes."""
     branches: dict[str, tuple[str, bool]]
     """By a branch's name, the condition, and the condition's value that takes the branch."""
 
@@ -157,7 +159,9 @@ class _Importer(ONNXGraphImporter):
                 )
             if isinstance(result.ty, relax.TensorType) and result.ty.ndim < 0:
                 raise InputError(
-                    self.where, f"the rank of the output of {self.node} depends on the sizes of its inputs", FIXED_RANKS
+                    self.where,
+                    f"the rank of the output of {self.node} depends on the sizes of its inputs",
+                    f"{FIXED_RANKS}, or fix the sizes: {self.fix_shapes}.",
                 )
         return result
 
@@ -174,7 +178,7 @@ class _Importer(ONNXGraphImporter):
                 continue
             if value.ty.ndim < 0:
                 problem = f"the branches of an If give {self.node} tensors of different ranks"
-                raise InputError(self.where, problem, FIXED_RANKS)
+                raise InputError(self.where, problem, f"{FIXED_RANKS}.")
             changed[index] = self.extents.with_new_sizes(value)
         return changed
 
@@ -247,7 +251,7 @@ def _importer(graph: onnx.GraphProto, where: str, keep_params_in_input: bool) ->
     importer.bb = PaddingBuilder()
     importer.extents = ShapeValues(importer.bb)
     importer.where = where
-    importer.remedy = value_remedy(graph)
+    importer.remedy, importer.fix_shapes = value_remedy(graph), fix_shapes(graph)
     importer.branches = name_branches(graph)
     return importer
 
@@ -302,7 +306,7 @@ def _return_tensors(module: "tvm.IRModule", where: str) -> "tvm.IRModule":
     main = module["main"]
     fields = list(main.ret_ty.fields) if isinstance(main.ret_ty, relax.TupleType) else [main.ret_ty]
     if any(isinstance(field, relax.TensorType) and field.ndim < 0 for field in fields):
-        raise InputError(where, "an output's rank is known only at run time", FIXED_RANKS)
+        raise InputError(where, "an output's rank is known only at run time", f"{FIXED_RANKS}.")
     if all(isinstance(field, relax.TensorType) for field in fields):
         return module
     if not all(isinstance(field, relax.TensorType | relax.ShapeType) for field in fields):

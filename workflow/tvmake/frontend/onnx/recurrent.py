@@ -10,6 +10,7 @@ import onnx
 from tvmake.frontend.lowering.recurrent import IntegerWeights, Weights, emit_integer_recurrence, emit_recurrence
 from tvmake.frontend.lowering.recurrent_kernel import Activation, Cell, Recurrence
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
+from tvmake.frontend.onnx.fixed_operands import fix_shapes
 from tvmake.frontend.onnx.graph import Graph, attributes
 
 from tvm import relax  # isort: skip
@@ -71,7 +72,7 @@ def refusal(node: onnx.NodeProto, graph: Graph) -> str | None:
     if unknown:
         return f"the activation {unknown[0]} is not supported"
     if graph.dtype(node.input[0]) == onnx.TensorProto.DOUBLE:
-        return "float64 needs a fixed length of the sequence"
+        return f"float64 needs a fixed length of the sequence: {fix_shapes(graph.graph)}"
     return None
 
 

@@ -13,7 +13,7 @@ from tvmake.frontend.onnx import recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators
 from tvmake.frontend.onnx.dynamic import resize
-from tvmake.frontend.onnx.fixed_operands import value_remedy
+from tvmake.frontend.onnx.fixed_operands import fix_shapes, value_remedy
 from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.preparations import branch_graph
@@ -100,7 +100,7 @@ def _check_loop(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 
 def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return "output_shape needs fixed input extents" if _attribute(node, "output_shape", None) else None
+    return f"output_shape needs {fix_shapes(graph.graph)}" if _attribute(node, "output_shape", None) else None
 
 
 def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -115,7 +115,7 @@ def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None
     limit, shape = optional_input(node, 2), graph.shape(node.input[0])
     if not limit or graph.is_constant(limit) or (shape is not None and isinstance(shape[1], int)):
         return None
-    return "its limit depends on the data, which needs a fixed number of boxes: `dims: {NAME: SIZE}`"
+    return f"its limit depends on the data, which needs a fixed number of boxes: {fix_shapes(graph.graph)}"
 
 
 def _check_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -158,7 +158,7 @@ def _check_pool(node: onnx.NodeProto, graph: Graph) -> str | None:
     if node.op_type == "MaxPool" and any(node.output[1:]):
         if graph.static_shape(node.input[0]) is not None:
             return f"the indices of its maxima are supported only in windows of at most {MAX_TAPS} elements"
-        return "the indices of its maxima need fixed dimensions (`dims: {NAME: SIZE}`)"
+        return f"the indices of its maxima need fixed dimensions ({fix_shapes(graph.graph)})"
     if shape is None or not values.get("ceil_mode") or values.get("auto_pad", "NOTSET") != "NOTSET":
         return None
     rank = len(shape) - 2
@@ -169,7 +169,7 @@ def _check_pool(node: onnx.NodeProto, graph: Graph) -> str | None:
         shape[2:], values["kernel_shape"], strides, dilations, pads, strict=True
     ):
         if not isinstance(extent, int) and pad + stride > (size - 1) * dilation + 1:
-            return "at some sizes its last window covers only padding (ceil_mode); fix the dimensions that it pools"
+            return f"at some sizes its last window covers only padding (ceil_mode); fix them: {fix_shapes(graph.graph)}"
     return None
 
 

@@ -12,6 +12,7 @@ from onnx import TensorProto
 from tvmake.frontend.lowering import resize
 from tvmake.frontend.lowering.resize import Position, ResizedAxis, clamp, scale_extent, single, whole
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues, as_array
+from tvmake.frontend.onnx.fixed_operands import fix_shapes
 from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data
 from tvmake.frontend.onnx.rewrites.resize import TIE, argument_name, is_plain
 from tvmake.ir.dimensions import Extent, is_known, whole_factor
@@ -33,7 +34,7 @@ def refusal(node: onnx.NodeProto, graph: Graph) -> str | None:
     if graph.opset < 11 or graph.rank(node.input[0]) is None:
         return "its input has no known rank"
     if values.get("antialias", 0):
-        return "antialias needs constant sizes, and inputs of fixed height and width"
+        return f"antialias needs constant sizes, and inputs of fixed height and width: {fix_shapes(graph.graph)}"
     if values.get("mode", "nearest") != "nearest" and graph.dtype(node.input[0]) not in FLOATS:
         return "only floating-point values can be interpolated"
     unknown = [name for name in (roi, scales, sizes) if name and not graph.is_constant(name)]

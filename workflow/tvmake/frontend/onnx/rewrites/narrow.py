@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.fixed_operands import fix_shapes
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import (
     NARROW,
@@ -196,7 +197,9 @@ def _broadcast_parameters(build: Builder, names: Sequence[str], x: str, values: 
     parameters = [broadcast_parameter(build, name, x, values) for name in names if name]
     if not all(parameters):
         raise InputError(
-            build.graph.where, f"scales by blocks of {x!r} need fixed extents", "Give the inputs fixed shapes."
+            build.graph.where,
+            f"scales by blocks of {x!r} need fixed extents",
+            f"Give the inputs fixed shapes: {fix_shapes(build.graph.graph)}.",
         )
     return parameters
 
