@@ -477,3 +477,15 @@ def test_an_unsorted_top_k(tmp_path):
     total = node("ReduceSum", ["values", "k"], ["y"], keepdims=1)
     proto = model([top, total], {"x": (FLOAT, [3, 7])}, ["y"], {"k": np.array([1])})
     assert_agrees(tmp_path, proto, [random(3, 7)], runtime)
+
+
+@pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0)])
+def test_sequences_of_dynamic_length_are_reversed_up_to_their_lengths(tmp_path, time, batch):
+    shape = ["t", "b", 3] if time == 0 else ["b", "t", 3]
+    nodes = [helper.make_node("ReverseSequence", ["x", "lengths"], ["y"], time_axis=time, batch_axis=batch)]
+    proto = model(nodes, {"x": (FLOAT, shape), "lengths": (INT64, ["b"])}, ["y"])
+    imported = read(save(tmp_path / "m.onnx", proto))
+    for steps, lengths in ((4, [0, 4, 3]), (1, [1])):
+        sizes = {"t": steps, "b": len(lengths)}
+        inputs = [random(*(sizes.get(size, size) for size in shape)), np.array(lengths)]
+        np.testing.assert_array_equal(run_compiled(imported, inputs)[0], runtime(proto, inputs)[0])

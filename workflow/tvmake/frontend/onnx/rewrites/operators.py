@@ -283,20 +283,21 @@ def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Gather with indices computed from the lengths. TVM has no importer."""
     values = attributes(node)
     x, lengths = node.input
-    shape = build.graph.static_shape(x)
-    if shape is None:
+    rank = build.graph.rank(x)
+    if rank is None:
         return None
     time, batch = values.get("time_axis", 0), values.get("batch_axis", 1)
-    rank = len(shape)
 
-    def along(axis: int, extent: int) -> list[int]:
-        return [extent if index == axis else 1 for index in range(rank)]
+    def along(axis: int) -> list[int]:
+        return [-1 if index == axis else 1 for index in range(rank)]
 
-    steps = build.const(np.arange(shape[time]).reshape(along(time, shape[time])), np.int64)
-    length = build.reshape(build.cast(lengths, TensorProto.INT64), along(batch, shape[batch]))
-    mirrored = build.op("Sub", build.op("Sub", length, build.const(1, np.int64)), steps)
+    shape, (zero, one) = build.op("Shape", x), (build.const(number, np.int64) for number in (0, 1))
+    steps = build.op("Range", zero, build.op("Gather", shape, build.const(time, np.int64)), one)
+    steps = build.reshape(steps, along(time))
+    length = build.reshape(build.cast(lengths, TensorProto.INT64), along(batch))
+    mirrored = build.op("Sub", build.op("Sub", length, one), steps)
     index = build.op("Where", build.op("Less", steps, length), mirrored, steps)
-    return [build.op("GatherElements", x, build.op("Expand", index, build.ints(shape)), axis=time)]
+    return [build.op("GatherElements", x, build.op("Expand", index, shape), axis=time)]
 
 
 def equal(node: onnx.NodeProto, build: Builder) -> list[str] | None:
