@@ -88,7 +88,7 @@ class Graph:
         self.extents: dict[str, np.ndarray] = {}
         """Partly known lists of dimensions, by value name: ints, dimension names, and None for unknown ones."""
         self.same_shapes: dict[str, str] = {}
-        """Results of loops by name, with the value that has the same shape."""
+        """Results by name, with the value that has the same type and shape, where inference does not find that."""
         self._names: set[str] = set()
         self._set_large_aside()
         self.refresh(check_types=True)
@@ -278,7 +278,7 @@ def _replace_shapeless(model: onnx.ModelProto, same_shapes: Mapping[str, str]) -
     """A copy of the model for inference, with such operators replaced by Identity; the model itself if it has none.
 
     Args:
-        same_shapes: results of other operators by name, with the value that has the same shape.
+        same_shapes: results of other operators by name, with the value that has the same type and shape.
     """
     if not same_shapes and not any(node.op_type in SHAPELESS for node in all_nodes(model.graph)):
         return model

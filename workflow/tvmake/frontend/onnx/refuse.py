@@ -96,7 +96,10 @@ def _check_expand(node: onnx.NodeProto, graph: Graph) -> str | None:
 def _check_loop(node: onnx.NodeProto, graph: Graph) -> str | None:
     if all(graph.dtype(name) for name in node.input[2:]):
         return None
-    return "it carries a sequence or an optional from one iteration to the next; only appending to an empty sequence can be imported"
+    return (
+        "it carries a sequence, an optional or rows of another loop from one iteration to the next;"
+        " only appending to an empty sequence can be imported"
+    )
 
 
 def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:

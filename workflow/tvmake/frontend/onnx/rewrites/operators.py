@@ -297,7 +297,9 @@ def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     length = build.reshape(build.cast(lengths, TensorProto.INT64), along(batch))
     mirrored = build.op("Sub", build.op("Sub", length, one), steps)
     index = build.op("Where", build.op("Less", steps, length), mirrored, steps)
-    return [build.op("GatherElements", x, build.op("Expand", index, shape), axis=time)]
+    result = build.op("GatherElements", x, build.op("Expand", index, shape), axis=time)
+    build.graph.same_shapes[result] = x
+    return [result]
 
 
 def equal(node: onnx.NodeProto, build: Builder) -> list[str] | None:
