@@ -40,18 +40,6 @@ def value_remedy(graph: onnx.GraphProto) -> str | None:
     return f"Fix the inputs that give axes or sizes, if they are always the same: `inputs: {{{values}}}`."
 
 
-def fix_shapes(graph: onnx.GraphProto) -> str:
-    """The setting that gives dynamic inputs fixed shapes."""
-    constants = {tensor.name for tensor in graph.initializer}
-    shapes = {value.name: value_shape(value) for value in graph.input if value.name not in constants}
-    entries = ", ".join(
-        f"{name}: {{shape: [{', '.join(str(size) if isinstance(size, int) else 'SIZE' for size in shape)}]}}"
-        for name, shape in shapes.items()
-        if shape is not None and not all(isinstance(size, int) for size in shape)
-    )
-    return f"`inputs: {{{entries or 'NAME: {shape: [SIZE, …]}'}}}`"
-
-
 def _operands(graph: onnx.GraphProto) -> Iterator[str]:
     for node in all_nodes(graph):
         yield from filter(None, (optional_input(node, index) for index in OPERANDS.get(node.op_type, ())))

@@ -68,6 +68,18 @@ def value_shape(value: onnx.ValueInfoProto) -> Shape | None:
     )
 
 
+def fix_shapes(graph: onnx.GraphProto) -> str:
+    """The setting that gives dynamic inputs fixed shapes."""
+    constants = {tensor.name for tensor in graph.initializer}
+    shapes = {value.name: value_shape(value) for value in graph.input if value.name not in constants}
+    entries = ", ".join(
+        f"{name}: {{shape: [{', '.join(str(size) if isinstance(size, int) else 'SIZE' for size in shape)}]}}"
+        for name, shape in shapes.items()
+        if shape is not None and not all(isinstance(size, int) for size in shape)
+    )
+    return f"`inputs: {{{entries or 'NAME: {shape: [SIZE, …]}'}}}`"
+
+
 def _shape_text(shape: Shape | None) -> str:
     return "?" if shape is None else f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
 

@@ -20,8 +20,8 @@ from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.dynamic.equalize_operands import equalize_operands
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.frontend.onnx.dynamic.shaped_operators import evaluate
-from tvmake.frontend.onnx.fixed_operands import fix_shapes, value_remedy
-from tvmake.frontend.onnx.graph import all_nodes, opset_of, sources
+from tvmake.frontend.onnx.fixed_operands import value_remedy
+from tvmake.frontend.onnx.graph import all_nodes, fix_shapes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
     dimension_names,

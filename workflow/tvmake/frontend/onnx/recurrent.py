@@ -10,8 +10,7 @@ import onnx
 from tvmake.frontend.lowering.recurrent import IntegerWeights, Weights, emit_integer_recurrence, emit_recurrence
 from tvmake.frontend.lowering.recurrent_kernel import Activation, Cell, Recurrence
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
-from tvmake.frontend.onnx.fixed_operands import fix_shapes
-from tvmake.frontend.onnx.graph import Graph, attributes
+from tvmake.frontend.onnx.graph import Graph, attributes, fix_shapes
 
 from tvm import relax  # isort: skip
 

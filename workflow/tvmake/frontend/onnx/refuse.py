@@ -13,8 +13,8 @@ from tvmake.frontend.onnx import recurrent
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators
 from tvmake.frontend.onnx.dynamic import resize
-from tvmake.frontend.onnx.fixed_operands import fix_shapes, value_remedy
-from tvmake.frontend.onnx.graph import Graph, attributes, optional_input, subgraphs
+from tvmake.frontend.onnx.fixed_operands import value_remedy
+from tvmake.frontend.onnx.graph import Graph, attributes, fix_shapes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.preparations import branch_graph
 from tvmake.frontend.onnx.rewrites.ceil_mode import POOLS

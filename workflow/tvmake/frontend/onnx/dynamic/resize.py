@@ -12,8 +12,7 @@ from onnx import TensorProto
 from tvmake.frontend.lowering import resize
 from tvmake.frontend.lowering.resize import Position, ResizedAxis, clamp, scale_extent, single, whole
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues, as_array
-from tvmake.frontend.onnx.fixed_operands import fix_shapes
-from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data
+from tvmake.frontend.onnx.graph import Graph, attributes, depends_on_data, fix_shapes
 from tvmake.frontend.onnx.rewrites.resize import TIE, argument_name, is_plain
 from tvmake.ir.dimensions import Extent, is_known, whole_factor
 

@@ -12,8 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.fixed_operands import fix_shapes
-from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input, subgraphs
+from tvmake.frontend.onnx.graph import Builder, Graph, attributes, fix_shapes, optional_input, subgraphs
 from tvmake.frontend.onnx.narrow_types import (
     NARROW,
     SMALL_FLOATS,
