@@ -52,7 +52,8 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, checkpoints: Any) ->
         checkpoints: Snakemake's checkpoints.
 
     Raises:
-        TvmakeError: the release of Snakemake is not supported, the Snakefile is of another version, the config is invalid, or a shared store of the cluster is missing here.
+        TvmakeError: the release of Snakemake is not supported, the Snakefile is of another version, the config is invalid, or a
+            shared store of the cluster is missing here.
     """
     check_release()
     check_checkout(Path(workflow.main_snakefile))

@@ -103,7 +103,8 @@ def _check_loop(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 
 def _check_conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return f"output_shape needs {fix_shapes(graph.graph)}" if _attribute(node, "output_shape", None) else None
+    needs_sizes = _attribute(node, "output_shape", None)
+    return f"output_shape needs inputs of fixed sizes: {fix_shapes(graph.graph)}" if needs_sizes else None
 
 
 def _check_non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
