@@ -29,6 +29,7 @@ from tvmake.transform.broadcasts import drop_equal_broadcasts, multiply_once
 from tvmake.transform.convolutions.conv1d_to_conv2d import conv1d_to_conv2d
 from tvmake.transform.convolutions.paddings import fold_paddings
 from tvmake.transform.convolutions.transposed import as_convolutions
+from tvmake.transform.fixed_kernels import fix_kernel_sizes
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
@@ -163,7 +164,7 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where
         name: narrow_bounds(f"{where}.{name}", size, declared.get(name)) for name, size in dims.items()
     }
     fixed = fixed_sizes(dims)
-    module = tvm.relax.transform.BindSymbolicVars(fixed, "main")(module) if fixed else module
+    module = fix_kernel_sizes(tvm.relax.transform.BindSymbolicVars(fixed, "main")(module)) if fixed else module
     return with_bounds(module, {name: ends for name, ends in bounds.items() if name not in fixed})
 
 
