@@ -95,8 +95,8 @@ def test_fix_runs_what_pip_can_mend_and_examines_again(monkeypatch, capfd):
     monkeypatch.setattr(examine.examine, "__defaults__", ((lambda: next(results),),))
     doctor(fix=True, as_json=False)
     shown = capfd.readouterr()
-    assert shown.err == "pip --version\n"
-    assert shown.out.startswith("pip ") and "tvmake works here" in shown.out
+    assert shown.err.startswith("pip --version\npip ")
+    assert "tvmake works here" in shown.out
 
 
 def test_what_pip_cannot_mend_stays_broken(monkeypatch, capfd):

@@ -74,13 +74,14 @@ def libraries() -> list[Check]:
 
 
 def install(check: Check) -> bool:
-    """Run a hint that is a command of pip, with this interpreter's pip; its output is printed.
+    """Run a hint that is a command of pip, with this interpreter's pip; its output goes to standard error.
 
     Returns:
         Whether pip succeeded.
     """
     program, *arguments = shlex.split(check.hint)
-    return subprocess.run(python_command("-m", program, *arguments), check=False).returncode == 0
+    done = subprocess.run(python_command("-m", program, *arguments), stdout=2, check=False)
+    return done.returncode == 0
 
 
 def _extra_of(requirement: Requirement) -> str:
