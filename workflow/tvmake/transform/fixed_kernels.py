@@ -9,11 +9,10 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import with_functions
 
 from tvm import relax, tirx  # isort: skip
-
-CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def fix_kernel_sizes(module: "tvm.IRModule") -> "tvm.IRModule":
@@ -24,7 +23,7 @@ def fix_kernel_sizes(module: "tvm.IRModule") -> "tvm.IRModule":
             calls: list[Any] = []
             tvm_ffi.structural_walk(function.body, (relax.Call, calls.append))
             for call in calls:
-                if call.op == CALL_TIR:
+                if is_call(call, "call_tir"):
                     sizes.setdefault(call.args[0], []).append(dict(_sizes(module[call.args[0]], call)))
     fixed = {
         str(kernel.name_hint): _with_sizes(module[kernel], of_calls[0])
