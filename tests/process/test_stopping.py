@@ -80,3 +80,18 @@ def test_a_signal_that_something_else_handled_is_reported_too():
     code = "from tvmake.process.stopping import stop, report_stop\nstop(15)\nstop(2)\nraise SystemExit(report_stop(goes_on=False))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stderr) == (143, "ended by SIGTERM\n")
+
+
+def test_a_postponed_signal_takes_effect_after_its_block():
+    code = COMMAND.format(sent=[], after=[], ignored=[], goes_on=False).replace(
+        'print("continues")',
+        """
+            from tvmake.process.stopping import postpone_stops
+            with postpone_stops():
+                os.kill(os.getpid(), signal.SIGTERM)
+                print("to the end of the block")
+            print("never")
+""",
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "to the end of the block\ncleaned up\n")

@@ -47,6 +47,18 @@ run_supervised(["/bin/sh", "-c", {WITH_CHILD + "wait"!r}, {str(tmp_path / "pid")
     wait_until(lambda: not is_running(program))
 
 
+@pytest.mark.parametrize("attempt", range(10))
+def test_an_interrupt_while_a_program_starts_leaves_no_program_behind(tmp_path: Path, attempt: int):
+    at_once = f"{WITH_CHILD}kill -INT $PPID; wait"
+    code = f"""
+from tvmake.process.supervised import ChildProcess
+with ChildProcess(["/bin/sh", "-c", {at_once!r}, {str(tmp_path / "pid")!r}]) as process:
+    process.wait()
+"""
+    subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL, check=False, timeout=HANG_S)
+    wait_until(lambda: not is_running(number_in(tmp_path / "pid")))
+
+
 def test_a_child_process_ends_with_its_block_with_all_it_started(tmp_path: Path):
     with ChildProcess(["/bin/sh", "-c", WITH_CHILD + "wait", str(tmp_path / "pid")]) as process:
         started = number_in(tmp_path / "pid")

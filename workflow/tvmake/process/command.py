@@ -13,6 +13,7 @@ import psutil
 
 from tvmake.errors import ErrorList, InputError, MachineError, TvmakeError, UsageError
 from tvmake.process.python import python_command
+from tvmake.process.stopping import postpone_stops
 
 KINDS: dict[int, type[TvmakeError]] = {2: UsageError, 3: MachineError}
 """Error classes by exit code; other codes are errors of the input."""
@@ -43,24 +44,26 @@ def run_tvmake(arguments: Sequence[str], directory: Path | None = None, *, shows
     lines: list[str] = []
     # Standard output goes to a file: nobody reads a pipe before the end, so a full one would block the command.
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
-        process = subprocess.Popen(
-            python_command("-c", MAIN, *arguments),
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
-        assert process.stderr is not None
+        process = None
         try:
+            with postpone_stops():
+                process = subprocess.Popen(
+                    python_command("-c", MAIN, *arguments),
+                    cwd=directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                )
+            assert process.stderr is not None
             for line in process.stderr:
                 lines.append(line.rstrip("\n"))
                 if shows_progress:
                     sys.stderr.write(line)
             code = process.wait()
         finally:
-            if process.poll() is None:
+            if process is not None and process.poll() is None:
                 _interrupt(process.pid)
                 process.wait()
         printed.seek(0)

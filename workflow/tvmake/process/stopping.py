@@ -67,6 +67,28 @@ def handle_signals(handler_after: Callable[[Handler], Handler]) -> Iterator[None
             signal.signal(number, previous[number])
 
 
+@contextmanager
+def postpone_stops() -> Iterator[None]:
+    """Let these signals take effect at the end of this block, so that a process that it starts is known and can be ended.
+
+    A handler that raises within ``subprocess.Popen`` leaves a program behind that nobody knows.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    try:
+        with handle_signals(lambda before: note if callable(before) else None):
+            yield
+    finally:
+        if received:
+            signal.raise_signal(received[0])
+
+
 def unstoppable() -> None:
     """Restore the default actions of the signals, for a process that others end."""
     for number in SIGNALS:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any, Self
 
 from tvmake.process.fork import signal_group
+from tvmake.process.stopping import postpone_stops
 
 DRAIN_S = 5.0
 """How long to wait for the last output of a killed session; a process that left the session may hold a pipe open."""
@@ -33,14 +34,8 @@ class ChildProcess:
         pass_fds: Sequence[int] = (),
     ):
         self._is_killed = False
-        self._process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            pass_fds=pass_fds,
-            start_new_session=True,
+        self._process = _start(
+            command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds
         )
 
     @property
@@ -107,7 +102,7 @@ def run_supervised(
         subprocess.TimeoutExpired: it did not end in time; has the output so far.
         OSError: it cannot be started.
     """
-    process = subprocess.Popen(
+    process = _start(
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -115,7 +110,6 @@ def run_supervised(
         stderr=stderr,
         text=True,
         errors="replace",
-        start_new_session=True,
     )
     try:
         output, errors = process.communicate(timeout=timeout_s)
@@ -125,6 +119,20 @@ def run_supervised(
         _kill(process)
         raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+    """Start a program in its own session. An interrupt in the meantime ends it."""
+    process = None
+    try:
+        with postpone_stops():
+            process = subprocess.Popen(command, start_new_session=True, **options)
+    except BaseException:
+        if process is not None:
+            signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+        raise
+    return process
 
 
 def _kill(process: "subprocess.Popen[str]") -> tuple[str | None, str | None]:
