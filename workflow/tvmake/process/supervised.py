@@ -34,9 +34,7 @@ class ChildProcess:
         pass_fds: Sequence[int] = (),
     ):
         self._is_killed = False
-        self._process = _start(
-            command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds
-        )
+        self._process = _start(command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds)
 
     @property
     def code(self) -> int | None:
