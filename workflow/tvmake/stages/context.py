@@ -46,7 +46,10 @@ class JobContext:
         patterns: the path of each artifact, with wildcards.
     """
 
-    __slots__ = ("_known", "budgets", "config", "patterns", *WILDCARDS)
+    __slots__ = ("_known", "budgets", "config", "patterns", "wildcards", *WILDCARDS)
+
+    wildcards: Mapping[str, str]
+    """The wildcards that the job has."""
 
     model: str
     precision: str
@@ -65,15 +68,11 @@ class JobContext:
         self._set({})
 
     def _set(self, wildcards: Mapping[str, str]) -> None:
+        self.wildcards = {name: value for name in WILDCARDS if (value := wildcards.get(name))}
         for name in WILDCARDS:
             setattr(self, name, wildcards.get(name, ""))
 
     # --- wildcards ------------------------------------------------------------------------------------------------
-
-    @property
-    def wildcards(self) -> dict[str, str]:
-        """The wildcards that the job has."""
-        return {name: value for name in WILDCARDS if (value := getattr(self, name))}
 
     def at(self, wildcards: Any) -> JobContext:
         """The context of a job.
@@ -189,14 +188,18 @@ class JobContext:
     @property
     def goals(self) -> Goals:
         """The variant's goals, with defaults."""
-        return goals_for(self.precision_config.base, self.validation.goals, self.model_config.goals)
+        return self._goals(is_quantized=False)
 
     @property
     def quantized_goals(self) -> Goals | None:
         """The goals if the source is quantised; None if they are the same."""
-        levels = (self.validation.goals, self.model_config.goals)
-        goals = goals_for(self.precision_config.base, *levels, is_quantized=True)
+        goals = self._goals(is_quantized=True)
         return None if goals == self.goals else goals
+
+    def _goals(self, is_quantized: bool) -> Goals:
+        precision, levels = self.precision_config.base, (self.validation.goals, self.model_config.goals)
+        key = ("goals", self.model, precision, str(is_quantized))
+        return self._once(key, lambda: goals_for(precision, *levels, is_quantized=is_quantized))
 
     # --- the target -----------------------------------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ def altered_results(record: JobRecord) -> list[str]:
     return [
         name
         for name, digest in record.outputs.items()
-        if os.path.exists(name) and not digests.has(name, digest)  # noqa: PTH110  # of tens of thousands
+        if not digests.has(name, digest) and os.path.exists(name)  # noqa: PTH110  # of tens of thousands
     ]
 
 
@@ -128,11 +128,12 @@ def _of_inputs(job: Job, record: JobRecord) -> Iterator[Change]:
         kind: Kind = "source" if name in job.sources else "input"
         if known not in record.inputs:
             yield Change(kind, name, None, "there")
-        elif not os.path.lexists(name):
-            if kind == "source":
-                yield Change(kind, name, short(record.inputs[known]), None)
-        elif not digests.has(name, record.inputs[known]):
+        elif digests.has(name, record.inputs[known]):
+            continue
+        elif os.path.lexists(name):
             yield Change(kind, name, short(record.inputs[known]), _digest_text(name))
+        elif kind == "source":
+            yield Change(kind, name, short(record.inputs[known]), None)
     for known in record.inputs:
         if known not in names:
             yield Change("input", known, "there", None)
@@ -150,7 +151,18 @@ def listing_now(job: Job) -> dict[str, str]:
 def _of_code(job: Job, record: JobRecord) -> Iterator[Change]:
     if job.fingerprint == record.code:
         return
-    before = code_listing(record.code)
+    # Thousands of jobs have the same two fingerprints.
+    versions = record.code, job.fingerprint
+    if versions not in _CODE_CHANGES:
+        _CODE_CHANGES[versions] = tuple(_compare_code(code_listing(record.code), job))
+    yield from _CODE_CHANGES[versions]
+
+
+_CODE_CHANGES: dict[tuple[str, str], tuple[Change, ...]] = {}
+"""Differences of the code by the fingerprints before and now."""
+
+
+def _compare_code(before: Mapping[str, str] | None, job: Job) -> Iterator[Change]:
     if before is None:
         yield Change("code", "tvmake's code or its libraries changed; the previous version is not known")
         return
