@@ -9,8 +9,11 @@ from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json, digest_bytes
 
 OLDEST_SCHEMA_VERSION: Final = 2
-SCHEMA_VERSION: Final = 3
-"""With functions for several shapes; other packages keep version 2, which earlier releases read."""
+SHAPES_SCHEMA_VERSION: Final = 3
+"""With functions for several shapes."""
+
+SCHEMA_VERSION: Final = 4
+"""With states. Packages have the oldest version that suffices, so that earlier releases read them."""
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
@@ -172,7 +175,7 @@ class Component(_Part):
 class Manifest(_Part):
     """The content of mod.json; every field is a function of the inputs, so rebuilding gives the same bytes."""
 
-    schema_version: Literal[2, 3] = OLDEST_SCHEMA_VERSION
+    schema_version: Literal[2, 3, 4] = OLDEST_SCHEMA_VERSION
     model: str
     precision: str
     target_name: str
@@ -218,9 +221,9 @@ class Manifest(_Part):
 
     def sealed(self) -> "Manifest":
         """This manifest with its schema version and its own digest filled in."""
-        versioned = self.model_copy(
-            update={"schema_version": SCHEMA_VERSION if self.functions else OLDEST_SCHEMA_VERSION}
-        )
+        without_states = SHAPES_SCHEMA_VERSION if self.functions else OLDEST_SCHEMA_VERSION
+        version = SCHEMA_VERSION if self.signature.states else without_states
+        versioned = self.model_copy(update={"schema_version": version})
         return versioned.model_copy(update={"own_sha256": versioned._digest()})
 
     @property

@@ -38,24 +38,60 @@ class TensorSpec(FailsFast, BaseModel):
         return bool(self.shape) and self.shape == unnamed_shape(self.relax_name, len(self.shape))
 
 
+class StateSpec(TensorSpec):
+    """A tensor that a package keeps from run to run: ``main`` takes its value and returns its next one.
+
+    It begins as zeros (:func:`tvmake.artifact.states.initial_states`).
+    """
+
+    next: TensorSpec
+    """The source's output that is its next value."""
+    places: tuple[int, int]
+    """Where the source has both among its inputs and outputs."""
+
+
 def unnamed_shape(name: str, rank: int) -> tuple[str, ...]:
     """The dimensions of a tensor whose size is known only at run time."""
     return tuple(f"{name}_d{axis}" for axis in range(rank))
 
 
 class Signature(FailsFast, BaseModel):
-    """Ordered inputs and outputs of ``main``; parameters are not part of it."""
+    """Ordered inputs, outputs and states of ``main``; parameters are not part of it.
+
+    ``main`` takes the inputs, then the states' values, and returns the outputs, then the states' next values.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    states: tuple[StateSpec, ...] = Field(default=(), exclude_if=lambda states: not states)
     bounds: dict[str, Bounds] = Field(default_factory=dict, exclude_if=lambda bounds: not bounds)
     """Bounds of dynamic dimensions, by name; a missing one may have any size."""
     shapes: list[dict[str, Annotated[int, Field(ge=0)]]] = Field(
         default_factory=list, exclude_if=lambda shapes: not shapes
     )
     """The only sizes of dynamic dimensions, if a package has no code for others; without a batch that it pads or splits."""
+
+    @property
+    def arguments(self) -> tuple[TensorSpec, ...]:
+        """What ``main`` takes before the parameters."""
+        return (*self.inputs, *self.states)
+
+    @property
+    def results(self) -> tuple[TensorSpec, ...]:
+        """What ``main`` returns."""
+        return (*self.outputs, *(state.next for state in self.states))
+
+    @property
+    def of_source(self) -> "Signature":
+        """The source's own signature, in which states are inputs and outputs."""
+        inputs, outputs = list(self.inputs), list(self.outputs)
+        for state in sorted(self.states, key=lambda state: state.places[0]):
+            inputs.insert(state.places[0], TensorSpec(**state.model_dump(exclude={"next", "places"})))
+        for state in sorted(self.states, key=lambda state: state.places[1]):
+            outputs.insert(state.places[1], state.next)
+        return self.model_copy(update={"inputs": tuple(inputs), "outputs": tuple(outputs), "states": ()})
 
     @property
     def dynamic_dimensions(self) -> dict[str, list[str]]:

@@ -76,7 +76,7 @@ def package_manifest(
         target_name=request.target_name,
         network=digests,
         signature=_with_shapes(signature, lowered),
-        parameters=_parameters(lowered.fused, len(signature.inputs)),
+        parameters=_parameters(lowered.fused, len(signature.arguments)),
         target=attributes,
         build=options,
         libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},

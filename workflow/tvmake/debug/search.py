@@ -368,7 +368,7 @@ class _Search:
     def _lower(self, module: "tvm.IRModule", request: BuildRequest) -> tuple[Lowered, "tvm.target.Target"]:
         target = tvm_target(request.target, f"targets.{request.target_name}")
         best = stage_json.load(BestSet, self.variant.best) if self.variant.best else None
-        lowered, _ = lower_and_generate(module, target, request, len(self.signature.inputs), best)
+        lowered, _ = lower_and_generate(module, target, request, len(self.signature.arguments), best)
         return lowered, target
 
 

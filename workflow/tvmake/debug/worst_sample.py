@@ -51,7 +51,7 @@ def worst_sample(
     together, labelled = Comparison(of_samples(goals)), Comparison(goals)
     with temporary_directory("tvmake-debug-") as directory:
         outputs = Path(directory) / "outputs.npz"
-        device.execute(deployment, RunRequest(samples=len(known)), reference, outputs)
+        device.execute(deployment, RunRequest(samples=len(known), steps=known.info.steps), reference, outputs)
         with zipfile.ZipFile(outputs) as archive:
             for number, sample in enumerate(known):
                 got = [

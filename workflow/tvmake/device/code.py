@@ -37,7 +37,7 @@ def check_arguments(machine: Any, manifest: Manifest) -> None:
     """
     count = machine["get_function_arity"](MAIN)
     actual = [str(machine["get_function_param_name"](MAIN, index)) for index in range(count)]
-    expected = [spec.relax_name for spec in manifest.signature.inputs] + [
+    expected = [spec.relax_name for spec in manifest.signature.arguments] + [
         parameter.name for parameter in manifest.parameters
     ]
     if len(actual) != len(expected):

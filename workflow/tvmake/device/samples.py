@@ -37,9 +37,17 @@ class Package(Protocol):
         """The last run's outputs, in signature order."""
         ...
 
+    def advance(self) -> None:
+        """Keep the states that the last run gave, for the inputs that are set next."""
+        ...
+
+    def reset(self) -> None:
+        """Let the states begin anew, for the inputs that are set next."""
+        ...
+
 
 def run_samples(package: Package, manifest: Manifest, request: RunRequest, inputs: Path, outputs: Path | None) -> float:
-    """Run the requested samples; afterwards the first sample's inputs are set again.
+    """Run the requested samples; afterwards the first sample's inputs are set again, with states at their beginning.
 
     Args:
         outputs: the file for outputs; None to drop them.
@@ -64,9 +72,14 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
             if results is not None:
                 _collect(results, manifest, number - 1, values)
             if number < request.samples:
+                if request.steps and number % request.steps == 0:
+                    package.reset()
+                else:
+                    package.advance()
                 package.set_inputs(_inputs(samples, number, manifest.signature))
                 package.run()
                 values = _outputs(package, manifest)
+        package.reset()
         package.set_inputs(first)
         if request.repeat_first and results is not None:
             package.run()

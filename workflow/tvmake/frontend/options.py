@@ -92,6 +92,9 @@ class ImportOptions(Strict):
     """Allow loading this source to execute its code (factories; Keras and TorchScript files; .pt2 files that hold more than tensors)."""
     inputs: dict[str, InputSpec] = Field(default_factory=dict)
     """Per input, by the name in the source."""
+    state: dict[str, str] = Field(default_factory=dict)
+    """Inputs whose next value is an output, with that output: ``{state: stateN}``, or with ``%d`` for a number
+    ``{past.%d.key: present.%d.key}``. The package keeps them from run to run."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments for a factory or a zoo network."""
     seed: int = 0

@@ -171,14 +171,21 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds], where
 def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
     """Update a signature with ``main``'s shapes and bounds after binding; names, order and dtypes stay."""
     function = module["main"]
-    inputs = [parameter.ty for parameter in function.params[: len(signature.inputs)]]
-    outputs = stated_types(function)
+    taken = [
+        _with_shape(spec, parameter.ty) for spec, parameter in zip(signature.arguments, function.params, strict=False)
+    ]
+    returned = [
+        # TVM's type of such a result has its largest size.
+        spec if spec.is_sized_by_data else _with_shape(spec, ty)
+        for spec, ty in zip(signature.results, stated_types(function), strict=True)
+    ]
+    inputs, outputs = len(signature.inputs), len(signature.outputs)
     return Signature(
-        inputs=tuple(_with_shape(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
-        outputs=tuple(
-            # TVM's type of such a result has its largest size.
-            spec if spec.is_sized_by_data else _with_shape(spec, ty)
-            for spec, ty in zip(signature.outputs, outputs, strict=True)
+        inputs=tuple(taken[:inputs]),
+        outputs=tuple(returned[:outputs]),
+        states=tuple(
+            state.model_copy(update={"shape": value.shape, "next": following})
+            for state, value, following in zip(signature.states, taken[inputs:], returned[outputs:], strict=True)
         ),
         bounds=bounds_of(module),
     )

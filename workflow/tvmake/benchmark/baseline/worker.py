@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from tvmake.artifact.states import initial_states
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.statistics import latency_statistics
@@ -86,8 +87,9 @@ def _prepare(request: BenchmarkRequest, reference: Path, threads: int) -> Prepar
     sample = next(iter(known))
     module = importlib.import_module(BASELINES[str(request.baseline.source_format())])
     fixed = fixed_inputs(request.baseline)
-    signature = known.info.signature if fixed is None else fixed.complete(known.info.signature)
-    inputs = complete_inputs(sample.inputs, fixed)
+    own = known.info.signature.of_source
+    signature = own if fixed is None else fixed.complete(own)
+    inputs = complete_inputs({**sample.inputs, **initial_states(known.info.signature, sample.inputs)}, fixed)
     prepared: Prepared = module.prepare(request.baseline.source, request.baseline, signature, inputs, threads)
     return prepared
 

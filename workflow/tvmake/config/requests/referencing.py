@@ -20,6 +20,8 @@ class ReferenceRequest(Strict):
     dataset: DatasetConfig | None = None
     samples: int = 16
     """Number of random inputs if there is no dataset."""
+    steps: int = 0
+    """Samples in a sequence, for models with states; 0: all are one."""
     seed: int = 0
     """Seed of the random inputs."""
 

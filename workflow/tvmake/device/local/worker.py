@@ -30,6 +30,7 @@ from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.samples import run_samples, since
 from tvmake.device.sharing.turns import TURNS, Partner, Sampler
+from tvmake.device.states import States
 from tvmake.device.store import read_stored_manifest
 from tvmake.errors import TvmakeError
 from tvmake.native.runtime_libraries import present
@@ -82,13 +83,15 @@ class LoadedPackage:
             else tvm.runtime.tensor(weights[parameter.name].numpy(), self.device)
             for parameter in manifest.parameters
         ]
+        self.states = States(manifest.signature, lambda value: tvm.runtime.tensor(value, self.device))
         self._arguments: dict[int, tuple[tvm.runtime.Tensor, np.ndarray]] = {}
         """For ``outputs_of``, by index: the last run's tensors, and arrays that share their memory."""
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Set the arguments of ``main`` for all following runs."""
         self._pool.prepare(inputs)
-        self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
+        tensors = [tvm.runtime.tensor(value, self.device) for value in inputs]
+        self.vm.set_input("main", *tensors, *self.states.values(inputs), *self.params)
 
     def run(self) -> None:
         """Run ``main`` on the current inputs."""
@@ -96,12 +99,37 @@ class LoadedPackage:
 
     def outputs(self) -> list[np.ndarray]:
         """The last run's outputs, in signature order."""
-        return _arrays(self.vm.get_outputs("main"))
+        return _arrays(self._results(self.vm.get_outputs("main"))[: len(self.signature.outputs)])
 
-    def outputs_of(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Run ``main`` on new inputs in one call, which is faster than setting inputs, running and reading outputs."""
+    def advance(self) -> None:
+        """Keep the states that the last run gave, for the inputs that are set next."""
+        if self.signature.states:
+            self.states.keep(self._results(self.vm.get_outputs("main"))[len(self.signature.outputs) :])
+
+    def reset(self) -> None:
+        """Let the states begin anew, for the inputs that are set next."""
+        self.states.reset()
+
+    def outputs_of(self, inputs: list[np.ndarray], states: States | None = None) -> list[np.ndarray]:
+        """Run ``main`` on new inputs in one call, which is faster than setting inputs, running and reading outputs.
+
+        Args:
+            states: those of a session, which get their next values; by default the package's own.
+        """
+        states = self.states if states is None else states
         self._pool.prepare(inputs)
-        return _arrays(self._main(*map(self._argument, range(len(inputs)), inputs), *self.params))
+        tensors = list(map(self._argument, range(len(inputs)), inputs))
+        results = self._results(self._main(*tensors, *states.values(inputs), *self.params))
+        count = len(self.signature.outputs)
+        outputs = _arrays(results[:count])
+        # A state may be an input itself, whose memory the next run's input gets.
+        taken = {tensor.data_ptr() for tensor in tensors}
+        states.keep([value.copyto(self.device) if value.data_ptr() in taken else value for value in results[count:]])
+        return outputs
+
+    @staticmethod
+    def _results(results: Any) -> list[tvm.runtime.Tensor]:
+        return [results] if isinstance(results, tvm.runtime.Tensor) else list(results)
 
     def _argument(self, index: int, value: np.ndarray) -> tvm.runtime.Tensor:
         """The tensor for an input: the last run's with new values if its shape matches, because creating a tensor takes as long as twenty kernels."""
@@ -117,9 +145,8 @@ class LoadedPackage:
         return tensor
 
 
-def _arrays(outputs: Any) -> list[np.ndarray]:
+def _arrays(tensors: list[tvm.runtime.Tensor]) -> list[np.ndarray]:
     """Copies of tensors as arrays."""
-    tensors = [outputs] if isinstance(outputs, tvm.runtime.Tensor) else outputs
     arrays = map(_shared_array, tensors)
     return [value.numpy() if array is None else array.copy() for value, array in zip(tensors, arrays, strict=True)]
 

@@ -14,6 +14,7 @@ from tvmake.device.architecture import name_of
 from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.rpc.files import NativeFiles, PlainFiles
 from tvmake.device.rpc.tensors import DirectTensors, fits
+from tvmake.device.states import States
 from tvmake.errors import DeviceError
 
 from tvm.runtime.vm import VirtualMachine  # isort: skip
@@ -54,29 +55,47 @@ class RemotePackage:
         module = load_library(session, directory / LIBRARY, LIBRARY, where)
         self.vm = VirtualMachine(module, self.device)
         self._pool = MemoryPool(manifest.signature, session.get_function)
+        self.states = States(manifest.signature, self._to_device)
+        self._outputs = len(manifest.signature.outputs)
         names = [parameter.name for parameter in manifest.parameters]
         self.params = files.have_parameters(directory / WEIGHTS, WEIGHTS, names, self.device)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         self._pool.prepare(inputs)
+        states = self.states.values(inputs)
         if self.direct is None:
-            self.vm.set_input("main", *(self._to_device(value) for value in inputs), *self.params)
+            self.vm.set_input("main", *(self._to_device(value) for value in inputs), *states, *self.params)
             return
-        if self.inputs and all(fits(tensor, value) for tensor, value in zip(self.inputs, inputs, strict=True)):
+        # A state may be an input itself, so inputs keep their memory only without states.
+        if (
+            not states
+            and self.inputs
+            and all(fits(tensor, value) for tensor, value in zip(self.inputs, inputs, strict=True))
+        ):
             for tensor, value in zip(self.inputs, inputs, strict=True):
                 self.direct.write(tensor, value)
             return
         placed = [self._to_device(value) for value in inputs]
-        self.direct.set_input(self.vm, "main", [*placed, *self.params])
+        self.direct.set_input(self.vm, "main", [*placed, *states, *self.params])
         self.inputs = placed
 
     def run(self) -> None:
         self.vm.invoke_stateful("main")
 
     def outputs(self) -> list[np.ndarray]:
-        got = self.vm.get_outputs("main")
         read = tvm.runtime.Tensor.numpy if self.direct is None else self.direct.read
-        return [read(value) for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
+        return [read(value) for value in self._results()[: self._outputs]]
+
+    def advance(self) -> None:
+        if len(self.states):
+            self.states.keep(self._results()[self._outputs :])
+
+    def reset(self) -> None:
+        self.states.reset()
+
+    def _results(self) -> list[Any]:
+        got = self.vm.get_outputs("main")
+        return [got] if isinstance(got, tvm.runtime.Tensor) else list(got)
 
     def _to_device(self, value: np.ndarray) -> Any:
         return tvm.runtime.tensor(value, self.device) if self.direct is None else self.direct.create(value, self.device)

@@ -49,7 +49,7 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     from tvmake.quantize.source.rounding import note_quantized_source
 
     network, weights = bind_empty(imported.module, imported.params)
-    network = note_quantized_source(network, len(imported.signature.inputs), imported.framework_rounds)
+    network = note_quantized_source(network, len(imported.signature.arguments), imported.framework_rounds)
     save_params(weights, params)
     save_module(network, module)
     record = SourceRecord(source=request.source, format=kind, files=files, notes=imported.notes)
@@ -115,8 +115,10 @@ def _import(kind: str, request: ImportOptions) -> ImportedModel:
         source = loader[0].load_program(request.source, request) if loader else Path(request.source)
         imported: ImportedModel = frontend.read(source, request)
     from tvmake.frontend.smallest_sizes import bound_sizes  # imports TVM, after the frontend
+    from tvmake.frontend.states import declare_states
 
-    return bound_sizes(bind_values(imported, fixed), request.source)
+    whole = bound_sizes(bind_values(imported, fixed), request.source)
+    return declare_states(whole, request.state, request.source)
 
 
 def imported_signature(request: ImportOptions) -> Signature:

@@ -60,8 +60,9 @@ def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, 
         seed=request.dataset.seed if request.dataset else request.seed,
         label_names=dataset.label_names if dataset is not None else [],
         truth=request.dataset.truth if request.dataset else [],
+        steps=request.steps,
     )
-    return write_reference_set(reference, info, with_outputs(runtime, known, samples))
+    return write_reference_set(reference, info, with_outputs(runtime, known, samples, request.steps))
 
 
 def reference_request(job: JobContext) -> ReferenceRequest:
@@ -71,7 +72,11 @@ def reference_request(job: JobContext) -> ReferenceRequest:
     drawn: dict[str, Any] = {"samples": validation.samples, "seed": validation.seed, "shapes": model.shapes}
     drawn = {} if model.dataset else drawn
     return ReferenceRequest(
-        model=job.import_options, dims=sample_sizes(model.dims, validation.dims), dataset=model.dataset, **drawn
+        model=job.import_options,
+        dims=sample_sizes(model.dims, validation.dims),
+        dataset=model.dataset,
+        steps=validation.steps if model.state else 0,
+        **drawn,
     )
 
 

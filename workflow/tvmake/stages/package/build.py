@@ -72,7 +72,7 @@ def build(
     compiler = linker(request.target, where)
     target = tvm_target(request.target, where)
     bound = stage_json.load(Signature, signature)
-    inputs = len(bound.inputs)
+    inputs = len(bound.arguments)
     records = stage_json.load(BestSet, best) if best else None
     loaded = load_module(module)
     offloaded = _offload(loaded, request, target, inputs) if backend_of(target).offloads_to_clml else None

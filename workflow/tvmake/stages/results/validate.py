@@ -78,7 +78,7 @@ def compare(
     from tvmake.validate.numerics import Comparison
 
     count = len(known) if most is None else min(most, len(known))
-    run = RunRequest(samples=count, repeat_first=bool(goals.repeatable))
+    run = RunRequest(samples=count, repeat_first=bool(goals.repeatable), steps=known.info.steps)
     comparison = Comparison(goals)
     with temporary_directory("tvmake-validate-") as directory:
         outputs = Path(directory) / "outputs.npz"

@@ -59,7 +59,7 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     from tvmake.tune.extract import extract as kernels
 
     target = tvm_target(request.target, f"targets.{request.target_name}")
-    inputs = len(stage_json.load(Signature, signature).inputs)
+    inputs = len(stage_json.load(Signature, signature).arguments)
     network, packs = load_module(module), packs_weights(target)
     if request.shapes:
         fused = fused_shapes(network, LoweringOptions(target, request.passes, request, inputs), request.shapes, packs)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
+from tvmake.artifact.states import initial_states
 from tvmake.errors import InputError
 from tvmake.frontend.fixed_inputs import complete_inputs, fixed_inputs
 from tvmake.frontend.foreign import foreign
@@ -40,7 +41,8 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     if module is None:
         raise InputError(source, "the model's format is unknown", "set models.<name>.format")
     fixed = fixed_inputs(options)
-    whole = signature if fixed is None else fixed.complete(signature)
+    own = signature.of_source
+    whole = own if fixed is None else fixed.complete(own)
     runtime: Runtime = importlib.import_module(module).open_model(source, options, whole)
     return replace(runtime, run=lambda inputs: runtime.run(complete_inputs(inputs, fixed)))
 
@@ -69,27 +71,39 @@ def open_imported(options: ImportOptions, signature: Signature, imported: Source
     return runtime
 
 
-def with_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Sample]) -> Iterator[ReferenceSample]:
+def with_outputs(
+    runtime: Runtime, signature: Signature, samples: Iterable[Sample], steps: int = 0
+) -> Iterator[ReferenceSample]:
     """Each sample with the model's outputs.
+
+    Args:
+        steps: as for :func:`reference_outputs`.
 
     Raises:
         InputError: the model cannot be run on these inputs.
     """
     ahead, samples_again = tee(samples)
-    outputs = reference_outputs(runtime, signature, (sample.inputs for sample in ahead))
+    outputs = reference_outputs(runtime, signature, (sample.inputs for sample in ahead), steps)
     for sample, result in zip(samples_again, outputs, strict=True):
         yield ReferenceSample(sample.inputs, result, sample.labels, sample.truth)
 
 
-def reference_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Tensors]) -> Iterator[Tensors]:
+def reference_outputs(
+    runtime: Runtime, signature: Signature, samples: Iterable[Tensors], steps: int = 0
+) -> Iterator[Tensors]:
     """Outputs of the source model, one for each sample, both keyed by names in the source.
 
     Args:
         samples: inputs of concrete shapes.
+        steps: the number of samples in a sequence, with each of which states begin anew; 0: all are one.
 
     Raises:
         InputError: the model cannot be run on these inputs.
     """
-    for sample in samples:
-        outputs = runtime.run(sample)
+    states: Tensors = {}
+    for number, sample in enumerate(samples):
+        if number == 0 or (steps and number % steps == 0):
+            states = initial_states(signature, sample)
+        outputs = runtime.run({**sample, **states})
+        states = {state.name: np.asarray(outputs[state.next.name]) for state in signature.states}
         yield {spec.name: np.asarray(outputs[spec.name]) for spec in signature.outputs}

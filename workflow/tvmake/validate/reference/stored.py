@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.tensor_file import DAMAGE, entry, member, read_array, write_array
@@ -36,6 +36,8 @@ class ReferenceSetInfo(FailsFast, BaseModel):
     truth: list[str] = []
     samples: int = 0
     labelled: int = 0
+    steps: int = Field(default=0, exclude_if=lambda value: not value)
+    """Samples in a sequence, with each of which states begin anew; 0: all are one."""
     why_not: str = ""
     """Why there are fewer samples than requested, or none."""
 

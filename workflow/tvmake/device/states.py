@@ -1,0 +1,40 @@
+"""The states of a loaded package: tensors on its device that ``main`` takes and gives back with their next values."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.artifact.states import initial_states
+
+
+class States:
+    """The values of a package's states, from run to run.
+
+    Args:
+        create: makes a tensor on the package's device.
+    """
+
+    def __init__(self, signature: Signature, create: Callable[[np.ndarray], Any]):
+        self._signature = signature
+        self._create = create
+        self._values: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self._signature.states)
+
+    def values(self, inputs: Sequence[np.ndarray]) -> list[Any]:
+        """The values for a run on these inputs; at the beginning zeros, in whose shapes the inputs' sizes are."""
+        if self._values is None:
+            named = {spec.name: value for spec, value in zip(self._signature.inputs, inputs, strict=True)}
+            self._values = list(map(self._create, initial_states(self._signature, named).values()))
+        return self._values
+
+    def keep(self, values: Sequence[Any]) -> None:
+        """Keep the next values, as tensors on the device."""
+        self._values = list(values)
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._values = None
