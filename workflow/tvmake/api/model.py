@@ -278,6 +278,7 @@ def load(
     dims: Mapping[str, Size] | None = None,
     shapes: Sequence[Mapping[str, int]] = (),
     values: Mapping[str, Any] | None = None,
+    state: Mapping[str, str] | None = None,
     config: Path | str | None = None,
     name: str = "",
     trusted: bool = False,
@@ -292,6 +293,7 @@ def load(
         dims: sizes of dynamic dimensions by name, or their smallest and largest size: ``{"batch": 1, "length": (1, 512)}``.
         shapes: sizes of dynamic dimensions for which packages have code of their own: ``[{"batch": 1}, {"batch": 8}]``.
         values: values of inputs that always have the same one, and that the package then does not take: ``{"sr": 16000}``.
+        state: inputs that packages keep from run to run, with the outputs that are their next values: ``{"state": "stateN"}``.
         config: the config with the model's name; default: ``tvmake.yaml`` here, unless ``model`` is a file.
         name: its name in results; default: from its file or class.
         trusted: let loading the source run code of the source.
@@ -306,19 +308,21 @@ def load(
     config = validate_argument("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
     if isinstance(model, str | os.PathLike):
         path_of("load", "a model's file", model)
-        keys = model_keys(inputs, dims, shapes, values, trusted=trusted)
+        keys = model_keys(inputs, dims, shapes, values, state, trusted=trusted)
         return _load_by_name(os.fspath(model), keys, Path(config) if config else None, name)
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
     if "onnx.ModelProto" in kinds or hasattr(model, "SerializeToString"):
         file = sources.onnx_file(model, name)
         return Model(
-            name or _without_digest(file), str(file), model_keys(inputs, dims, shapes, values, trusted=trusted)
+            name or _without_digest(file), str(file), model_keys(inputs, dims, shapes, values, state, trusted=trusted)
         )
     if kinds & {"torch.Module", "torch.ExportedProgram"}:
         examples = () if inputs is None else tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
         file = sources.torch_file(model, examples, name)
         # It was written a moment ago, in this process.
-        return Model(name or _without_digest(file), str(file), model_keys(None, dims, shapes, values, trusted=True))
+        return Model(
+            name or _without_digest(file), str(file), model_keys(None, dims, shapes, values, state, trusted=True)
+        )
     remedy = next(
         (remedy for start, remedy in IN_MEMORY.items() if any(kind.startswith(start) for kind in kinds)),
         "use a file's path, a PyTorch module, an ONNX model, or a model's name in a config",

@@ -14,6 +14,7 @@ def model_keys(
     dims: Mapping[str, Size] | None,
     shapes: Sequence[Mapping[str, int]],
     values: Mapping[str, Any] | None,
+    state: Mapping[str, str] | None,
     *,
     trusted: bool,
 ) -> dict[str, Any]:
@@ -24,6 +25,7 @@ def model_keys(
         dims: sizes or bounds of dynamic dimensions, by name.
         shapes: sizes of dynamic dimensions for which packages have code of their own.
         values: values of inputs that the package does not take, by name.
+        state: inputs that the package keeps from run to run, with the outputs that are their next values.
         trusted: whether loading the source may run code of the source.
 
     Raises:
@@ -35,6 +37,7 @@ def model_keys(
         ("inputs", input_shapes, "{'image': (1, 3, 224, 224)}"),
         ("dims", dims, "{'batch': 1, 'length': (1, 512)}"),
         ("values", values, "{'sr': 16000}"),
+        ("state", state, "{'state': 'stateN'}"),
     ):
         if not isinstance(argument, Mapping | None):
             raise InputError(name, f"expected a mapping by name (got {type(argument).__name__})", example)
@@ -45,7 +48,8 @@ def model_keys(
         inputs.setdefault(name, {})["value"] = _plain(value)
     sizes = {name: _size(size) for name, size in (dims or {}).items()}
     functions = [_sizes(shape) for shape in shapes]
-    keys = {"inputs": inputs, "dims": sizes, "shapes": functions, "trusted": trusted}
+    kept = dict(state or {})
+    keys = {"inputs": inputs, "state": kept, "dims": sizes, "shapes": functions, "trusted": trusted}
     return {name: value for name, value in keys.items() if value}
 
 

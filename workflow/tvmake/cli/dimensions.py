@@ -23,6 +23,9 @@ def input_lines(
     for spec in signature.inputs:
         shape = f" [{', '.join(map(str, spec.shape))}]" if spec.shape else ""
         yield printable(f"  input {spec.name}: {spec.dtype}{shape}")
+    for state in signature.states:
+        shape = f" [{', '.join(map(str, state.shape))}]" if state.shape else ""
+        yield printable(f"  state {state.name}: {state.dtype}{shape}, kept from run to run")
     for name, value in (values or {}).items():
         yield printable(f"  input {name}: always {value}; the package does not take it")
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype) for spec in signature.inputs]

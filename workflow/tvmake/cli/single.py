@@ -49,6 +49,14 @@ Values = Annotated[
         help="Fix an input to a value (sr=16000) and remove it from the package; repeatable.",
     ),
 ]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="INPUT=OUTPUT",
+        help="Keep an input from run to run: the output is its next value (state=stateN, past.%d.key=present.%d.key); repeatable.",
+    ),
+]
 Dimensions = Annotated[
     list[str] | None,
     typer.Option(
@@ -98,6 +106,7 @@ def single_run(
     dims: list[str] | None = None,
     package_shapes: list[str] | None = None,
     values: list[str] | None = None,
+    state: list[str] | None = None,
     trusted: bool = False,
     self_test: bool = False,
     options: Mapping[str, str] | None = None,
@@ -110,6 +119,7 @@ def single_run(
         dims: sizes and bounds of dynamic dimensions, as typed.
         package_shapes: sizes of dynamic dimensions for which the package has code of its own, as typed.
         values: values of inputs, as typed.
+        state: inputs that are kept from run to run, with the outputs that are their next values, as typed.
         trusted: whether loading the model may run code.
         self_test: whether the package gets samples for its self-test.
         options: options by the dotted config key that they set.
@@ -131,6 +141,7 @@ def single_run(
         "inputs": inputs,
         **({"dims": sizes} if sizes else {}),
         **({"shapes": sizes_of_functions} if sizes_of_functions else {}),
+        **({"state": values_by_name("--state", _pair, state)} if state else {}),
         **({"trusted": True} if trusted else {}),
     }
     run = SingleRun(
@@ -152,6 +163,8 @@ def single_run(
     names |= {f"{model_key}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
     for key, option, texts in (("shape", "--input-shape", shapes), ("value", "--input-value", values)):
         names |= {f"{model_key}.inputs.{text.partition('=')[0]}.{key}": f"{option} {text}" for text in texts or ()}
+    if state:
+        names[f"{model_key}.state"] = " ".join(f"--state {text}" for text in state)
     if package_shapes:
         names[f"{model_key}.shapes"] = " ".join(f"--shape {text}" for text in package_shapes)
     run = replace(run, options=names)
@@ -249,6 +262,16 @@ def _value(text: str) -> tuple[str, Any]:
         remedy = "for example: --input-value sr=16000, --input-value scale=[0.5,2]"
         raise UsageError(f"--input-value {text}", "expected INPUT=NUMBER", remedy)
     return name, value
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from tvmake.errors import UsageError
+
+    given, _, returned = text.partition("=")
+    if not given or not returned:
+        remedy = "for example: --state state=stateN, --state past.%d.key=present.%d.key"
+        raise UsageError(f"--state {text}", "expected INPUT=OUTPUT", remedy)
+    return given, returned
 
 
 def _dimension(text: str) -> tuple[str, int | dict[str, int]]:

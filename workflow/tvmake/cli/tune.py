@@ -17,6 +17,7 @@ from tvmake.cli.single import (
     Precision,
     Quiet,
     Shapes,
+    State,
     Target,
     Trusted,
     Values,
@@ -43,6 +44,7 @@ def tune(
     precision: Precision = "float32",
     shapes: Shapes = None,
     values: Values = None,
+    state: State = None,
     dims: Dimensions = None,
     package_shapes: PackageShapes = None,
     device: OnDevice = None,
@@ -95,6 +97,7 @@ def tune(
         dims=dims,
         package_shapes=package_shapes,
         values=values,
+        state=state,
         trusted=trusted,
     )
     if list_only:
@@ -126,6 +129,7 @@ def tune(
         *(["--trusted"] if trusted else []),
     ]
     network = {"--input-shape": shapes, "--input-value": values, "--dim": dims, "--shape": package_shapes}
+    network["--state"] = state
     arguments += [word for option, texts in network.items() for text in texts or () for word in (option, text)]
     if any(kernel.reason == DYNAMIC for kernel in best.kernels):
         typer.echo(

@@ -115,7 +115,7 @@ class Kit:
         probe = network(questions)
         with temporary_directory("tvmake-selftest-") as directory:
             package, manifest = make_package(probe, precision, target, name, Path(directory))
-            got = run(package, manifest, self._identified_device(manifest), _inputs_for(probe, manifest)).outputs
+            got = run(package, manifest, self._identified_device(manifest), [_inputs_for(probe, manifest)]).outputs
         goals = goals_of(precision, {"cosine": None})
         in_images = bool(manifest.placement and manifest.placement.image_kernels)
         for question in questions:

@@ -31,6 +31,15 @@ class States:
             self._values = list(map(self._create, initial_states(self._signature, named).values()))
         return self._values
 
+    @property
+    def arrays(self) -> list[np.ndarray] | None:
+        """Copies of the values; None if they have not begun."""
+        return None if self._values is None else [value.numpy() for value in self._values]
+
+    def restore(self, arrays: Sequence[np.ndarray] | None) -> None:
+        """Continue with these values; None begins anew."""
+        self._values = None if arrays is None else list(map(self._create, arrays))
+
     def keep(self, values: Sequence[Any]) -> None:
         """Keep the next values, as tensors on the device."""
         self._values = list(values)

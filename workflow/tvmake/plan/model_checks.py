@@ -8,6 +8,7 @@ from tvmake.config.root import ModelConfig
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.configured_inputs import check_inputs
 from tvmake.frontend.inspect import Declared, configured, inspect_sources
+from tvmake.frontend.state_pairs import without_states
 from tvmake.frontend.trust import check_trusted
 from tvmake.plan.dimension_checks import check_dims
 from tvmake.plan.plan import Plan
@@ -37,7 +38,9 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
         InputError, ErrorList: naming the key, and the nearest name.
     """
     models = {name: plan.config.models[name] for name in names}
-    models = {name: model for name, model in models.items() if model.dims or model.shapes or model.inputs}
+    models = {
+        name: model for name, model in models.items() if model.dims or model.shapes or model.inputs or model.state
+    }
     check_dims(plan, _read_signatures(models, must_be_readable=False))
 
 
@@ -61,7 +64,10 @@ def _read_signatures(models: Mapping[str, ModelConfig], *, must_be_readable: boo
         if wrong := _wrong_inputs(name, model, source):
             errors += wrong
         elif (signature := configured(source, options)) is not None:
-            signatures[name] = signature
+            try:
+                signatures[name] = without_states(signature, options.state, f"models.{name}.state")
+            except InputError as error:
+                errors.append(error)
     if errors:
         raise one_or_many(errors)
     return signatures

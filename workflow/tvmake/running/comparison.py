@@ -46,7 +46,7 @@ def against_arrays(got: Outputs, expected: Outputs, goals: Goals) -> NumericsRep
 
 
 def against_model(
-    run: Callable[[Outputs], Outputs],
+    session: Callable[[], Callable[[Outputs], Outputs]],
     signature: Signature,
     options: ImportOptions,
     source_directory: Path,
@@ -57,6 +57,7 @@ def against_model(
     """Compare runs on random inputs with the source model's, which runs in a separate process.
 
     Args:
+        session: begins a sequence of runs.
         source_directory: the base of the source's relative paths.
 
     Raises:
@@ -75,10 +76,10 @@ def against_model(
         command = ["step", "reference", str(described), str(source)]
         command += ["--options", request_json, "--reference", str(reference)]
         run_tvmake(command, source_directory, shows_progress=False)
-        comparison = Comparison(goals)
+        comparison, run = Comparison(goals), session()
         for number, sample in enumerate(ReferenceSet(reference)):
             got = run(sample.inputs)
             comparison.add(sample.outputs, got, sample.labels)
             if number == 0 and goals.repeatable:
-                comparison.add_repeat(got, run(sample.inputs))
+                comparison.add_repeat(got, session()(sample.inputs))
         return comparison.report()

@@ -23,6 +23,9 @@ Fill = Literal["random", "zeros", "ones"]
 
 Arrays = dict[str, np.ndarray]
 
+Given = Mapping[str, np.ndarray] | np.ndarray | None
+"""Inputs of a run by name, or the first one."""
+
 
 def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing: Preprocessing) -> Arrays:
     """Read inputs from files; returns them by their names in the source model.

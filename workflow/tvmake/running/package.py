@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.signature import TensorSpec
+from tvmake.artifact.signature import StateSpec, TensorSpec
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.errors import InputError
@@ -20,10 +20,12 @@ from tvmake.options import Positive
 from tvmake.process.cpu_affinity import disable_thread_binding
 from tvmake.process.output import counted
 from tvmake.running.arguments import check_is_package, path_of, validate_argument
-from tvmake.running.inputs import Arrays, Fill, as_array, describe_tensor, match_inputs
+from tvmake.running.inputs import Arrays, Fill, Given, as_array, describe_tensor, match_inputs
+from tvmake.running.session import Session
 
 if TYPE_CHECKING:
     from tvmake.device.local.worker import LoadedPackage
+    from tvmake.device.states import States
     from tvmake.frontend.options import ImportOptions
     from tvmake.validate.numerics import NumericsReport
 
@@ -42,8 +44,6 @@ class SourceModel(Protocol):
 
 BIG_CORES = 1
 """An affinity mode of TVM's ``config_threadpool``, and its default: the faster cores first."""
-
-Given = Mapping[str, np.ndarray] | np.ndarray | None
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Seed = Annotated[int, Field(ge=0)]
@@ -119,6 +119,11 @@ class Package:
         self.manifest: Manifest = store.read_stored_manifest(self._directory)
 
     @cached_property
+    def _own(self) -> Session:
+        """The session of the package's own runs."""
+        return self.session()
+
+    @cached_property
     def _loaded(self) -> "LoadedPackage":
         import platform
         import sys
@@ -142,6 +147,37 @@ class Package:
         """Names, shapes and types of the outputs, in order."""
         return self.manifest.signature.outputs
 
+    @property
+    def states(self) -> tuple[StateSpec, ...]:
+        """Names, shapes and types of the tensors that the package keeps from run to run; they begin as zeros."""
+        return self.manifest.signature.states
+
+    def session(self) -> Session:
+        """A sequence of runs with states of its own, over the same weights.
+
+        Raises:
+            InputError, DeviceError: the package cannot be loaded (:meth:`run`).
+        """
+        with self._turn:
+            self._check_open()
+            return Session(self.manifest, self._loaded.new_states(), self._run_with)
+
+    def reset(self) -> None:
+        """Let the states begin anew."""
+        self._own.reset()
+
+    def snapshot(self) -> bytes:
+        """The states' values (:meth:`tvmake.Session.snapshot`)."""
+        return self._own.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue with the states of a snapshot (:meth:`tvmake.Session.restore`).
+
+        Raises:
+            InputError: it is damaged, or of another package.
+        """
+        self._own.restore(snapshot)
+
     def close(self) -> None:
         """Release the weights and the memory of runs; a package that is closed does not run again.
 
@@ -149,6 +185,7 @@ class Package:
         """
         with self._turn:
             self._is_closed = True
+            self.__dict__.pop("_own", None)
             self.__dict__.pop("_loaded", None)
 
     def __enter__(self) -> Self:
@@ -164,7 +201,7 @@ class Package:
         return self.run(inputs, *more, fill=fill, **named)
 
     def run(self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None, **named: np.ndarray) -> Arrays:
-        """Run the network once; a call from another thread waits for this one.
+        """Run the network once; a call from another thread waits for this one. States continue those of the run before.
 
         Args:
             inputs: arrays by the inputs' names, or the first input. Tensors of PyTorch are detached.
@@ -180,6 +217,17 @@ class Package:
                 package's code does not match its manifest.
             DeviceError: the package is for another processor, or for a device that this machine does not have.
         """
+        return self._own.run(inputs, *more, fill=fill, **named)
+
+    def _run_with(
+        self,
+        states: "States",
+        inputs: Given,
+        more: tuple[np.ndarray, ...],
+        fill: Fill | None,
+        named: Mapping[str, np.ndarray],
+    ) -> Arrays:
+        """Run the network once with the states of a session; the rest as for :meth:`run`."""
         from tvmake.device.code import check_outputs, checking_arguments
 
         arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, more, named), fill)
@@ -187,7 +235,7 @@ class Package:
             self._check_open()
             _use_threads(self.threads)
             with checking_arguments():
-                outputs = self._loaded.outputs_of(list(arrays.values()))
+                outputs = self._loaded.outputs_of(list(arrays.values()), states)
         check_outputs(outputs, self.manifest)
         return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
 
@@ -226,7 +274,7 @@ class Package:
         options = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
         how = validate_argument("", Measurement, {**options, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
-        finished = run(self._absolute_file, self.manifest, device, arrays, how)
+        finished = run(self._absolute_file, self.manifest, device, [arrays], how)
         assert finished.latency is not None
         timing = finished.result.timing
         return Benchmark(
@@ -273,8 +321,10 @@ class Package:
         if isinstance(reference, SourceModel):
             samples, seed = validate_argument("samples", Positive, samples), validate_argument("seed", Seed, seed)
             options = reference.import_options()
-            return against_model(self.run, self.manifest.signature, options, reference.directory, samples, seed, bounds)
-        return against_arrays(self.run(inputs), self._name_outputs(reference), bounds)
+            return against_model(
+                self.session, self.manifest.signature, options, reference.directory, samples, seed, bounds
+            )
+        return against_arrays(self.session().run(inputs), self._name_outputs(reference), bounds)
 
     def _name_inputs(
         self, inputs: Given, more: tuple[np.ndarray, ...], named: Mapping[str, np.ndarray]
@@ -320,11 +370,13 @@ class Package:
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(describe_tensor, specs)) for specs in (self.inputs, self.outputs))
-        return f"<tvmake.Package {self._variant()}: {inputs} -> {outputs}>"
+        kept = f", keeps {', '.join(map(describe_tensor, self.states))}" if self.states else ""
+        return f"<tvmake.Package {self._variant()}: {inputs} -> {outputs}{kept}>"
 
     def _repr_html_(self) -> str:
         rows = [("input", describe_tensor(spec)) for spec in self.inputs]
         rows += [("output", describe_tensor(spec)) for spec in self.outputs]
+        rows += [("state", describe_tensor(spec)) for spec in self.states]
         return _table(self._variant(), rows)
 
     def _variant(self) -> str:

@@ -1,7 +1,7 @@
-"""Run a package once, on any device."""
+"""Run a package once, or for several steps, on any device."""
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,24 @@ from tvmake.validate.samples import write_inputs
 class Run:
     """The results of a run."""
 
-    outputs: dict[str, np.ndarray]
-    """Outputs by their names in the source model."""
+    steps: list[dict[str, np.ndarray]]
+    """The outputs of each step, by their names in the source model."""
     result: RunResult
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Outputs by their names in the source model; those of several steps together, with the steps as first axis.
+
+        An output whose shape changes from step to step is the last step's.
+        """
+        (*_, last) = self.steps
+        if len(self.steps) == 1:
+            return last
+        together = {name: [step[name] for step in self.steps] for name in last}
+        return {
+            name: np.stack(arrays) if len({array.shape for array in arrays}) == 1 else arrays[-1]
+            for name, arrays in together.items()
+        }
 
     @property
     def latency(self) -> LatencyStatistics | None:
@@ -44,13 +59,14 @@ def run(
     package: Path,
     manifest: Manifest,
     device: Device,
-    inputs: Mapping[str, np.ndarray],
+    steps: Sequence[Mapping[str, np.ndarray]],
     measurement: Measurement | None = None,
 ) -> Run:
-    """Copy a package to a device if necessary, and run it once, or as often as a measurement requires.
+    """Copy a package to a device if necessary, and run it once for each step, the first as often as a measurement requires.
 
     Args:
-        inputs: all inputs of the package, with their exact types (:func:`tvmake.running.inputs.match_inputs`).
+        steps: all inputs of the package, with their exact types (:func:`tvmake.running.inputs.match_inputs`), for each step; states
+            continue from step to step.
 
     Raises:
         InputError: the package is damaged.
@@ -60,14 +76,18 @@ def run(
     check_package(device.fingerprint(manifest.device_kind), manifest)
     with temporary_directory("tvmake-run-") as directory:
         inputs_file, outputs_file = Path(directory) / "inputs.npz", Path(directory) / "outputs.npz"
-        write_inputs(inputs, inputs_file)
-        result = device.execute(deployment, RunRequest(samples=1, measurement=measurement), inputs_file, outputs_file)
+        write_inputs(inputs_file, *steps)
+        request = RunRequest(samples=len(steps), measurement=measurement)
+        result = device.execute(deployment, request, inputs_file, outputs_file)
         try:
             with zipfile.ZipFile(outputs_file) as archive:
-                outputs = {
-                    spec.name: read_array(archive, member("output", spec.name, 0), spec.dtype)
-                    for spec in manifest.signature.outputs
-                }
+                outputs = [
+                    {
+                        spec.name: read_array(archive, member("output", spec.name, number), spec.dtype)
+                        for spec in manifest.signature.outputs
+                    }
+                    for number in range(len(steps))
+                ]
         except DAMAGE as error:
             raise DeviceError(f"device '{device.name}'", f"returned no readable outputs: {error}") from None
     return Run(outputs, result)

@@ -36,19 +36,22 @@ def random_samples(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     shapes: Sequence[Mapping[str, int]] = (),
+    steps: int = 0,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Generate ``count`` inputs, each keyed by the inputs' names in the source model.
 
     Args:
         dims: sizes of dynamic dimensions by name; default: 1, or their minimum.
-        shapes: sizes that alternate from input to input; they override ``dims``.
+        shapes: sizes that alternate from input to input, with states from sequence to sequence; they override ``dims``.
+        steps: samples in a sequence, with states; 0: all are one.
 
     Raises:
         InputError: numpy (with ml_dtypes) lacks an input's dtype, or its range does not match the dtype.
     """
     extents = {**signature.default_sizes, **(dims or {})}
+    length = (steps or count) if signature.states else 1
     for number in range(count):
-        sizes = {**extents, **(shapes[number % len(shapes)] if shapes else {})}
+        sizes = {**extents, **(shapes[number // length % len(shapes)] if shapes else {})}
         yield {spec.name: random_tensor(spec, number, seed, sizes) for spec in signature.inputs}
 
 
@@ -72,11 +75,12 @@ def random_tensor(
     return np.asarray(np.clip(random.standard_normal(shape), -CLIP, CLIP), dtype)
 
 
-def write_inputs(arrays: Mapping[str, np.ndarray], file: Path) -> None:
-    """Write a sample in the file format for devices."""
+def write_inputs(file: Path, *samples: Mapping[str, np.ndarray]) -> None:
+    """Write samples in the file format for devices."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            tensor_file.write_array(archive, tensor_file.member("input", name, 0), array)
+        for number, arrays in enumerate(samples):
+            for name, array in arrays.items():
+                tensor_file.write_array(archive, tensor_file.member("input", name, number), array)
 
 
 def concrete_shape(spec: TensorSpec, dims: Mapping[str, int] | None = None) -> tuple[int, ...]:

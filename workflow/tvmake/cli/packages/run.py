@@ -32,6 +32,13 @@ def run(
         list[str] | None,
         typer.Option("--dim", metavar="NAME=SIZE", help="Size of a dynamic dimension of inputs without a file (batch=8); repeatable."),
     ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps", min=1, max=MOST_REPETITIONS, metavar="N",
+            help="Run N times, with states from step to step; an array with one more axis than its input has its values for each step.",
+        ),
+    ] = None,
     preprocess: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,7 +61,7 @@ def run(
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Run a package once on arrays, images, generated inputs or its own samples, here or on a device.
+    """Run a package on arrays, images, generated inputs or its own samples, here or on a device.
 
     The package's digests are checked first. Its code runs in a separate process.
     """
@@ -68,13 +75,14 @@ def run(
     from tvmake.device.connect import connect
     from tvmake.errors import UsageError
     from tvmake.running.arguments import check_is_package
-    from tvmake.running.inputs import describe_nonfinite, inputs_from_files, match_inputs
+    from tvmake.running.inputs import describe_nonfinite, inputs_from_files
     from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
+    from tvmake.running.steps import step_inputs
     from tvmake.storage.destinations import check_destination
 
     others = {
-        "--input": inputs, "--fill": fill, "--dim": dims, "--preprocess": preprocess, "--output": output, "--print-top": top,
+        "--input": inputs, "--fill": fill, "--dim": dims, "--steps": steps, "--preprocess": preprocess, "--output": output, "--print-top": top,
         "--labels": labels, "--repeat": repeat, "--number": number > 1, "--profile": profile,
     }  # fmt: skip
     if self_test and (option := next((name for name, value in others.items() if value), None)):
@@ -98,14 +106,15 @@ def run(
     if labels:
         check_labels(names, labels, manifest.signature.outputs)
     files = inputs_from_files(manifest.signature, inputs or [], preprocessing(preprocess))
-    arrays = match_inputs(manifest.signature, files, fill or (None if inputs else "random"), sizes=sizes)
-    for line in describe_nonfinite(arrays):
+    filling = fill or (None if inputs else "random")
+    given = step_inputs(manifest.signature, files, steps, filling, sizes)
+    for line in dict.fromkeys(line for arrays in given for line in describe_nonfinite(arrays)):
         typer.echo(f"warning: {line}", err=True)
     wants_time = bool(repeat or profile)
     measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
     chosen = connect(device, chosen_device(device, config))
     with explain_wait(_what_takes_long(manifest.device_kind)):
-        result = run_package(package, manifest, chosen, arrays, measurement)
+        result = run_package(package, manifest, chosen, given, measurement)
     if output is not None:
         write_outputs(result.outputs, output)
     if profile and not result.kernels:

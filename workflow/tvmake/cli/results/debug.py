@@ -121,6 +121,11 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     if len(variants) > 1:
         raise InputError(named, f"has {len(variants)} variants", f"name one of them: {', '.join(map(str, variants))}")
     job = plan.context(variants[0])
+    if job.model_config.state:
+        remedy = (
+            f"take `state` out of models.{job.model}, for a variant that takes its states as inputs, and debug that"
+        )
+        raise InputError(named, "keeps states from run to run, and single runs are compared", remedy)
     if job.device_name is None:
         raise InputError(named, "has no device to run on", f"set targets.{job.target}.device")
     files = {

@@ -109,6 +109,8 @@ def _options(key: str, value: Any) -> Iterator[str]:
                 yield f"--input-shape {argument(f'{name}={_list_text(entry)}')}"
             case ["inputs", name, "value"]:
                 yield f"--input-value {argument(f'{name}={_list_text(entry, brackets=True)}')}"
+            case ["state", *name]:
+                yield f"--state {argument('.'.join(name) + '=' + str(entry))}"
             case ["trusted"] if entry is True:
                 yield "--trusted"
             case [only] if only in _FROM_KEYS:
@@ -119,7 +121,7 @@ def _options(key: str, value: Any) -> Iterator[str]:
 
 def _arguments(key: str, value: Any) -> Iterator[str]:
     """The arguments of ``tvmake.load`` and ``Model.compile`` that set a key."""
-    named: dict[str, dict[str, Any]] = {"dims": {}, "inputs": {}, "values": {}}
+    named: dict[str, dict[str, Any]] = {"dims": {}, "inputs": {}, "values": {}, "state": {}}
     others: dict[str, Any] = {}
     for path, entry in _flatten(key, value):
         match path.split(".")[2:] if path.startswith("models.") else [path]:
@@ -129,6 +131,8 @@ def _arguments(key: str, value: Any) -> Iterator[str]:
                 named["inputs"][name] = tuple(entry) if isinstance(entry, list) else entry
             case ["inputs", name, "value"]:
                 named["values"][name] = entry
+            case ["state", *name]:
+                named["state"][".".join(name)] = entry
             case ["shapes"]:
                 yield f"shapes={_python(entry)}"
             case ["trusted"]:

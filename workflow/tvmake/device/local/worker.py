@@ -83,9 +83,13 @@ class LoadedPackage:
             else tvm.runtime.tensor(weights[parameter.name].numpy(), self.device)
             for parameter in manifest.parameters
         ]
-        self.states = States(manifest.signature, lambda value: tvm.runtime.tensor(value, self.device))
+        self.states = self.new_states()
         self._arguments: dict[int, tuple[tvm.runtime.Tensor, np.ndarray]] = {}
         """For ``outputs_of``, by index: the last run's tensors, and arrays that share their memory."""
+
+    def new_states(self) -> States:
+        """States on this device, at their beginning."""
+        return States(self.signature, lambda value: tvm.runtime.tensor(value, self.device))
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Set the arguments of ``main`` for all following runs."""

@@ -48,6 +48,8 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     sites = find_sites(network, request.precision.never)
     kept = [Kept(operator=operator, name=name, reason=reason) for operator, name, reason in sites.kept]
     samples = _samples(request, known) if sites.tensors else lambda: iter(())
+    if known.states:
+        samples = _with_states(samples, known, _runner(network, known))
     tensors = _runner(return_tensors(network, sites.tensors), known)
     observers = [Observer() for _ in sites.tensors]
     names = [str(tensor.name) for tensor in sites.tensors]
@@ -149,8 +151,27 @@ def _runner(network: Any, known: Signature) -> Callable[[dict[str, np.ndarray]],
     from tvmake.codegen.on_this_machine import runner
     from tvmake.frontend.relax_fixes import lift_constants
 
-    run = runner(*lift_constants(network), len(known.inputs))
-    return lambda sample: run([sample[spec.name] for spec in known.inputs])
+    run = runner(*lift_constants(network), len(known.arguments))
+    return lambda sample: run([sample[spec.name] for spec in known.arguments])
+
+
+def _with_states(
+    samples: Callable[[], Iterator[dict[str, np.ndarray]]],
+    known: Signature,
+    run: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
+) -> Callable[[], Iterator[dict[str, np.ndarray]]]:
+    """The samples as steps of one sequence, each with the states that the network has then."""
+    from tvmake.artifact.states import initial_states
+
+    def steps() -> Iterator[dict[str, np.ndarray]]:
+        states: dict[str, np.ndarray] = {}
+        for sample in samples():
+            whole = {**sample, **(states or initial_states(known, sample))}
+            yield whole
+            following = run(whole)[len(known.outputs) :]
+            states = {state.name: value for state, value in zip(known.states, following, strict=True)}
+
+    return steps
 
 
 def calibrate_request(job: JobContext) -> CalibrateRequest:

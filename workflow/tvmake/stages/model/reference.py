@@ -51,7 +51,7 @@ def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, 
 
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
     runtime = open_imported(request.model, known, imported)
-    drawn = random_samples(known, request.samples, request.seed, request.dims, request.shapes)
+    drawn = random_samples(known, request.samples, request.seed, request.dims, request.shapes, request.steps)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(
         signature=known,

@@ -103,7 +103,7 @@ def _measure_shapes(
     for shape, how in [*shapes, *((entry.smallest, entry.how) for entry in other_sizes(manifest))]:
         with temporary_directory("tvmake-shape-") as directory:
             inputs = Path(directory) / "inputs.npz"
-            write_inputs(next(random_samples(manifest.signature, 1, dims=shape)), inputs)
+            write_inputs(inputs, *random_samples(manifest.signature, 1, dims=shape))
             timing = device.execute(deployment, run, inputs, None).timing
         statistics = latency_statistics(timing.samples_ms)
         measured.append(

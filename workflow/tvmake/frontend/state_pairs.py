@@ -1,0 +1,97 @@
+"""Which inputs of a network are states, and the outputs with their next values."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
+from tvmake.errors import InputError
+
+NUMBER = "%d"
+"""The part of a name that stands for a number."""
+
+
+def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[StateSpec]:
+    """The states, in the order of the inputs.
+
+    Args:
+        state: for each input that is a state, the output with its next value; ``%d`` in both stands for a number.
+        where: the source, for messages.
+
+    Raises:
+        InputError: the network has no such input or output, they do not fit each other, or no output remains.
+    """
+    pairs = _pairs(signature, state, where)
+    if pairs and len(pairs) == len(signature.outputs):
+        names = ", ".join(spec.name for spec in signature.outputs)
+        problem = f"every output is the next value of a state ({names})"
+        raise InputError(where, problem, "leave one output to the caller: take it out of `state`")
+    return [_fit(signature.inputs[start], signature.outputs[end], (start, end), where) for start, end in pairs]
+
+
+def without_states(declared: Signature, state: Mapping[str, str], where: str) -> Signature:
+    """The inputs and outputs that a package's caller has.
+
+    Args:
+        declared: what the source states, whose outputs may have no sizes.
+        where: the config's key.
+
+    Raises:
+        InputError: the network has no such input or output.
+    """
+    pairs = _pairs(declared, state, where)
+    left = [
+        tuple(spec for index, spec in enumerate(specs) if index not in {pair[side] for pair in pairs})
+        for side, specs in enumerate((declared.inputs, declared.outputs))
+    ]
+    return declared.model_copy(update={"inputs": left[0], "outputs": left[1]})
+
+
+def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[tuple[int, int]]:
+    """The places of the states' inputs and outputs, in the order of the inputs."""
+    inputs = {spec.name: index for index, spec in enumerate(signature.inputs)}
+    outputs = {spec.name: index for index, spec in enumerate(signature.outputs)}
+    found: dict[int, int] = {}
+    for given, returned in state.items():
+        pattern = re.compile(r"(\d+)".join(map(re.escape, given.split(NUMBER))))
+        matched = [(name, match.groups()) for name in inputs if (match := pattern.fullmatch(name))]
+        if not matched:
+            raise InputError(where, f"it has no input '{given}' for a state", _choices("inputs", inputs))
+        if returned.count(NUMBER) != given.count(NUMBER):
+            problem = f"'{given}' and '{returned}' have different numbers of {NUMBER}"
+            raise InputError(where, problem, f"write {NUMBER} in both, for the same number")
+        for name, numbers in matched:
+            output = _insert(returned, numbers)
+            if output not in outputs:
+                problem = f"it has no output '{output}' for the next value of state '{name}'"
+                raise InputError(where, problem, _choices("outputs", outputs))
+            if found.get(inputs[name], outputs[output]) != outputs[output]:
+                raise InputError(where, f"state '{name}' has two next values", "name it once in `state`")
+            if outputs[output] in found.values() and inputs[name] not in found:
+                raise InputError(where, f"output '{output}' is the next value of two states", "give each its own")
+            found[inputs[name]] = outputs[output]
+    return sorted(found.items())
+
+
+def _insert(pattern: str, numbers: Sequence[str]) -> str:
+    first, *rest = pattern.split(NUMBER)
+    return first + "".join(number + part for number, part in zip(numbers, rest, strict=True))
+
+
+def _choices(what: str, names: Mapping[str, int]) -> str:
+    return f"its {what} are {', '.join(names)}; correct `state`"
+
+
+def _fit(given: TensorSpec, returned: TensorSpec, places: tuple[int, int], where: str) -> StateSpec:
+    """The state of an input and an output.
+
+    Raises:
+        InputError: the output cannot be the next input.
+    """
+    fits = given.dtype == returned.dtype and len(given.shape) == len(returned.shape)
+    if not fits or not all(
+        isinstance(taken, str) or taken == extent for taken, extent in zip(given.shape, returned.shape, strict=True)
+    ):
+        described = [f"{spec.dtype}[{', '.join(map(str, spec.shape))}]" for spec in (given, returned)]
+        problem = f"state '{given.name}' takes {described[0]}, and its next value '{returned.name}' is {described[1]}"
+        raise InputError(where, problem, "name the output that has the input's type and shape under `state`")
+    return StateSpec(**given.model_dump(), next=returned, places=places)
