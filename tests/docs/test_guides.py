@@ -32,6 +32,9 @@ PAGES = [
 RUNS: dict[str, list[str]] = {
     "concepts/reruns.md": [],
     "guides/cache.md": [],
+    "guides/states.md": [
+        """python -c "import onnx; onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: [\\"\\": 17]> gate (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] h_next) { h_next = Tanh(h) y = Add(x, h_next) }'), 'gate.onnx')\""""
+    ],
     "guides/use-a-package.md": ["cp -r results/digits results/mine"],
     "guides/verify.md": [
         "mkdir -p ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519.pub release.pub",

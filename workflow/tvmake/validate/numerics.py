@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.config.validation import Goals
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.classification import Classification, ClassificationFigures, is_classification
 from tvmake.validate.figures import OutputComparison, OutputFigures
 from tvmake.validate.metrics import MetricFigure, missed_metrics
+from tvmake.validate.step_errors import StepErrors, describe_growth
 from tvmake.validate.verdict import MissedGoal, missed_goals, warnings
 
 Outputs = Mapping[str, np.ndarray]
@@ -51,6 +52,8 @@ class NumericsReport(FailsFast, BaseModel):
     repeatable: bool | None
     metrics: dict[str, MetricFigure] = {}
     """Users' metrics, by name."""
+    step_sqnr_db: list[float] = Field(default_factory=list, exclude_if=lambda figures: not figures)
+    """With states: the signal-to-noise ratio of each step over all sequences, of the worst output."""
 
     @property
     def sqnr_db(self) -> float:
@@ -63,9 +66,12 @@ class Comparison:
 
     Outputs are keyed by their names in the source model, in the order of the signature. Shapes must be equal,
     dtypes may differ (a float16 package against a float32 reference).
+
+    Args:
+        steps: samples in a sequence of a package with states, 0 if all are one; None without states.
     """
 
-    def __init__(self, goals: Goals):
+    def __init__(self, goals: Goals, steps: int | None = None):
         self.goals = goals
         self.samples = 0
         self._outputs: dict[str, OutputComparison] = {}
@@ -73,10 +79,13 @@ class Comparison:
         self._repeatable: bool | None = None
         self._structural: dict[str, MissedGoal] = {}
         self._metrics: dict[str, MetricFigure] = {}
+        self._steps = None if steps is None else StepErrors(steps)
 
     def add(self, reference: Outputs, got: Outputs, labels: np.ndarray | None = None) -> None:
         """Compare one sample's outputs; ``labels`` are class indices [batch], for accuracy."""
         self.samples += 1
+        if self._steps is not None:
+            self._steps.add(reference, got)
         for name, expected in reference.items():
             expected = np.asarray(expected)
             if name not in got:
@@ -115,12 +124,14 @@ class Comparison:
         missed += missed_goals(self.goals, outputs, classification, self._repeatable, self.samples)
         if self._metrics:
             missed += missed_metrics(self.goals.metrics or {}, self._metrics)
+        step_sqnr_db = self._steps.sqnr_db if self._steps else []
+        growth = describe_growth(step_sqnr_db)
         if not outputs and not missed:
             missed.append(MissedGoal(goal="samples", bound=1, value=0, reason="nothing was compared"))
         return NumericsReport(
             passed=not missed,
             missed=missed,
-            warnings=warnings(outputs, classification),
+            warnings=[*warnings(outputs, classification), *([growth] if growth else [])],
             samples=self.samples,
             goals=self.goals,
             overall=_overall(outputs),
@@ -128,6 +139,7 @@ class Comparison:
             classification=classification,
             repeatable=self._repeatable,
             metrics=self._metrics,
+            step_sqnr_db=step_sqnr_db,
         )
 
 

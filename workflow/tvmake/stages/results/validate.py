@@ -79,7 +79,8 @@ def compare(
 
     count = len(known) if most is None else min(most, len(known))
     run = RunRequest(samples=count, repeat_first=bool(goals.repeatable), steps=known.info.steps)
-    comparison = Comparison(goals)
+    info = known.info
+    comparison = Comparison(goals, info.steps if info.signature.states else None)
     with temporary_directory("tvmake-validate-") as directory:
         outputs = Path(directory) / "outputs.npz"
         result = device.execute(deployment, run, known.path, outputs)
