@@ -95,6 +95,7 @@ def compile_model(
     from tvmake.cli.dimensions import input_lines, shape_lines, split_dimensions
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
+    from tvmake.frontend.state_names import suggest_states
     from tvmake.plan.written_packages import note_package, replaced_source
     from tvmake.process.output import counted, printable
     from tvmake.report.unscheduled import fix_dims
@@ -167,6 +168,10 @@ def compile_model(
     inputs = input_lines(manifest.signature, run.input_values, split_dimensions(manifest))
     for line in [*inputs, *shape_lines(manifest)]:
         typer.echo(translate(line))
+    if not manifest.signature.states and (state := suggest_states(manifest.signature)):
+        pairs = ", ".join(f"{given}: {returned}" for given, returned in state.items())
+        problem = "by their names, outputs are the next values of inputs"
+        print_note(printable(translate(f"{problem}: `state: {{{pairs}}}` keeps them in the package from run to run")))
     if manifest.clml == [] and (names := list(manifest.signature.dynamic_dimensions)):
         problem = "no layer runs in CLML, which does not take dynamic dimensions"
         typer.echo(printable(translate(f"warning: {problem}; {fix_dims(names)} fixes them")), err=True)

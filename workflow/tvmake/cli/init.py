@@ -128,6 +128,7 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.frontend.external_data import external_files
     from tvmake.frontend.inspect import inspect_source
     from tvmake.frontend.model_files import model_files
+    from tvmake.frontend.state_names import suggest_states
     from tvmake.process.output import argument, printable
     from tvmake.storage.destinations import check_destination
     from tvmake.storage.files import write_text
@@ -139,10 +140,13 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     declared = inspect_source(options, lists_files=False)
     files = [file for file in external_files(options) if file not in model_files(options)]
     signature = _settle_dimensions(
-        options, declared.format, Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)
+        options,
+        declared.format,
+        Signature(inputs=tuple(declared.inputs), outputs=tuple(declared.outputs), bounds=declared.bounds),
     )
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in signature.inputs]
-    write_text(output, starter(model, inputs, declared.format, declared.arguments, signature.bounds, files))
+    state = suggest_states(signature)
+    write_text(output, starter(model, inputs, declared.format, declared.arguments, signature.bounds, files, state))
     typer.echo(printable(f"wrote {output}"))
     for line in input_lines(signature):
         typer.echo(line)

@@ -40,6 +40,7 @@ def starter(
     arguments: dict[str, object] | None = None,
     bounds: Bounds | None = None,
     files: Sequence[str] = (),
+    state: Mapping[str, str] | None = None,
 ) -> str:
     """Return a config for ``source`` as YAML text, with every useful key set or in a comment.
 
@@ -49,8 +50,10 @@ def starter(
         arguments: a zoo network's arguments with their defaults, for the comment.
         bounds: bounds of dynamic dimensions.
         files: further files that the model reads.
+        state: inputs that seem to be states, with the outputs that seem to be their next values.
     """
-    parts = [_head(source), _model(source, inputs, kind, arguments or {}, bounds or {}, files), _AXES, _STAGES]
+    model = _model(source, inputs, kind, arguments or {}, bounds or {}, files, state or {})
+    parts = [_head(source), model, _AXES, _STAGES]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
@@ -138,6 +141,7 @@ def _model(
     arguments: dict[str, object],
     bounds: Bounds,
     files: Sequence[str],
+    state: Mapping[str, str],
 ) -> str:
     lines = [
         "models:",
@@ -166,6 +170,12 @@ def _model(
         lines.append("    # seed: 0  # of the weights")
         lines.append(f"    # arguments: {listed}  # these are the defaults")
     lines += _inputs(inputs, kind)
+    if state:
+        pairs = ", ".join(f"{yaml_text(given)}: {yaml_text(returned)}" for given, returned in state.items())
+        lines += [
+            "    # Inputs whose next value is an output, by their names. With this key the package keeps them from run to run.",
+            f"    # state: {{{pairs}}}",
+        ]
     lines += _dims(inputs, bounds)
     return "\n".join([*lines, *_DATASET.strip("\n").splitlines()])
 
