@@ -35,6 +35,7 @@ def _onnx(source: str, options: ImportOptions, _signature: Signature, inputs: Te
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
+    from tvmake.frontend.onnx.filled_inputs import filled_inputs
     from tvmake.frontend.onnx.inputs import input_values
 
     refusals = (
@@ -53,7 +54,8 @@ def _onnx(source: str, options: ImportOptions, _signature: Signature, inputs: Te
     session_options = onnxruntime.SessionOptions()
     session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session_options.log_severity_level = 4
-    values = {**inputs, **input_values(model, options.inputs, source)}
+    made = {entry.name: entry.array(inputs) for entry in filled_inputs(model, options.inputs)}
+    values = {**inputs, **input_values(model, options.inputs, source), **made}
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), session_options, ["CPUExecutionProvider"])
         arrays = dict(zip(names, session.run(names, values), strict=True))

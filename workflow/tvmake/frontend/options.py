@@ -62,7 +62,8 @@ class InputSpec(Strict):
     range: tuple[float, float] | None = None
     """Inclusive bounds of sensible values, used when random inputs are drawn."""
     value: bool | int | float | list[Any] | None = None
-    """The value that the input always has: it becomes a constant, and the package does not take it. One number fills the input's shape."""
+    """The value that the input always has: it becomes a constant, and the package does not take it. One number fills the input's shape,
+    of ONNX models also a dynamic one that follows from other inputs."""
 
     @field_validator("value")
     @classmethod

@@ -6,6 +6,7 @@ import onnx
 from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.onnx.filled_inputs import filled_inputs
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.runtime import library_version
@@ -35,8 +36,10 @@ def prepare(
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(source, f"ONNX Runtime cannot load it: {line}") from None
     binding = session.io_binding()
-    fixed = input_values(onnx.load(source, load_external_data=False), options.inputs, source)
-    for name, value in {**inputs, **fixed}.items():
+    model = onnx.load(source, load_external_data=False)
+    fixed = input_values(model, options.inputs, source)
+    made = {entry.name: entry.array(inputs) for entry in filled_inputs(model, options.inputs)}
+    for name, value in {**inputs, **fixed, **made}.items():
         binding.bind_cpu_input(name, np.asarray(value, order="C"))
     for spec in signature.outputs:
         binding.bind_output(spec.name)

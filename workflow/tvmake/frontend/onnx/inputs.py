@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators
+from tvmake.frontend.onnx.filled_inputs import filled_inputs, make_inside
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
 from tvmake.frontend.onnx.narrow_types import NARROW, storage_range, storage_type
 from tvmake.frontend.onnx.preparations import standardize
@@ -150,7 +151,7 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
 
 
 def input_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> dict[str, np.ndarray]:
-    """The inputs to which the config gives a value, by name.
+    """The inputs of fixed shape to which the config gives a value, by name.
 
     Args:
         model: the model, with the inputs of its file.
@@ -161,9 +162,10 @@ def input_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where
         InputError: a value does not fit the input's element type or shape, or the shape is dynamic.
     """
     values = {}
+    filled = {entry.name for entry in filled_inputs(model, entries)}
     for value in model.graph.input:
         spec = entries.get(value.name)
-        if spec is None or spec.value is None:
+        if spec is None or spec.value is None or value.name in filled:
             continue
         problem = f"input {value.name!r} is {_type_text(value)}, "
         shape, kind = spec.shape or value_shape(value), value.type.tensor_type.elem_type
@@ -190,6 +192,8 @@ def input_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where
 
 def _fix_values(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:
     """Turn inputs with a value into constants."""
+    for filled in filled_inputs(model, entries):
+        make_inside(model, filled)
     values = input_values(model, entries, where)
     for index in reversed(range(len(model.graph.input))):
         if model.graph.input[index].name in values:

@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.onnx.filled_inputs import filled_inputs
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
 from tvmake.frontend.options import ImportOptions
@@ -58,6 +59,7 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
     _check_names(path, signature, value_names, {value.name for value in session.get_outputs()})
     model = onnx.load(path, load_external_data=False)
     narrow, fixed = _narrow_types(model), input_values(model, options.inputs, path)
+    filled = filled_inputs(model, options.inputs)
     if narrow:
         return _reference_implementation(
             path, options, signature, f"its {', '.join(sorted(narrow))} cannot be handed over"
@@ -65,7 +67,8 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
-            return dict(zip(names, session.run(names, {**inputs, **fixed}), strict=True))
+            made = {entry.name: entry.array(inputs) for entry in filled}
+            return dict(zip(names, session.run(names, {**inputs, **fixed, **made}), strict=True))
         except (ort_errors.InvalidArgument, ort_errors.Fail, ort_errors.RuntimeException) as error:
             raise InputError(
                 path, f"ONNX Runtime cannot run it: {_first_line(error)}", "check the inputs' shapes and ranges"
@@ -107,6 +110,7 @@ def _reference_implementation(path: str, options: ImportOptions, signature: Sign
     refusals = (RuntimeContextError, RuntimeImplementationError, RuntimeTypeError, NotImplementedError)
     model = onnx.load(path)
     narrow, fixed = _narrow_types(model), input_values(model, options.inputs, path)
+    filled = filled_inputs(model, options.inputs)
     try:
         evaluator = ReferenceEvaluator(model)
     except refusals as error:
@@ -118,7 +122,8 @@ def _reference_implementation(path: str, options: ImportOptions, signature: Sign
         values = {name: from_storage_dtype(value, narrow.get(name, 0)) for name, value in inputs.items()}
         try:
             with np.errstate(all="ignore"):
-                outputs = evaluator.run(names, {**values, **fixed})
+                made = {entry.name: entry.array(values) for entry in filled}
+                outputs = evaluator.run(names, {**values, **fixed, **made})
                 return {name: to_storage_dtype(np.asarray(value)) for name, value in zip(names, outputs, strict=True)}
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
