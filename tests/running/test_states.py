@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import tvmake
+from tests.requirements import need
 from tvmake.errors import InputError
 
 STEPS = 1000
@@ -125,6 +126,28 @@ def test_a_package_equals_its_source_over_steps(package: tvmake.Package, file: P
     report = package.validate(tvmake.load(file, state=STATE), samples=50)
     assert report.passed
     assert package.validate({"before": np.zeros((1, 4), "float32")}, np.ones((1, 4), "float32")).passed
+
+
+@pytest.mark.parametrize("target", ["opencl-generic", "adreno-830-texture"])
+def test_states_stay_on_an_opencl_device(tmp_path: Path, target: str):
+    need("PoCL")
+    file = tmp_path / "network.onnx"
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    filter (float[1, 4, 6, 6] image, float[1, 4, 6, 6] mean) => (float[1, 4, 6, 6] y, float[1, 4, 6, 6] mean_next)
+    <float share = {0.25}>
+    { change = Sub(image, mean)  part = Mul(change, share)  mean_next = Add(mean, part)  y = Relu(mean_next) }
+    """
+    onnx.save(onnx.parser.parse_model(text), file)
+    package = tvmake.load(file, state={"mean": "mean_next"}).compile(target, shows_progress=False)
+    sessions, mean = [package.session(), package.session()], np.zeros((1, 4, 6, 6), "float32")
+    for step in range(STEPS):
+        image = np.random.default_rng(step).normal(size=mean.shape).astype("float32")
+        mean = mean + (image - mean) * np.float32(0.25)
+        for session in sessions:
+            np.testing.assert_allclose(session(image)["y"], np.maximum(mean, 0), atol=1e-5)
+        if step == STEPS // 2:
+            sessions[1].restore(sessions[0].snapshot())
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
