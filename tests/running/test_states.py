@@ -179,7 +179,9 @@ def test_a_run_of_steps_takes_arrays_with_a_step_axis(package: tvmake.Package, t
 def test_compile_names_the_states_and_what_it_does_not_have(file: Path, tmp_path: Path):
     states = [word for pair in STATE.items() for word in ("--state", "=".join(pair))]
     done = run("compile", str(file), *states, "-o", str(tmp_path / "p.tar"))
-    assert "  state seen: float32 [b, past, 4], kept from run to run" in done.stdout.splitlines()
+    lines = done.stdout.splitlines()
+    assert "  state sum: float32 [b, 4], kept from run to run" in lines
+    assert "  state seen: float32 [b, past, 4], kept from run to run; its size changes, so each run copies it" in lines
     for option, line in (
         ("--state=sum=next", "error: --state sum=next: it has no output 'next' for the next value of state 'sum'"),
         ("--state=h=next_sum", "error: --state h=next_sum: it has no input 'h' for a state"),

@@ -25,7 +25,8 @@ def input_lines(
         yield printable(f"  input {spec.name}: {spec.dtype}{shape}")
     for state in signature.states:
         shape = f" [{', '.join(map(str, state.shape))}]" if state.shape else ""
-        yield printable(f"  state {state.name}: {state.dtype}{shape}, kept from run to run")
+        grows = "; its size changes, so each run copies it" if state.next.shape != state.shape else ""
+        yield printable(f"  state {state.name}: {state.dtype}{shape}, kept from run to run{grows}")
     for name, value in (values or {}).items():
         yield printable(f"  input {name}: always {value}; the package does not take it")
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype) for spec in signature.inputs]

@@ -107,6 +107,7 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         InputError: the variant does not exist, is not built, or has no device or no fixed shapes.
     """
     from tvmake.artifact import stage_json
+    from tvmake.artifact.signature import Signature
     from tvmake.benchmark.precision_choice import PrecisionChoice
     from tvmake.cli.configs import named_variants, plan_in
     from tvmake.debug.variant import Variant
@@ -121,11 +122,6 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     if len(variants) > 1:
         raise InputError(named, f"has {len(variants)} variants", f"name one of them: {', '.join(map(str, variants))}")
     job = plan.context(variants[0])
-    if job.model_config.state:
-        remedy = (
-            f"take `state` out of models.{job.model}, for a variant that takes its states as inputs, and debug that"
-        )
-        raise InputError(named, "keeps states from run to run, and single runs are compared", remedy)
     if job.device_name is None:
         raise InputError(named, "has no device to run on", f"set targets.{job.target}.device")
     files = {
@@ -144,6 +140,11 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     failure = _failure(Path(plan.config.results), str(variants[0]), Path(files["package"]))
     if missing or failure:
         raise failure or InputError(missing[0], "no such file", "`tvmake make` makes it")
+    if stage_json.load(Signature, Path(files["signature"])).states:
+        remedy = (
+            f"take `state` out of models.{job.model}, for a variant that takes its states as inputs, and debug that"
+        )
+        raise InputError(named, "keeps states from run to run, and single runs are compared", remedy)
     _check_network(Path(files["package"]), Path(files["module"]), Path(files["params"]))
     transforming = transform_request(job)
     layers: tuple[LayerPrecision, ...] = ()
