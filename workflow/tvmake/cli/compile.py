@@ -168,8 +168,8 @@ def compile_model(
     inputs = input_lines(manifest.signature, run.input_values, split_dimensions(manifest))
     for line in [*inputs, *shape_lines(manifest)]:
         typer.echo(translate(line))
-    if not manifest.signature.states and (state := suggest_states(manifest.signature)):
-        pairs = ", ".join(f"{given}: {returned}" for given, returned in state.items())
+    if not manifest.signature.states and (suggested := suggest_states(manifest.signature)):
+        pairs = ", ".join(f"{given}: {returned}" for given, returned in suggested.items())
         problem = "by their names, outputs are the next values of inputs"
         print_note(printable(translate(f"{problem}: `state: {{{pairs}}}` keeps them in the package from run to run")))
     if manifest.clml == [] and (names := list(manifest.signature.dynamic_dimensions)):

@@ -54,7 +54,7 @@ def filled_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec]) -> l
                 sources.setdefault(extent, (value.name, axis))
     found = []
     for name, value in chosen.items():
-        shape = value_shape(value) or []
+        shape: list[int | str | None] = list(value_shape(value) or ())
         used = {word for extent in shape if isinstance(extent, str) for word in _names(extent)}
         if used and used <= sources.keys() and None not in shape:
             element = np.asarray([entries[name].value]).astype(
