@@ -414,6 +414,19 @@ def test_the_resolved_config_is_written_with_defaults_and_means_the_same(tmp_pat
             assert options(again, stage, variant) == options(made, stage, variant)
 
 
+def test_an_exclusion_of_what_a_later_file_removes_is_no_mistake_in_snakemakes_merged_config(tmp_path):
+    base, over = tmp_path / "base.yaml", tmp_path / "over.yaml"
+    base.write_text(
+        "tvmake:\n  models: {digits: {source: digits.onnx}}\n  precisions: [float16, float32]\n"
+        "  variants: {exclude: [{precision: float16}]}\n"
+    )
+    over.write_text("tvmake: {precisions: [float32]}\n")
+    merged = merge(yaml.safe_load(base.read_text()), yaml.safe_load(over.read_text()))["tvmake"]
+    made = Plan.from_values(merged, [base, over])
+    assert made.resolved_config()["variants"]["exclude"] == []
+    assert Plan(check(made.resolved_config(), {})).variants == made.variants
+
+
 def test_a_mistake_in_a_section_of_another_workflows_config_is_named_with_its_line(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(

@@ -1,5 +1,6 @@
 """Merged config files."""
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from tests.config.reading.mistakes import MINIMAL, mistakes
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.reading.load import check, load, load_layers, merge
+from tvmake.errors import InputError
 
 scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.text("abc", max_size=3)
 values = st.recursive(
@@ -90,6 +92,30 @@ def test_null_removes_a_key_of_an_earlier_file(write):
     assert list(config.models) == ["a"]
     assert config.models["a"].opset is None
     assert config.benchmark == BenchmarkOptions()
+
+
+@pytest.mark.parametrize(
+    "over", ["precisions: [float32]", "targets: {gpu: null}", "models: {b: null}"], ids=["precision", "target", "model"]
+)
+def test_an_exclusion_of_what_a_later_file_removes_has_no_effect(write, over):
+    base = write(
+        "models: {a: {source: a.onnx}, b: {source: b.onnx}}\nprecisions: [float16, float32]\n"
+        "targets: {cpu: {kind: llvm}, gpu: {kind: opencl}}\n"
+        "variants: {exclude: [{model: b, precision: float16, target: gpu}]}\n",
+        "base.yaml",
+    )
+    config = load([base, write(over, "over.yaml")])
+    assert len(config.combinations()) == 4
+    mistyped = write("variants: {exclude: [{precision: float61}]}", "over.yaml")
+    with pytest.raises(InputError, match=r"variants.exclude\[0\].precision: no 'float61'"):
+        load([base, mistyped])
+
+
+def test_an_option_may_remove_what_a_file_excludes(write):
+    base = write(
+        "models: {a: {source: a.onnx}}\nprecisions: [float16, float32]\nvariants: {exclude: [{precision: float16}]}"
+    )
+    assert load_layers([base], {"precisions": ["float32"]}).combinations() == (("a", "float32", "cpu"),)
 
 
 def test_null_stays_for_keys_that_accept_it(write):

@@ -1,6 +1,6 @@
 """The complete config: axes, stage options, and checks across them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -24,6 +24,13 @@ from tvmake.quantize.precision import BasePrecision, PrecisionConfig
 from tvmake.transform.options import TransformOptions
 
 RESERVED_MODEL_NAMES = frozenset({"best", "diff", "history", "sources", "tuning"})
+
+AXES = ("models", "precisions", "targets")
+"""The keys whose entries are combined to variants."""
+
+FORMER_NAMES = "former_names"
+"""Key of the validation context: for each axis, the names that an earlier file gives and a later one may remove. Excluding
+them has no effect, and is not a mistake."""
 
 Names = Annotated[list[Name], Field(min_length=1)]
 
@@ -176,7 +183,8 @@ class Config(Strict):
         return value
 
     @model_validator(mode="after")
-    def _check_references(self) -> "Config":
+    def _check_references(self, info: ValidationInfo) -> "Config":
+        former: Mapping[str, Collection[str]] = (info.context or {}).get(FORMER_NAMES, {})
         problems: list[str] = []
         for name, model in self.models.items():
             if name.lower() in RESERVED_MODEL_NAMES:
@@ -211,6 +219,8 @@ class Config(Strict):
             for index, combination in enumerate(getattr(self.variants, list_name)):
                 for part, axis in (("model", "models"), ("precision", "precisions"), ("target", "targets")):
                     if chosen := getattr(combination, part):
+                        if list_name == "exclude" and chosen in former.get(axis, ()):
+                            continue
                         problems += _unknown_names(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
                     elif list_name == "include":
                         problems.append(f"variants.include[{index}]: names no {part}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tvmake.config.reading.load import check
+from tvmake.config.reading.load import check, names_of_axes
 from tvmake.config.reading.positions import KeyPath, Position
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
@@ -47,9 +47,13 @@ class Plan:
         """
         positions: dict[KeyPath, Position] = {}
         names = [str(file) for file in files]
-        for name in names:
-            read_yaml(Path(name), positions)
-        return cls(check(values, _within_section(positions), default_file=names[-1] if names else "config"))
+        layers = [read_yaml(Path(name), positions) for name in names]
+        section = _section(positions)
+        within = {
+            path[len(section) :]: position for path, position in positions.items() if path[: len(section)] == section
+        }
+        former = names_of_axes([_at(layer, section) for layer in layers])
+        return cls(check(values, within, names[-1] if names else "config", former))
 
     # --- variants -------------------------------------------------------------------------------------------------
 
@@ -161,6 +165,17 @@ class Plan:
         values["models"] = {
             name: model.model_dump(mode="json", exclude_unset=True) for name, model in self.config.models.items()
         }
+        # Without names that a later file removed: this document does not have them.
+        known = {
+            "model": set(self.config.models),
+            "precision": set(self.config.precisions),
+            "target": set(self.config.targets),
+        }
+        values["variants"]["exclude"] = [
+            part
+            for part in values["variants"]["exclude"]
+            if all(part[key] is None or part[key] in names for key, names in known.items())
+        ]
         values["validation"]["goals"] = self.config.validation.goals.model_dump(mode="json", exclude_unset=True)
         return values
 
@@ -180,8 +195,13 @@ class Plan:
         return yaml.safe_dump(self.resolved_config(), sort_keys=False, allow_unicode=True)
 
 
-def _within_section(positions: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
-    """Positions of keys, for a config that is a section of another workflow's: the section that contains ``models``."""
-    sections = [path[:-1] for path in positions if path[-1] == "models"]
-    section = min(sections, key=len, default=())
-    return {path[len(section) :]: position for path, position in positions.items() if path[: len(section)] == section}
+def _section(positions: Mapping[KeyPath, Position]) -> KeyPath:
+    """The key whose value is the config: empty, or a section of another workflow's config, which contains ``models``."""
+    return min((path[:-1] for path in positions if path[-1] == "models"), key=len, default=())
+
+
+def _at(values: Any, path: KeyPath) -> Mapping[str, Any]:
+    """The mapping at a key; an empty one if there is none."""
+    for key in path:
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values if isinstance(values, Mapping) else {}

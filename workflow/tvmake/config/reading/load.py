@@ -2,8 +2,8 @@
 
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tvmake.config.reading.mistakes import empty_entries, mistakes
 from tvmake.config.reading.notation import Notation
 from tvmake.config.reading.positions import NO_FILE, SET, KeyPath, Position, format_path, where_is
 from tvmake.config.reading.yaml_file import read_yaml
-from tvmake.config.root import Config
+from tvmake.config.root import AXES, FORMER_NAMES, Config
 from tvmake.errors import ErrorList, InputError, TvmakeError
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -57,6 +57,8 @@ class Layers:
     positions: Mapping[KeyPath, Position]
     default_file: str
     """File to report for a missing key."""
+    former: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """The names of each axis in all layers."""
 
     def config(self) -> Config:
         """Check the merged values.
@@ -64,7 +66,7 @@ class Layers:
         Raises:
             InputError, ErrorList: as in :func:`load`.
         """
-        return check(self.values, self.positions, self.default_file)
+        return check(self.values, self.positions, self.default_file, self.former)
 
 
 def read_layers(
@@ -77,15 +79,26 @@ def read_layers(
     """
     merged: dict[str, Any] = dict(first or {})
     positions: dict[KeyPath, Position] = {}
+    layers = [merged]
     for path in paths:
         values = read_yaml(path, positions)
+        layers.append(values)
         if not merged and (errors := list(empty_entries(values, positions, str(path)))):
             raise one_or_many(errors)
         merged = merge(merged, values)
     for key, value in _leaves(last):
         shown_value = "…" if "env" in key else value  # values of variables may be secret
         positions[key] = Position(f"{SET} {'.'.join(key)}={shown_value}" if given_as == SET else given_as, 0)
-    return Layers(merge(merged, last), positions, str(paths[-1]) if paths else NO_FILE)
+    return Layers(merge(merged, last), positions, str(paths[-1]) if paths else NO_FILE, names_of_axes(layers))
+
+
+def names_of_axes(layers: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the names of models, precisions and targets that any layer gives."""
+    entries = {axis: [values.get(axis) for values in layers] for axis in AXES}
+    return {
+        axis: {name for part in parts if isinstance(part, Mapping | list) for name in part if isinstance(name, str)}
+        for axis, parts in entries.items()
+    }
 
 
 def _leaves(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
@@ -101,8 +114,12 @@ def check(
     values: Mapping[str, Any],
     positions: Mapping[KeyPath, Position],
     default_file: str = NO_FILE,
+    former: Mapping[str, Collection[str]] | None = None,
 ) -> Config:
     """Turn merged values into a Config.
+
+    Args:
+        former: the names of each axis in all layers (:func:`names_of_axes`).
 
     Raises:
         InputError, ErrorList: as in :func:`load`.
@@ -112,7 +129,7 @@ def check(
         problem = f"{format_path(path)}: contains the character {character!a}"
         raise InputError(where_is(path, positions, default_file), problem)
     try:
-        return Config.model_validate(drop_nulls(values))
+        return Config.model_validate(drop_nulls(values), context={FORMER_NAMES: former or {}})
     except ValidationError as error:
         raise one_or_many(list(mistakes(error, values, positions, default_file))) from None
 
