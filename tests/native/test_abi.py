@@ -13,6 +13,8 @@ import pytest
 from tests.children import WITHOUT_TORCH
 from tests.codegen.conftest import Transformed, dimensions_net
 from tests.native.devices import abi_library, package_for, run
+from tvmake.native import parts
+from tvmake.native.development import write_library
 from tvmake.storage.resources import native_sources
 
 HEADERS, EXAMPLE = native_sources() / "include", native_sources() / "example" / "run_once.cc"
@@ -48,6 +50,23 @@ def expected(package: Path) -> np.ndarray:
         [sys.executable, "-c", WITHOUT_TORCH + EXPECTED, str(package)], capture_output=True, text=True, check=True
     )
     return np.array(json.loads(done.stdout), "float32")
+
+
+def test_the_directory_for_cpp_programs_is_written_without_compiling_programs_for_devices(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    built = abi_library()
+    pointer = parts.pointer(parts.parts()["abi"], parts.HOST)
+    store = tmp_path / "home" / "native"
+    shutil.copytree(built.parent, store / built.parent.name)
+    shutil.copy(pointer, store)
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    lines: list[str] = []
+    write_library(tmp_path / "sdk", lines.append)
+    names = {file.name for file in (tmp_path / "sdk" / "lib").iterdir()}
+    assert names == {file.name for file in library.parent.glob("lib*.so")} - {"libtvmake_opencl.so"}
+    assert lines == []
+    assert not any(store.glob("runner*")) and not any(store.glob("server*"))
 
 
 def test_the_example_in_cpp_compiles_with_the_header_alone_and_runs(

@@ -149,6 +149,13 @@ def program(name: str) -> Path:
     return bundle(platform.machine()) / parts()[name].output
 
 
+def host_libraries() -> tuple[Path, ...]:
+    """TVM's libraries for programs on this machine."""
+    directories = (package("tvm") / "lib", package("tvm_ffi") / "lib")
+    candidates = [directory / name for name in LIBRARIES for directory in directories]
+    return tuple(file for file in candidates if file.is_file())
+
+
 def pack(directory: Path, destination: Path) -> None:
     """Write a bundle as a tar archive; equal bundles give equal bytes.
 
@@ -179,9 +186,7 @@ def _recipe(target: Target, progress: Progress | None) -> _Recipe:
         return _Recipe(standalone.toolchain(processor, progress))
     names = ("runner", "server", *(("opencl",) if target.with_opencl else ()))
     if target.system == "linux" and processor is not None and processor == MACHINES.get(platform.machine().lower()):
-        directories = (package("tvm") / "lib", package("tvm_ffi") / "lib")
-        candidates = [directory / name for name in LIBRARIES for directory in directories]
-        return _Recipe(HOST, tuple(file for file in candidates if file.is_file()), names)
+        return _Recipe(HOST, host_libraries(), names)
     if target.system == "linux" and processor == "aarch64":
         directory = aarch64.libraries()
         return _Recipe(aarch64.toolchain(), tuple(directory / name for name in LIBRARIES), names)

@@ -1,12 +1,11 @@
 """The files that a C or C++ program of a user is compiled with, in one directory."""
 
-import platform
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from tvmake.errors import InputError
-from tvmake.native.bundle import bundle
+from tvmake.native.bundle import host_libraries
 from tvmake.native.compile import build
 from tvmake.native.parts import find_built
 from tvmake.storage.files import atomic_directory
@@ -30,7 +29,7 @@ def write_library(directory: Path, progress: Callable[[str], None] | None = None
     """
     if directory.exists() and not (directory / HEADER).is_file() and (directory.is_file() or any(directory.iterdir())):
         raise InputError(str(directory), "exists and is not a directory of this command", "name a new directory")
-    libraries = [build("abi", progress=progress), *bundle(platform.machine(), progress=progress).glob("libtvm*.so")]
+    libraries = [build("abi", progress=progress), *host_libraries()]
     if opencl := find_built("opencl"):
         libraries.append(opencl)
     with atomic_directory(directory) as new:
