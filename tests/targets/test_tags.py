@@ -35,6 +35,11 @@ def test_a_kind_without_a_generator_is_distinguished():
     assert not generates["vulkan"]  # the wheel is built without it
 
 
+def test_opencl_runs_here_with_the_runtime_that_tvmake_compiles():
+    runs = {kind["kind"]: kind["runs"] for kind in target_kinds()}
+    assert runs["opencl"] and not runs["vulkan"]
+
+
 def test_targets_lists_attributes_of_a_tag_and_its_host(capsys):
     targets("jetson-orin-nano", as_json=True)
     (tag,) = json.loads(capsys.readouterr().out)["tags"]

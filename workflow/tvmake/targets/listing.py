@@ -1,5 +1,6 @@
 """List what this TVM can compile for: target kinds, processors of the catalogue, and tags."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -24,6 +25,9 @@ RUNTIMES = {
 }
 """The build option that adds a kind's device runtime to TVM."""
 
+ADDED_RUNTIMES = frozenset({"opencl"} if sys.platform == "linux" else ())
+"""Kinds whose runtime tvmake compiles if TVM lacks it (tvmake/native)."""
+
 
 def target_kinds() -> list[dict[str, Any]]:
     """The kinds for configs: ``kind``, ``generates`` (code), ``runs`` (here; None if no runtime is needed)."""
@@ -32,7 +36,9 @@ def target_kinds() -> list[dict[str, Any]]:
         {
             "kind": kind,
             "generates": get_global_func(f"target.build.{kind}", allow_missing=True) is not None,
-            "runs": built_with.get(RUNTIMES[kind], "OFF") not in ("OFF", "NOT-FOUND") if kind in RUNTIMES else None,
+            "runs": kind in ADDED_RUNTIMES or built_with.get(RUNTIMES[kind], "OFF") not in ("OFF", "NOT-FOUND")
+            if kind in RUNTIMES
+            else None,
         }
         for kind in get_args(TargetKind)
     ]
