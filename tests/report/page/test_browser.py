@@ -161,6 +161,23 @@ def test_54_variants_are_on_two_screens(browser, large_page):
         assert tab.evaluate(bars) == 54
 
 
+def test_details_stay_closed_if_many_variants_miss_goals(browser, page, large_page):
+    opened = "document.querySelectorAll('details[id][open]').length"
+    with browser.page(page) as tab:
+        assert tab.evaluate(opened) >= 1
+    with browser.page(large_page) as tab:
+        assert tab.evaluate("document.querySelectorAll('#results .fail').length") > 5
+        assert tab.evaluate(opened) == 0
+
+
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+def test_the_mark_of_noise_is_in_the_line_of_its_value(browser, large_page, width):
+    with browser.page(large_page, width) as tab:
+        lines = "[...document.querySelectorAll('.bar-row .value')].map((each) => each.getBoundingClientRect().height"
+        lines += " / parseFloat(getComputedStyle(each).lineHeight))"
+        assert max(tab.evaluate(lines)) < 1.5
+
+
 def test_noise_is_one_line(browser, large_page):
     with browser.page(large_page) as tab:
         lines = tab.evaluate(

@@ -32,8 +32,8 @@ input, select, .copy { font: inherit; color: var(--ink); background: var(--paper
 .noisy { color: var(--weak); font-weight: 600; text-decoration: none; }
 figure { margin: 0; } svg { display: block; } svg text { fill: var(--ink); font-size: 12px; } svg text.tick { fill: var(--muted); font-size: 11px; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 23rem), 1fr)); gap: .5rem 2rem; } .panels h3 { margin: .5rem 0 .2rem; }
-.bars { overflow: hidden; } .bar-row { display: grid; grid-template-columns: minmax(6rem, 11.3rem) minmax(5rem, 1fr) 5.2rem; gap: 0 .6rem; align-items: center; font-size: .88rem; line-height: 1.45; }
-.bar-row > * { overflow-wrap: anywhere; min-width: 0; } .bar-row a, .plots li a { color: inherit; } .bar-row a:not(:hover, :focus), .plots li a:not(:hover, :focus) { text-decoration: none; }  .bar-row .value { font-variant-numeric: tabular-nums; text-align: right; }
+.bars { overflow: hidden; } .bar-row { display: grid; grid-template-columns: minmax(6rem, 11.3rem) minmax(5rem, 1fr) minmax(5.2rem, max-content); gap: 0 .6rem; align-items: center; font-size: .88rem; line-height: 1.45; }
+.bar-row > * { overflow-wrap: anywhere; min-width: 0; } .bar-row a, .plots li a { color: inherit; } .bar-row a:not(:hover, :focus), .plots li a:not(:hover, :focus) { text-decoration: none; }  .bar-row .value { white-space: nowrap; font-variant-numeric: tabular-nums; text-align: right; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem 2rem; }
 .curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 15rem), 1fr)); gap: .75rem 1.5rem; }
 .curves figcaption { display: flex; justify-content: space-between; gap: .75rem; font-size: .85rem; } .curves figcaption > * { overflow-wrap: anywhere; min-width: 0; }

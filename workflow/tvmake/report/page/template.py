@@ -98,7 +98,7 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 <section aria-labelledby="details">
 <h2 id="details">Variant by variant</h2>
 {% for entry in entries %}{% set row = entry.row %}
-<details id="{{ entry.anchor }}" data-variant="{{ entry.anchor }}"{% if entry.missed %} open{% endif %}>
+<details id="{{ entry.anchor }}" data-variant="{{ entry.anchor }}"{% if entry.missed and missed | length <= 5 %} open{% endif %}>
 <summary>{{ row.variant }} <span class="{{ row.verdict }}">{{ row.verdict }}</span></summary>
 {% for line in entry.missed %}<p class="fail">{{ line }}</p>{% endfor %}
 {% for line in row.warnings %}<p class="weak">Warning: {{ line }}</p>{% endfor %}
