@@ -140,7 +140,7 @@ def test_a_float16_network_keeps_the_sources_integers():
 
 def test_a_precision_that_rounds_weights_keeps_the_sources_integers():
     line = check(in_blocks(4, True), expected(4, True), 0.17, "int8_weights")
-    assert line.endswith("2 of 2 convolutions and products are held in 8 bits; 2 of them stay the source's integers")
+    assert line.endswith("2 of 2 convolutions and matmuls are stored in 8 bits; 2 of them stay the source's integers")
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

@@ -176,8 +176,8 @@ def test_weights_of_zeros_and_of_tiny_numbers_stay_numbers():
 
 def test_other_operators_than_matmul_are_reported_with_a_reason():
     line = str(transformed(classifier(), PRECISIONS["int8"])[0].attrs[COVERAGE])
-    assert line.startswith("weights: those of 1 of 3 convolutions and products are held in 8 bits; kept in float: ")
-    assert line.count("nn.conv2d '") == 2 and "because it is no product of matrices" in line
+    assert line.startswith("weights: those of 1 of 3 convolutions and matmuls are stored in 8 bits; kept in float: ")
+    assert line.count("nn.conv2d '") == 2 and "because it is not a matmul" in line
 
 
 def test_a_network_without_suitable_weights_is_built_with_a_note():

@@ -50,8 +50,8 @@ class HeldWeights:
             return f"weights: those of {products}{tables} stay the source's integers" if self.as_in_source else ""
         total = self.products + len(self.kept)
         if not total and not self.tables:
-            return "weights: none are held in integers, there are no convolutions or products"
-        line = f"weights: those of {self.products} of {total} convolutions and products are held in {self.bits} bits"
+            return "weights: none are stored in integers, there are no convolutions or matmuls"
+        line = f"weights: those of {self.products} of {total} convolutions and matmuls are stored in {self.bits} bits"
         if self.tables:
             line += f", and {self.tables} {'tables' if self.tables > 1 else 'table'} of rows in 8"
         if self.as_in_source:
@@ -149,7 +149,7 @@ class _WeightHolder(PyExprMutator):
         if name in self._never:
             return "it is named under never"
         if name != "matmul":
-            return "it is no product of matrices"
+            return "it is not a matmul"
         weight = constant(call.args[1])
         if weight is None:
             return "its second operand is computed, not a weight"
