@@ -1,6 +1,7 @@
 """The error for a mistyped command line has one line for the problem and one for the remedy."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from tvmake.cli import run
     ("typed", "wrong", "remedy"),
     [
         ("chek", "tvmake chek: there is no such command", "did you mean check?"),
+        ("version", "tvmake version: there is no such command", "`tvmake --version` prints the version"),
+        ("-V", "-V: `tvmake` has no such option", "`tvmake --version` prints the version"),
         ("records lst", "tvmake records lst: there is no such command", "did you mean list?"),
         ("records nothing-like-it", "tvmake records nothing-like-it: there is no such command", "see `tvmake records -h`"),
         ("run p.tar --fill one", "--fill one: expected one of random, zeros, ones (got 'one')", "did you mean 'ones'?"),
@@ -52,6 +55,22 @@ def test_a_mistyped_command_line_is_named_with_what_to_type(typed: str, wrong: s
     first, second = capfd.readouterr().err.splitlines()
     assert first == f"error: {wrong}"
     assert second.startswith(f"  {remedy}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "usage", "options"),
+    [
+        ("compile", r"MODEL\b", ["--target TARGET", "--opt-level LEVEL", "--layout <keep|NCHW|NHWC|auto>"]),
+        ("init", r"\[MODEL\]$", ["--output FILE"]),
+        ("status", r"\[RESULTS\] \[VARIANT\]$", ["--config FILE", "--directory DIRECTORY"]),
+    ],
+)
+def test_help_names_values_by_what_they_are(typed: str, usage: str, options: list[str], capfd):
+    assert run([typed, "--help"]) == 0
+    told = capfd.readouterr().out
+    assert re.search(usage, told.splitlines()[0].rstrip("}"))
+    assert "[[" not in told
+    assert [option for option in options if option not in told] == []
 
 
 @pytest.mark.parametrize("typed", ["", "records", "device"])

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "export": "`tvmake compile MODEL` builds a package; `tvmake records export` and `tvmake bundle export` write files for other machines",
     "quantize": "`tvmake compile MODEL --precision int8` (or int8_weights); with a dataset: `precisions: [int8]` in a config",
     "profile": "`tvmake run PACKAGE --profile` times each kernel",
+    "version": "`tvmake --version` prints the version",
     "test": "`tvmake run PACKAGE --self-test` tests a package, `tvmake device selftest` a device",
 }
 """Commands that other tools have, and their equivalents here."""
@@ -160,6 +161,23 @@ def command() -> Any:
     """The click command. Every command gets ``-v`` and ``-q``, except the steps, which rules call."""
     root: Any = get_command(app)
     verbosity.add_options(root, without=("step",))
+    _name_values(root)
     for name, example in EXAMPLES.items():
         root.commands[name].epilog = f"Example: {example}"
     return root
+
+
+def _name_values(root: Any) -> None:
+    """Name the values of arguments and options in the help: ``MODEL`` and ``CORES`` instead of ``{model}`` and ``<str>``."""
+    for parameter in root.params:
+        has_choices = getattr(getattr(parameter, "type_descriptor", None), "is_choice", False)
+        if parameter.metavar is not None or has_choices or getattr(parameter, "is_flag", False):
+            continue
+        if parameter.param_type_name == "argument":
+            parameter.metavar = parameter.name.upper()  # the usage line encloses it in brackets
+        else:
+            parameter.metavar = (
+                "FILE" if parameter.name == "config" else max(parameter.opts, key=len).rpartition("-")[2].upper()
+            )
+    for command in getattr(root, "commands", {}).values():
+        _name_values(command)

@@ -82,7 +82,7 @@ def help_command(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND|targets|precisions|devices]", help="A command, or a topic."),
+        typer.Argument(metavar="COMMAND|targets|precisions|devices", help="A command, or a topic."),
     ] = None,
 ) -> None:
     """Show the help of a command, or a screen about targets, precisions or devices."""

@@ -18,6 +18,7 @@ OTHER_OPTIONS = {
         "write --input-shape INPUT=1,3,224,224, or --dim NAME=MIN..MAX for a dimension that stays dynamic",
     ),
     **dict.fromkeys(("--model", "--onnx"), "name the model without an option: `tvmake {command} model.onnx`"),
+    "-V": "`tvmake --version` prints the version",
     "--saveEngine": "write -o PACKAGE.tar",
     "--target-host": 'the host is part of the target: -t \'{{"kind": "opencl", "host": {{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}}}}\'',
     "--json": "JSON output: `tvmake status --json`, `tvmake status results --json`",

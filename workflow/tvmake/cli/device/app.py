@@ -116,7 +116,7 @@ def push_command(
 @app.command("serve")
 def serve_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A device over ssh or adb. [default: this machine]")
+        str | None, typer.Argument(metavar="NAME", help="A device over ssh or adb. [default: this machine]")
     ] = None,
     config: ConfigFiles = None,
     tracker: AtTracker = None,

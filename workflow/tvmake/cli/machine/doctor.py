@@ -18,7 +18,7 @@ def doctor(
     device: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DEVICE]", help="A device of the config, or its address: test each step of the connection."
+            metavar="DEVICE", help="A device of the config, or its address: test each step of the connection."
         ),
     ] = None,
     config: ConfigFiles = None,

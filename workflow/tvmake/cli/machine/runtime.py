@@ -18,7 +18,7 @@ def build_command(
     part: Annotated[
         str,
         typer.Argument(
-            metavar="[opencl|server|runner|abi|jni|all|TRIPLE]", help="Part to compile, or system to compile for."
+            metavar="opencl|server|runner|abi|jni|all|TRIPLE", help="Part to compile, or system to compile for."
         ),
     ] = "all",
     api: Annotated[

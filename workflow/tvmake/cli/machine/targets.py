@@ -23,7 +23,7 @@ def targets(
     wanted: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILTER]", help="Show only entries that contain this text: adreno-730, cortex-a72, cuda …"
+            metavar="FILTER", help="Show only entries that contain this text: adreno-730, cortex-a72, cuda …"
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every attribute.")] = False,

@@ -47,7 +47,7 @@ def list_command(store: Store = None, as_json: AsJson = False) -> None:
 @app.command("show")
 def show_command(
     workload: Annotated[
-        str | None, typer.Argument(metavar="[WORKLOAD]", help="The workload's key, or its first 8 or more digits.")
+        str | None, typer.Argument(metavar="WORKLOAD", help="The workload's key, or its first 8 or more digits.")
     ] = None,
     store: Store = None,
     context: OfContext = None,

@@ -26,10 +26,10 @@ WORST_FIRST: tuple[State, ...] = ("failed", "running", "missing", "outdated", "m
 def status(
     results: Annotated[
         Path | None,
-        typer.Argument(metavar="[RESULTS]", help="A results directory or a summary.json: print the table of that run."),
+        typer.Argument(metavar="RESULTS", help="A results directory or a summary.json: print the table of that run."),
     ] = None,
     variant: Annotated[
-        str, typer.Argument(metavar="[VARIANT]", help="Only the rows of this variant or model. RESULTS may be omitted.")
+        str, typer.Argument(metavar="VARIANT", help="Only the rows of this variant or model. RESULTS may be omitted.")
     ] = "",
     config: ConfigFiles = None,
     settings: Settings = None,
