@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
+from tvmake.config.base import LocalPath
 from tvmake.config.reading.load import check
 from tvmake.errors import InputError
 
@@ -61,3 +63,15 @@ def test_a_url_may_have_percent_encoded_characters():
     url = "s3://bucket/of%20two%20words"
     assert check({"models": {"digits": MODEL}, "tuning": {"shared": url}}, {}).tuning.shared == url
     assert "$BUCKET" in refusal(tuning={"shared": "s3://$BUCKET/records"}).problem
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("mod\udcc3\udca8le.onnx", "its byte 0xc3 is not text in this encoding; use a UTF-8 locale"),
+        ("model\x1b.onnx", r"a path cannot contain the control character '\\x1b'; remove it"),
+    ],
+)
+def test_a_path_that_cannot_be_printed_is_refused_with_the_reason(path: str, problem: str):
+    with pytest.raises(ValidationError, match=problem):
+        TypeAdapter(LocalPath).validate_python(path)

@@ -25,6 +25,9 @@ def _local_path(text: str) -> str:
     if text.startswith("-"):
         raise ValueError(f"a path that begins with '-' looks like an option to programs; write ./{text}")
     if unprintable := next((character for character in text if not character.isprintable()), None):
+        if "\udc80" <= unprintable <= "\udcff":  # a byte that Python could not decode
+            problem = f"its byte 0x{ord(unprintable) - 0xDC00:02x} is not text in this encoding"
+            raise ValueError(f"{problem}; use a UTF-8 locale (export LC_ALL=C.UTF-8), or rename the file")
         raise ValueError(f"a path cannot contain the control character {unprintable!a}; remove it")
     if re.match(r"[A-Za-z]:\\", text):
         raise ValueError("Windows drives are not supported; in WSL, C:\\ is /mnt/c/")
