@@ -1,5 +1,6 @@
 #include "tvmake/package_c.h"
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 
 struct tvmake_package {
   tvmake::Package package;
+  std::vector<uint8_t> snapshot;  // the last one
 };
 
 namespace {
@@ -39,7 +41,7 @@ void Describe(const std::vector<tvmake::TensorSpec>& specs, size_t index, tvmake
 }  // namespace
 
 int tvmake_package_load(const char* directory, const char* device, tvmake_package** package) {
-  return Guarded([&] { *package = new tvmake_package{tvmake::Package::Load(directory, device ? device : "")}; });
+  return Guarded([&] { *package = new tvmake_package{tvmake::Package::Load(directory, device ? device : ""), {}}; });
 }
 
 void tvmake_package_free(tvmake_package* package) { delete package; }
@@ -48,12 +50,22 @@ size_t tvmake_package_inputs(const tvmake_package* package) { return package->pa
 
 size_t tvmake_package_outputs(const tvmake_package* package) { return package->package.outputs().size(); }
 
+size_t tvmake_package_states(const tvmake_package* package) { return package->package.states().size(); }
+
 int tvmake_package_input(const tvmake_package* package, size_t index, tvmake_tensor* input) {
   return Guarded([&] { Describe(package->package.inputs(), index, input); });
 }
 
 int tvmake_package_output(const tvmake_package* package, size_t index, tvmake_tensor* output) {
   return Guarded([&] { Describe(package->package.outputs(), index, output); });
+}
+
+int tvmake_package_state(const tvmake_package* package, size_t index, tvmake_tensor* state) {
+  return Guarded([&] { Describe(package->package.states(), index, state); });
+}
+
+int tvmake_package_new_session(const tvmake_package* package, tvmake_package** session) {
+  return Guarded([&] { *session = new tvmake_package{package->package.NewSession(), {}}; });
 }
 
 int tvmake_package_set_input(tvmake_package* package, size_t index, const void* data, const int64_t* shape,
@@ -75,6 +87,22 @@ int tvmake_package_value(tvmake_package* package, size_t index, tvmake_tensor* o
     *data = value.data.data();
     *bytes = value.data.size();
   });
+}
+
+int tvmake_package_reset(tvmake_package* package) {
+  return Guarded([&] { package->package.Reset(); });
+}
+
+int tvmake_package_snapshot(tvmake_package* package, const void** data, size_t* bytes) {
+  return Guarded([&] {
+    package->snapshot = package->package.Snapshot();
+    *data = package->snapshot.data();
+    *bytes = package->snapshot.size();
+  });
+}
+
+int tvmake_package_restore(tvmake_package* package, const void* data, size_t bytes) {
+  return Guarded([&] { package->package.Restore(data, bytes); });
 }
 
 const char* tvmake_last_error(void) { return last_error.c_str(); }

@@ -34,11 +34,17 @@ std::string LoadLibraryOnce(Library* library) {
   const bool is_whole = Find(file, "tvmake_package_load", &found.load) && Find(file, "tvmake_package_free", &found.free) &&
                         Find(file, "tvmake_package_inputs", &found.inputs) &&
                         Find(file, "tvmake_package_outputs", &found.outputs) &&
+                        Find(file, "tvmake_package_states", &found.states) &&
                         Find(file, "tvmake_package_input", &found.input) &&
                         Find(file, "tvmake_package_output", &found.output) &&
+                        Find(file, "tvmake_package_state", &found.state) &&
+                        Find(file, "tvmake_package_new_session", &found.new_session) &&
                         Find(file, "tvmake_package_set_input", &found.set_input) &&
                         Find(file, "tvmake_package_run", &found.run) &&
                         Find(file, "tvmake_package_value", &found.value) &&
+                        Find(file, "tvmake_package_reset", &found.reset) &&
+                        Find(file, "tvmake_package_snapshot", &found.snapshot) &&
+                        Find(file, "tvmake_package_restore", &found.restore) &&
                         Find(file, "tvmake_last_error", &found.last_error);
   if (!is_whole) return std::string(kInterface) + " has another version of tvmake";
   *library = found;

@@ -14,11 +14,17 @@ struct Library {
   decltype(&tvmake_package_free) free;
   decltype(&tvmake_package_inputs) inputs;
   decltype(&tvmake_package_outputs) outputs;
+  decltype(&tvmake_package_states) states;
   decltype(&tvmake_package_input) input;
   decltype(&tvmake_package_output) output;
+  decltype(&tvmake_package_state) state;
+  decltype(&tvmake_package_new_session) new_session;
   decltype(&tvmake_package_set_input) set_input;
   decltype(&tvmake_package_run) run;
   decltype(&tvmake_package_value) value;
+  decltype(&tvmake_package_reset) reset;
+  decltype(&tvmake_package_snapshot) snapshot;
+  decltype(&tvmake_package_restore) restore;
   decltype(&tvmake_last_error) last_error;
 };
 

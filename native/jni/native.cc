@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -93,23 +94,35 @@ void Close(JNIEnv*, jclass, jlong handle) {
   delete opened;
 }
 
-jint Count(JNIEnv*, jclass, jlong handle, jboolean of_inputs) {
-  return static_cast<jint>(of_inputs ? library.inputs(Of(handle).package) : library.outputs(Of(handle).package));
+jlong NewSession(JNIEnv* env, jclass, jlong handle) {
+  return Guarded(env, jlong{0}, [&] {
+    auto opened = std::make_unique<Opened>();
+    if (!Succeeded(env, library.new_session(Of(handle).package, &opened->package))) return jlong{0};
+    return reinterpret_cast<jlong>(opened.release());
+  });
 }
 
-bool Describe(JNIEnv* env, jlong handle, jboolean of_inputs, jint index, tvmake_tensor* tensor) {
-  const auto describe = of_inputs ? library.input : library.output;
+// The values of Native.INPUTS ...
+enum Kind : jint { kInputs, kOutputs, kStates };
+
+jint Count(JNIEnv*, jclass, jlong handle, jint kind) {
+  const auto count = kind == kInputs ? library.inputs : kind == kOutputs ? library.outputs : library.states;
+  return static_cast<jint>(count(Of(handle).package));
+}
+
+bool Describe(JNIEnv* env, jlong handle, jint kind, jint index, tvmake_tensor* tensor) {
+  const auto describe = kind == kInputs ? library.input : kind == kOutputs ? library.output : library.state;
   return Succeeded(env, describe(Of(handle).package, static_cast<std::size_t>(index), tensor));
 }
 
-jbyteArray Name(JNIEnv* env, jclass, jlong handle, jboolean of_inputs, jint index) {
+jbyteArray Name(JNIEnv* env, jclass, jlong handle, jint kind, jint index) {
   tvmake_tensor tensor;
-  return Describe(env, handle, of_inputs, index, &tensor) ? BytesOf(env, tensor.name) : nullptr;
+  return Describe(env, handle, kind, index, &tensor) ? BytesOf(env, tensor.name) : nullptr;
 }
 
-jbyteArray DType(JNIEnv* env, jclass, jlong handle, jboolean of_inputs, jint index) {
+jbyteArray DType(JNIEnv* env, jclass, jlong handle, jint kind, jint index) {
   tvmake_tensor tensor;
-  return Describe(env, handle, of_inputs, index, &tensor) ? BytesOf(env, tensor.dtype) : nullptr;
+  return Describe(env, handle, kind, index, &tensor) ? BytesOf(env, tensor.dtype) : nullptr;
 }
 
 jlongArray ShapeOf(JNIEnv* env, const tvmake_tensor& tensor) {
@@ -119,9 +132,9 @@ jlongArray ShapeOf(JNIEnv* env, const tvmake_tensor& tensor) {
   return shape;
 }
 
-jlongArray Shape(JNIEnv* env, jclass, jlong handle, jboolean of_inputs, jint index) {
+jlongArray Shape(JNIEnv* env, jclass, jlong handle, jint kind, jint index) {
   tvmake_tensor tensor;
-  return Describe(env, handle, of_inputs, index, &tensor) ? ShapeOf(env, tensor) : nullptr;
+  return Describe(env, handle, kind, index, &tensor) ? ShapeOf(env, tensor) : nullptr;
 }
 
 void SetInput(JNIEnv* env, jlong handle, jint index, const void* data, jlongArray shape) {
@@ -160,6 +173,30 @@ void SetInputFromArray(JNIEnv* env, jclass, jlong handle, jint index, jbyteArray
 void Run(JNIEnv* env, jclass, jlong handle) {
   Guarded(env, 0, [&] {
     Succeeded(env, library.run(Of(handle).package));
+    return 0;
+  });
+}
+
+void Reset(JNIEnv* env, jclass, jlong handle) { Succeeded(env, library.reset(Of(handle).package)); }
+
+jbyteArray Snapshot(JNIEnv* env, jclass, jlong handle) {
+  const void* data = nullptr;
+  std::size_t size = 0;
+  if (!Succeeded(env, library.snapshot(Of(handle).package, &data, &size))) return nullptr;
+  if (size > static_cast<std::size_t>(std::numeric_limits<jsize>::max())) {
+    Throw(env, TVMAKE_INPUT_ERROR, "states: " + std::to_string(size) + " bytes are too many for a Java array");
+    return nullptr;
+  }
+  const auto length = static_cast<jsize>(size);
+  jbyteArray bytes = env->NewByteArray(length);
+  if (bytes) env->SetByteArrayRegion(bytes, 0, length, static_cast<const jbyte*>(data));
+  return bytes;
+}
+
+void Restore(JNIEnv* env, jclass, jlong handle, jbyteArray snapshot) {
+  Guarded(env, 0, [&] {
+    const std::string bytes = TextOf(env, snapshot);
+    Succeeded(env, library.restore(Of(handle).package, bytes.data(), bytes.size()));
     return 0;
   });
 }
@@ -213,14 +250,18 @@ JNINativeMethod Method(const char* name, const char* signature, Function* functi
 const JNINativeMethod kMethods[] = {
     Method("load", "()[B", Load),
     Method("open", "([B[B)J", Open),
+    Method("newSession", "(J)J", NewSession),
     Method("close", "(J)V", Close),
-    Method("count", "(JZ)I", Count),
-    Method("name", "(JZI)[B", Name),
-    Method("dtype", "(JZI)[B", DType),
-    Method("shape", "(JZI)[J", Shape),
+    Method("count", "(JI)I", Count),
+    Method("name", "(JII)[B", Name),
+    Method("dtype", "(JII)[B", DType),
+    Method("shape", "(JII)[J", Shape),
     Method("setInput", "(JILjava/nio/ByteBuffer;JJ[J)V", SetInputFromBuffer),
     Method("setInput", "(JI[BII[J)V", SetInputFromArray),
     Method("run", "(J)V", Run),
+    Method("reset", "(J)V", Reset),
+    Method("snapshot", "(J)[B", Snapshot),
+    Method("restore", "(J[B)V", Restore),
     Method("valueShape", "(JI)[J", ValueShape),
     Method("value", "(JILjava/nio/ByteBuffer;JJ)V", GetValueIntoBuffer),
     Method("value", "(JI[BII)V", GetValueIntoArray),

@@ -97,4 +97,20 @@ std::string CanonicalJsonWithout(const std::string& text, const std::string& key
   return Reader(text, key).Document();
 }
 
+std::string JsonText(const std::string& text) {
+  static constexpr char kEscaped[] = "\"\\\n\r\t\b\f", kLetters[] = "\"\\nrtbf";
+  std::string json = "\"";
+  for (const char c : text) {
+    const char* const found = c ? std::strchr(kEscaped, c) : nullptr;
+    if (found) {
+      json += {'\\', kLetters[found - kEscaped]};
+    } else if (static_cast<unsigned char>(c) < ' ') {
+      json += {'\\', 'u', '0', '0', c < 16 ? '0' : '1', "0123456789abcdef"[c % 16]};
+    } else {
+      json += c;
+    }
+  }
+  return json + "\"";
+}
+
 }  // namespace tvmake

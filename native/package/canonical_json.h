@@ -11,6 +11,9 @@ namespace tvmake {
 // Throws std::invalid_argument if `text` is not JSON.
 std::string CanonicalJsonWithout(const std::string& text, const std::string& key);
 
+// A text as a JSON string, quotes included, as Python's json.dumps writes it with ensure_ascii=False.
+std::string JsonText(const std::string& text);
+
 }  // namespace tvmake
 
 #endif  // TVMAKE_CANONICAL_JSON_H_

@@ -20,7 +20,9 @@ namespace json = tvm::ffi::json;
 using tvm::ffi::Any;
 using tvm::ffi::String;
 
-constexpr int64_t kOldestSchemaVersion = 2, kSchemaVersion = 3;
+constexpr int64_t kOldestSchemaVersion = 2, kSchemaVersion = 4;
+
+constexpr char kRebuildRuntime[] = "rebuild the runtime with the tvmake that wrote the package: `tvmake runtime build`";
 
 Any At(const json::Object& object, const char* key) {
   const auto found = object.find(String(key));
@@ -79,6 +81,17 @@ std::vector<Sizes> ShapesOf(const json::Object& signature) {
   return shapes;
 }
 
+void ReadStates(const json::Object& signature, Manifest* manifest) {
+  const auto rows = signature.find(String("states"));
+  if (rows == signature.end()) return;
+  for (const Any& row : (*rows).second.cast<json::Array>()) {
+    const auto state = row.cast<json::Object>();
+    manifest->states.push_back(SpecOf(state));
+    manifest->next_states.push_back(SpecOf(At(state, "next").cast<json::Object>()));
+    manifest->arguments.push_back(Text(state, "relax_name"));
+  }
+}
+
 SelfTest SelfTestOf(const json::Object& row) {
   SelfTest test;
   test.samples = At(row, "samples").cast<int64_t>();
@@ -92,6 +105,7 @@ SelfTest SelfTestOf(const json::Object& row) {
 
 Manifest Read(const json::Object& document) {
   Manifest manifest;
+  manifest.own_sha256 = Text(document, "own_sha256");
   manifest.model = Text(document, "model");
   manifest.precision = Text(document, "precision");
   manifest.target_name = Text(document, "target_name");
@@ -103,6 +117,7 @@ Manifest Read(const json::Object& document) {
     manifest.arguments.push_back(Text(row.cast<json::Object>(), "relax_name"));
   }
   manifest.outputs = SpecsOf(At(signature, "outputs"));
+  ReadStates(signature, &manifest);
   manifest.bounds = BoundsOf(signature);
   manifest.shapes = ShapesOf(signature);
   for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
@@ -168,9 +183,11 @@ Manifest VerifyPackage(const std::string& directory) {
     const auto document = json::Parse(text).cast<json::Object>();
     const auto version = At(document, "schema_version").as<int64_t>();
     if (!version || *version < kOldestSchemaVersion || *version > kSchemaVersion) {
-      RefuseInput(directory, "mod.json has schema version " + (version ? std::to_string(*version) : "?") +
-                                 ", expected " + std::to_string(kOldestSchemaVersion) + " or " +
-                                 std::to_string(kSchemaVersion));
+      const bool is_newer = version && *version > kSchemaVersion;
+      RefuseInput(directory,
+                  "mod.json has schema version " + (version ? std::to_string(*version) : "?") + ", expected " +
+                      std::to_string(kOldestSchemaVersion) + " to " + std::to_string(kSchemaVersion),
+                  is_newer ? kRebuildRuntime : kMakeAgain);
     }
     if (DigestOf(canonical) != Text(document, "own_sha256")) {
       RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kMakeAgain);

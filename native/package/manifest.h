@@ -36,9 +36,12 @@ struct Bounds {
 using Sizes = std::map<std::string, int64_t>;
 
 struct Manifest {
+  std::string own_sha256;  // its own digest
   std::string model, precision, target_name;
   std::string target_kind;  // "llvm", "opencl" ...
   std::vector<TensorSpec> inputs, outputs;
+  // main takes states behind the inputs, and gives their next values behind the outputs.
+  std::vector<TensorSpec> states, next_states;
   std::map<std::string, Bounds> bounds;  // of dynamic dimensions, by name; others take any size
   std::vector<Sizes> shapes;              // the only sizes that the package takes; empty if there are others
   std::vector<std::string> parameters;  // trailing arguments of main, in order

@@ -16,6 +16,8 @@
 
 #include "device.h"
 #include "errors.h"
+#include "extents.h"
+#include "states.h"
 #include "weights_file.h"
 
 namespace tvmake {
@@ -144,8 +146,9 @@ void CheckMessage(const std::string& directory, const Manifest& manifest, const 
   std::string shape = Between(context, "annotation=R.Tensor((", "), dtype=");
   if (!shape.empty() && shape.back() == ',') shape.pop_back();
   const std::string taken = dtype + "[" + shape + "]";
-  for (std::size_t index = 0; index < manifest.inputs.size(); ++index) {
-    const TensorSpec& spec = manifest.inputs[index];
+  const std::size_t count = manifest.inputs.size();
+  for (std::size_t index = 0; index < count + manifest.states.size(); ++index) {
+    const TensorSpec& spec = index < count ? manifest.inputs[index] : manifest.states[index - count];
     if (manifest.arguments[index] == name && Spelled(spec.dtype, spec.shape, spec.names) == taken) {
       RefuseInput("inputs", "the sizes of '" + spec.name + "' do not fit the other inputs; it is " + taken);
     }
@@ -210,29 +213,34 @@ WeightsFile OpenWeights(const std::string& directory) {
   }
 }
 
+std::vector<int64_t> ShapeOf(const ffi::Tensor& value) { return {value.shape().begin(), value.shape().end()}; }
+
+// Throws Error unless these are the outputs and states that the manifest declares.
+void CheckResults(const Manifest& manifest, const std::vector<ffi::Tensor>& results) {
+  const std::size_t count = manifest.outputs.size(), declared = count + manifest.next_states.size();
+  if (results.size() != declared) {
+    RefuseCode("package", "gives " + std::to_string(results.size()) + (results.size() == 1 ? " output" : " outputs"),
+               std::to_string(declared));
+  }
+  for (std::size_t index = 0; index < declared; ++index) {
+    const TensorSpec& spec = index < count ? manifest.outputs[index] : manifest.next_states[index - count];
+    const std::string dtype = ffi::DLDataTypeToString(results[index].dtype());
+    const std::vector<int64_t> shape = ShapeOf(results[index]);
+    if (!Fits(spec, dtype, shape)) {
+      RefuseCode("package", "gives '" + spec.name + "' as " + Spelled(dtype, shape),
+                 Spelled(spec.dtype, spec.shape, spec.names));
+    }
+  }
+}
+
+}  // namespace
+
 bool Fits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
   bool fits = dtype == spec.dtype && shape.size() == spec.shape.size();
   for (std::size_t axis = 0; fits && axis < shape.size(); ++axis) {
     fits = spec.shape[axis] == kDynamic ? shape[axis] >= 0 : shape[axis] == spec.shape[axis];
   }
   return fits;
-}
-
-}  // namespace
-
-void CheckOutputs(const Manifest& manifest, const std::vector<Tensor>& values) {
-  if (values.size() != manifest.outputs.size()) {
-    RefuseCode("package", "gives " + std::to_string(values.size()) + (values.size() == 1 ? " output" : " outputs"),
-               std::to_string(manifest.outputs.size()));
-  }
-  for (std::size_t index = 0; index < values.size(); ++index) {
-    const TensorSpec& spec = manifest.outputs[index];
-    const Tensor& value = values[index];
-    if (!Fits(spec, value.dtype, value.shape)) {
-      RefuseCode("package", "gives '" + spec.name + "' as " + Spelled(value.dtype, value.shape),
-                 Spelled(spec.dtype, spec.shape, spec.names));
-    }
-  }
 }
 
 void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
@@ -292,8 +300,7 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
       if (!stored) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'", kMakeAgain);
       ffi::Tensor value = *stored;
       if (device.device_type != kDLCPU) {
-        const std::vector<int64_t> shape(value.shape().begin(), value.shape().end());
-        value = Send(value.data_ptr(), ffi::DLDataTypeToString(value.dtype()), shape);
+        value = Send(value.data_ptr(), ffi::DLDataTypeToString(value.dtype()), ShapeOf(value));
       }
       parameters_.push_back(value);
     }
@@ -310,20 +317,31 @@ ffi::Tensor VirtualMachine::Send(const void* data, const std::string& dtype, con
   return value;
 }
 
-void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs) {
-  FreeOtherShapes(inputs);
+void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs, std::vector<ffi::Tensor>* states) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const ffi::Tensor& input : inputs) shapes.push_back(ShapeOf(input));
+  CheckExtents(manifest_, shapes);  // the states' first shapes follow from them
+  if (states->empty()) {
+    const std::vector<std::vector<int64_t>> initial = InitialShapes(manifest_, shapes);
+    for (std::size_t index = 0; index < initial.size(); ++index) {
+      const std::string& dtype = manifest_.states[index].dtype;
+      states->push_back(Send(std::vector<uint8_t>(BytesOf(dtype, initial[index])).data(), dtype, initial[index]));
+    }
+  }
+  for (const ffi::Tensor& state : *states) shapes.push_back(ShapeOf(state));
+  if (!states->empty()) CheckExtents(manifest_, shapes);
+  FreeOtherShapes(std::move(shapes));
   const ffi::String main(kMain);
   std::vector<AnyView> arguments = {main};
   arguments.insert(arguments.end(), inputs.begin(), inputs.end());
+  arguments.insert(arguments.end(), states->begin(), states->end());
   arguments.insert(arguments.end(), parameters_.begin(), parameters_.end());
   ffi::Any nothing;
   set_input_.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &nothing);
 }
 
 // TVM's pool keeps every block by its exact size, so that a process would grow with each shape that it runs.
-void VirtualMachine::FreeOtherShapes(const std::vector<ffi::Tensor>& inputs) {
-  std::vector<std::vector<int64_t>> shapes;
-  for (const ffi::Tensor& input : inputs) shapes.emplace_back(input.shape().begin(), input.shape().end());
+void VirtualMachine::FreeOtherShapes(std::vector<std::vector<int64_t>> shapes) {
   if (!shapes_.empty() && shapes != shapes_) clear_pool_();
   shapes_ = std::move(shapes);
 }
@@ -340,25 +358,39 @@ void VirtualMachine::Start() {
 void VirtualMachine::Wait() { sync_(device_, 0); }
 
 std::vector<Tensor> VirtualMachine::Outputs() const {
-  const ffi::String main(kMain);
-  std::vector<AnyView> indices = {main};
   std::vector<Tensor> outputs;
-  Collect(&indices, &outputs);
+  const std::vector<ffi::Tensor> results = Results();
+  for (std::size_t index = 0; index < manifest_.outputs.size(); ++index) outputs.push_back(Fetch(results[index]));
   return outputs;
 }
 
-void VirtualMachine::Collect(std::vector<AnyView>* indices, std::vector<Tensor>* outputs) const {
+std::vector<ffi::Tensor> VirtualMachine::NextStates() const {
+  if (manifest_.states.empty()) return {};
+  const std::vector<ffi::Tensor> results = Results();
+  return {results.begin() + static_cast<std::ptrdiff_t>(manifest_.outputs.size()), results.end()};
+}
+
+std::vector<ffi::Tensor> VirtualMachine::Results() const {
+  const ffi::String main(kMain);
+  std::vector<AnyView> indices = {main};
+  std::vector<ffi::Tensor> results;
+  Collect(&indices, &results);
+  CheckResults(manifest_, results);
+  return results;
+}
+
+void VirtualMachine::Collect(std::vector<AnyView>* indices, std::vector<ffi::Tensor>* results) const {
   ffi::Any arity, value;
   get_output_arity_.CallPacked(indices->data(), static_cast<int>(indices->size()), &arity);
   const auto count = arity.cast<int64_t>();
   if (count < 0) {
     get_output_.CallPacked(indices->data(), static_cast<int>(indices->size()), &value);
-    outputs->push_back(Fetch(value.cast<ffi::Tensor>()));
+    results->push_back(value.cast<ffi::Tensor>());
     return;
   }
   for (int64_t index = 0; index < count; ++index) {
     indices->push_back(AnyView(index));
-    Collect(indices, outputs);
+    Collect(indices, results);
     indices->pop_back();
   }
 }
@@ -366,7 +398,7 @@ void VirtualMachine::Collect(std::vector<AnyView>* indices, std::vector<Tensor>*
 Tensor VirtualMachine::Fetch(const ffi::Tensor& value) const {
   Tensor tensor;
   tensor.dtype = ffi::DLDataTypeToString(value.dtype());
-  tensor.shape.assign(value.shape().begin(), value.shape().end());
+  tensor.shape = ShapeOf(value);
   tensor.data.resize(BytesOf(tensor.dtype, tensor.shape));
   if (!tensor.data.empty()) {
     fetch_(value, static_cast<void*>(tensor.data.data()), static_cast<int64_t>(tensor.data.size()));

@@ -15,11 +15,11 @@
 
 namespace tvmake {
 
+// Whether a value of this type and shape is what an input or state takes, or an output gives.
+bool Fits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape);
+
 // Throws Error unless a value of this type and shape is what an input takes.
 void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape);
-
-// Throws Error unless these are the outputs that the manifest tells.
-void CheckOutputs(const Manifest& manifest, const std::vector<Tensor>& values);
 
 // How many bytes a value has. Throws Error if it is too large for any device.
 std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape);
@@ -32,8 +32,14 @@ class VirtualMachine {
   // A value on the device.
   tvm::ffi::Tensor Send(const void* data, const std::string& dtype, const std::vector<int64_t>& shape) const;
 
+  // A copy of a value, here.
+  Tensor Fetch(const tvm::ffi::Tensor& value) const;
+
   // Give main its arguments; they stay for every following run.
-  void SetInputs(const std::vector<tvm::ffi::Tensor>& inputs);
+  //
+  // states: if there are none yet, they become the zeros that they begin with.
+  // Throws Error if the sizes are not those that the package takes.
+  void SetInputs(const std::vector<tvm::ffi::Tensor>& inputs, std::vector<tvm::ffi::Tensor>* states);
 
   // Start main on the inputs set last. On a CPU it has also ended when this returns.
   void Start();
@@ -41,16 +47,19 @@ class VirtualMachine {
   // Wait for all that was started.
   void Wait();
 
-  // The last run's outputs, in signature order.
+  // The last run's outputs, in signature order. Throws Error if they are not those that the manifest declares.
   std::vector<Tensor> Outputs() const;
+
+  // The values of the states after the last run, in signature order, on the device. They may share the memory of inputs.
+  std::vector<tvm::ffi::Tensor> NextStates() const;
 
   // Call a function before and after every kernel call, with the kernel's name.
   void Watch(std::function<void(const std::string& name, bool is_before)> watcher);
 
  private:
-  void Collect(std::vector<tvm::ffi::AnyView>* indices, std::vector<Tensor>* outputs) const;
-  void FreeOtherShapes(const std::vector<tvm::ffi::Tensor>& inputs);
-  Tensor Fetch(const tvm::ffi::Tensor& value) const;
+  std::vector<tvm::ffi::Tensor> Results() const;
+  void Collect(std::vector<tvm::ffi::AnyView>* indices, std::vector<tvm::ffi::Tensor>* results) const;
+  void FreeOtherShapes(std::vector<std::vector<int64_t>> shapes);
 
   std::string where_;
   Manifest manifest_;
@@ -59,7 +68,7 @@ class VirtualMachine {
   tvm::ffi::Function set_input_, invoke_, get_output_, get_output_arity_, allocate_, send_, fetch_, clear_pool_,
       sync_;
   std::vector<tvm::ffi::Tensor> parameters_;
-  std::vector<std::vector<int64_t>> shapes_;  // of the inputs set last
+  std::vector<std::vector<int64_t>> shapes_;  // of the inputs and states set last
 };
 
 }  // namespace tvmake

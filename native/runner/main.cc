@@ -30,6 +30,7 @@ Request RequestOf(const Options& options) {
   if (!options.request.empty()) return ReadRequest(options.request);
   Request request;
   request.samples = options.samples;
+  request.steps = options.steps;
   request.measurement = options.measurement;
   return request;
 }

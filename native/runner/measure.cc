@@ -4,23 +4,12 @@
 #include <chrono>
 #include <thread>
 
+#include "sequence.h"
+
 namespace tvmake {
 namespace {
 
 constexpr int64_t kProfiledRuns = 5;
-
-void SetInputs(VirtualMachine* machine, const std::vector<Tensor>& values) {
-  std::vector<tvm::ffi::Tensor> sent;
-  for (const Tensor& value : values) sent.push_back(machine->Send(value.data.data(), value.dtype, value.shape));
-  machine->SetInputs(sent);
-}
-
-std::vector<Tensor> RunOnce(VirtualMachine* machine, const Manifest& manifest) {
-  machine->Start();
-  std::vector<Tensor> values = machine->Outputs();
-  CheckOutputs(manifest, values);
-  return values;
-}
 
 void Collect(NpzWriter* archive, const Manifest& manifest, int64_t sample, const std::vector<Tensor>& values) {
   for (std::size_t index = 0; index < values.size(); ++index) {
@@ -70,27 +59,26 @@ double NowMs() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::vector<Tensor> RunOn(VirtualMachine* machine, const Manifest& manifest, const std::vector<Tensor>& inputs) {
-  SetInputs(machine, inputs);
-  return RunOnce(machine, manifest);
-}
-
 double RunSamples(VirtualMachine* machine, const Manifest& manifest, const Request& request, const InputSource& inputs,
                   NpzWriter* outputs) {
   const std::vector<Tensor> first = inputs(0);
-  SetInputs(machine, first);
+  Sequence sequence(machine);
+  sequence.SetInputs(first);
   const double began = NowMs();
-  std::vector<Tensor> values = RunOnce(machine, manifest);
+  std::vector<Tensor> values = sequence.Run();
   const double first_run_ms = NowMs() - began;
   for (int64_t sample = 0; sample < request.samples; ++sample) {
     if (sample > 0) {
-      SetInputs(machine, inputs(sample));
-      values = RunOnce(machine, manifest);
+      if (request.steps > 0 && sample % request.steps == 0) sequence.Reset();
+      else sequence.Advance();
+      sequence.SetInputs(inputs(sample));
+      values = sequence.Run();
     }
     if (outputs) Collect(outputs, manifest, sample, values);
   }
-  SetInputs(machine, first);
-  if (request.repeat_first && outputs) Collect(outputs, manifest, request.samples, RunOnce(machine, manifest));
+  sequence.Reset();
+  sequence.SetInputs(first);
+  if (request.repeat_first && outputs) Collect(outputs, manifest, request.samples, sequence.Run());
   return first_run_ms;
 }
 

@@ -32,10 +32,7 @@ struct Timing {
 // Milliseconds on a clock that only goes forward.
 double NowMs();
 
-// Run a package once on these inputs.
-std::vector<Tensor> RunOn(VirtualMachine* machine, const Manifest& manifest, const std::vector<Tensor>& inputs);
-
-// Run the samples that a request asks for, and set the first one's inputs again.
+// Run the samples that a request asks for, and set the first one's inputs again, with states at their beginning.
 //
 // outputs: where they go; null for nowhere.
 // Returns how long the first run took, to its outputs here, in ms.

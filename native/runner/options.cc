@@ -26,6 +26,7 @@ What to do, from a file:
 
 or by these:
   --samples N         inputs to run (1)
+  --steps N           samples in a sequence: states begin anew with each; left out, all are one
   --warmup N          runs before timing (3)
   --runs N            timed samples (20)
   --number N          runs averaged into one sample (1)
@@ -42,7 +43,7 @@ Exit codes: 0 done; 1 the package or an input is wrong; 2 usage; 3 this device l
 namespace {
 
 // What a request says too.
-const std::set<std::string> kMeasuring = {"--samples",       "--warmup",       "--runs",     "--number",
+const std::set<std::string> kMeasuring = {"--samples",       "--steps",        "--warmup",   "--runs",     "--number",
                                           "--min-repeat-ms", "--min-duration", "--cooldown", "--profile"};
 
 // What a self-test takes.
@@ -77,6 +78,7 @@ Options ParseOptions(int argc, char** argv) {
     options.extents[extent.substr(0, sign)] = WholeNumber("--dim", extent.substr(sign + 1), 0);
   });
   line.Number("--samples", &options.samples, 1);
+  line.Number("--steps", &options.steps, 1);
   line.Number("--warmup", &how.warmup, 0);
   line.Number("--runs", &how.repeat, 1);
   line.Number("--number", &how.number, 1);

@@ -17,7 +17,7 @@ struct Options {
   std::string device;                                     // empty: the package's target
   int64_t threads = 0;                                    // 0: as many as the runtime likes
   Measurement measurement;                                // without a request
-  int64_t samples = 1;                                    // without a request
+  int64_t samples = 1, steps = 0;                         // without a request
   std::map<std::string, int64_t> extents;                 // of dynamic dimensions of random inputs
   std::vector<std::string> libraries;
   bool is_self_test = false, is_help = false, is_version = false;

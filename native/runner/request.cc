@@ -61,7 +61,7 @@ Request ReadRequest(const std::string& path) {
       if (name == "measurement") {
         if (value != nullptr) request.measurement = ReadMeasurement(value.cast<json::Object>(), path);
       } else if (!Take(name, value, "samples", &request.samples) &&
-                 !Take(name, value, "want_outputs", &request.want_outputs) &&
+                 !Take(name, value, "steps", &request.steps) && !Take(name, value, "want_outputs", &request.want_outputs) &&
                  !Take(name, value, "repeat_first", &request.repeat_first)) {
         RefuseInput(path, Printable(name) + " is not known to this program", kRemedy);
       }
@@ -72,6 +72,7 @@ Request ReadRequest(const std::string& path) {
     RefuseInput(path, std::string("is not a request (") + error.what() + ")");
   }
   if (request.samples < 1) RefuseInput(path, "is not a request (samples must be 1 or more)");
+  if (request.steps < 0) RefuseInput(path, "is not a request (steps must be 0 or more)");
   return request;
 }
 

@@ -5,8 +5,8 @@
 
 #include "errors.h"
 #include "inputs.h"
-#include "measure.h"
 #include "npz.h"
+#include "sequence.h"
 
 namespace tvmake {
 namespace {
@@ -65,9 +65,12 @@ bool RunSelfTest(VirtualMachine* machine, const Manifest& manifest, const std::s
   std::size_t width = 0;
   for (const TensorSpec& spec : manifest.outputs) width = std::max(width, spec.name.size());
   const SelfTest& test = manifest.self_test;
+  Sequence sequence(machine);  // of all samples
   int64_t wrong = 0;
   for (int64_t sample = 0; sample < test.samples; ++sample) {
-    const std::vector<Tensor> got = RunOn(machine, manifest, inputs(sample));
+    if (sample > 0) sequence.Advance();
+    sequence.SetInputs(inputs(sample));
+    const std::vector<Tensor> got = sequence.Run();
     for (std::size_t index = 0; index < got.size(); ++index) {
       const TensorSpec& spec = manifest.outputs[index];
       const Tensor expected = archive.Read(MemberName("output", spec.name, sample), spec.dtype);

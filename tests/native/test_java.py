@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.native import devices
+from tests.native import devices, stateful
 from tests.native.java_programs import LIBRARY, PROGRAMS, STEADY, compiled, java, native_libraries, sources
 from tvmake.artifact.package import REQUIRED, pack
 
@@ -136,6 +136,34 @@ def test_threads_share_packages_and_each_gets_the_outputs_of_its_own_input(uses,
 def test_ten_thousand_runs_and_a_thousand_packages_leave_nothing_behind(uses, digits: Path):
     ((before, after),) = (map(int, line.split()) for line in uses("memory", digits, 10_000, options=STEADY))
     assert after - before < MOST_GROWTH_KB
+
+
+def test_states_sessions_and_snapshots_are_those_of_the_c_interface(uses, digits: Path, tmp_path: Path):
+    accumulator = stateful.accumulator(tmp_path)
+    lines = uses("states", accumulator, digits, options=("-Xcheck:jni",))
+    assert lines[:10] == [
+        "['s' float32 [1, 4]]",
+        "1.0 3.0",
+        "10.0 6.0",
+        "7.0",
+        "5.0",
+        "6.0",
+        "0.0",
+        "200.0",
+        "400.0",
+        "600.0",
+    ]
+    assert lines[10:14] == [
+        "30.0",
+        "true",
+        "INPUT snapshot: is truncated: 15 bytes of states, expected 16",
+        "  take it again",
+    ]
+    assert lines[14] == "[]" and lines[15].startswith(
+        "INPUT snapshot: belongs to another package: its sha256 begins with "
+    )
+    closed = f"INPUT {accumulator}: the package is closed"
+    assert lines[16:] == ["  restore it in the package that it was taken from", closed, closed]
 
 
 def test_exceptions_that_java_makes_of_faults_work_with_tvm_in_the_process(uses, digits: Path):

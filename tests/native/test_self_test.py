@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.codegen.conftest import Transformed
+from tests.native import stateful
 from tests.native.devices import run
 from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.running.self_tests import OTHER_CODE, altered, cut_to_half, package_with_samples, rewritten, samples_of
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, SELF_TEST, WEIGHTS, inspect, unpack
 from tvmake.cli import run as command
+from tvmake.config.export import SelfTest
+from tvmake.validate.reference.stored import ReferenceSet
 
 pytestmark = pytest.mark.usefixtures("shared_servers")
 
@@ -61,6 +64,18 @@ def test_dynamic_dimensions_have_the_sizes_of_the_samples(runner: list[str], dyn
     package = package_with_samples(dynamic_net, tmp_path, known)
     done = run(runner, "--package", unpacked(package, tmp_path / "p"), "--self-test")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_samples_of_a_package_with_states_are_one_sequence(runner: list[str], tmp_path: Path):
+    network = stateful.accumulator_network(tmp_path)
+    known = samples_of(network, tmp_path / "self_test.npz", test=SelfTest(samples=4))
+    first, *_, last = (sample.outputs["y"] - sample.inputs["x"] for sample in ReferenceSet(known))
+    assert not first.any() and last.any()
+    done = run(
+        runner, "--package", unpacked(package_with_samples(network, tmp_path, known), tmp_path / "p"), "--self-test"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith("self-test passed: 4 outputs of 4 samples")
 
 
 def test_a_package_without_samples_and_damaged_ones_are_refused(

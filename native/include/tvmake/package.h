@@ -5,6 +5,11 @@
 //   package.Run();
 //   tvmake::Tensor scores = package.Output(0);
 //
+// A package with states keeps them from run to run:
+//
+//   for (const auto& frame : sound) { package.SetInput("input", frame.data(), {1, 576}); package.Run(); ... }
+//   package.Reset();  // the next sound
+//
 // Link with libtvmake_package.so. It needs libtvm_runtime.so and libtvm_ffi.so beside it.
 #ifndef TVMAKE_PACKAGE_H_
 #define TVMAKE_PACKAGE_H_
@@ -39,7 +44,7 @@ class TVMAKE_API Error : public std::runtime_error {
 
 constexpr int64_t kDynamic = -1;  // an extent that may differ from run to run
 
-// What a package says of one input or output.
+// What a package says of one input, output or state.
 struct TensorSpec {
   std::string name;                // as in the source model
   std::string dtype;               // "float32", "int64" ...
@@ -61,7 +66,8 @@ struct Tensor {
   }
 };
 
-// A loaded package. It can be moved, not copied, and used by one thread at a time.
+// A loaded package, or a session of one. It can be moved, not copied, and used by one thread at a time; sessions of one
+// package may be used by several, and their runs wait for each other.
 class TVMAKE_API Package {
  public:
   // Check every file of an unpacked package against its digest, and load it.
@@ -76,6 +82,11 @@ class TVMAKE_API Package {
 
   const std::vector<TensorSpec>& inputs() const;
   const std::vector<TensorSpec>& outputs() const;
+  // Tensors that the package keeps on its device from run to run. They begin as zeros.
+  const std::vector<TensorSpec>& states() const;
+
+  // A session with inputs, outputs and states of its own, on the same code and weights. It may outlive this package.
+  Package NewSession() const;
 
   // Copy an input's value; it stays for the following runs. Throws Error if its shape or type does not fit. float16, bfloat16
   // and other types that C++ lacks are given as unsigned integers of their size.
@@ -98,18 +109,30 @@ class TVMAKE_API Package {
   void SetInput(const std::string& name, const void* data, const std::vector<int64_t>& shape);
   void SetInput(std::size_t index, const void* data, const std::vector<int64_t>& shape);
 
-  // Run the network on the inputs set last, and wait for it. Throws Error.
+  // Run the network on the inputs set last, and wait for it. The states get their next values, unless it fails.
+  // Throws Error.
   void Run();
 
   // The last run's output, there until the next run. Throws Error if there was none.
   const Tensor& Output(std::size_t index) const;
 
+  // Let the states begin as zeros with the next run.
+  void Reset();
+
+  // The states as bytes, and the states from such bytes, exactly: in any session, process or device. tvmake's Python
+  // interface has the same format. Restore throws Error, and changes nothing, if the bytes are truncated, altered, or of
+  // another package.
+  std::vector<uint8_t> Snapshot() const;
+  void Restore(const void* data, std::size_t bytes);
+  void Restore(const std::vector<uint8_t>& snapshot) { Restore(snapshot.data(), snapshot.size()); }
+
  private:
-  struct State;
+  struct Code;
+  struct Session;
   std::size_t Find(const std::string& name) const;
   void CheckType(std::size_t index, const std::string& kind, std::size_t bytes) const;
-  explicit Package(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Package(std::shared_ptr<Code> code);
+  std::unique_ptr<Session> session_;
 };
 
 }  // namespace tvmake

@@ -60,6 +60,19 @@ TEST_CASE("a size that differs between inputs is refused, and the message names 
                        "inputs: length is 17 in 'mask' and 16 in 'ids'\n  give it one size", Error);
 }
 
+TEST_CASE("states have the sizes of the inputs, within their bounds") {
+  Manifest manifest = Network();
+  manifest.states = {Input("cache", {kDynamic, kDynamic}, {"batch", "past"})};
+  CHECK_NOTHROW(CheckExtents(manifest, {{2, 16}, {2, 16}, {0, 8}}));
+  CHECK_NOTHROW(CheckExtents(manifest, {{2, 16}, {2, 16}, {5, 8}, {2, 5}}));
+  CHECK_THROWS_WITH_AS(CheckExtents(manifest, {{2, 16}, {2, 16}, {5, 8}, {3, 5}}),
+                       "inputs: batch is 3 in 'cache' and 2 in 'ids'\n  give it the size of the states, or reset them",
+                       Error);
+  manifest.inputs.pop_back();
+  CHECK_THROWS_WITH_AS(CheckExtents(manifest, {{2, 16}, {2, 16}, {2, 65}}),
+                       "inputs: past is 65 in 'cache'; this package takes 0 to 64\n  reset the states", Error);
+}
+
 TEST_CASE("a package with code for some shapes alone takes their sizes, and names them otherwise") {
   Manifest manifest = Network();
   manifest.shapes = {{{"batch", 2}, {"length", 16}}, {{"batch", 8}}};

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "canonical_json.h"
 #include "file_digest.h"
@@ -139,8 +140,40 @@ TEST_CASE("a manifest that was edited is refused, one that was only reformatted 
 }
 
 TEST_CASE("another schema version is named") {
-  CHECK(TestPackage(Body(Files(), "4")).Problem() == "mod.json has schema version 4, expected 2 or 3");
-  CHECK(TestPackage(Body(Files(), "\"2\"")).Problem() == "mod.json has schema version ?, expected 2 or 3");
+  CHECK(TestPackage(Body(Files(), "5")).Problem() == "mod.json has schema version 5, expected 2 to 4");
+  CHECK(TestPackage(Body(Files(), "1")).Problem() == "mod.json has schema version 1, expected 2 to 4");
+  CHECK(TestPackage(Body(Files(), "\"2\"")).Problem() == "mod.json has schema version ?, expected 2 to 4");
+}
+
+TEST_CASE("a package of a later version tells to rebuild the runtime, one of an earlier version to rebuild the package") {
+  for (const auto& [version, remedy] :
+       {std::pair{"5", "rebuild the runtime with the tvmake that wrote the package: `tvmake runtime build`"},
+        {"1", "rebuild the package with `tvmake make`, or copy it again from its source"}}) {
+    const TestPackage package(Body(Files(), version));
+    const std::string text = package.directory.path().string() + ": mod.json has schema version " + version +
+                             ", expected 2 to 4\n  " + remedy;
+    CHECK_THROWS_WITH_AS(VerifyPackage(package.directory.path()), text.c_str(), Error);
+  }
+}
+
+TEST_CASE("states are behind the inputs, and their next values behind the outputs") {
+  std::string body = Body(Files(), "4");
+  const std::string states =
+      R"("states":[{"name":"h","relax_name":"h_0","dtype":"float16","shape":["n",2],"range":null,)"
+      R"("next":{"name":"hn","relax_name":"hn_0","dtype":"float16","shape":["n",2],"range":null},"places":[1,1]}],)";
+  body.insert(body.find(R"("bounds")"), states);
+  const TestPackage package(body);
+  const Manifest manifest = VerifyPackage(package.directory.path());
+  CHECK(manifest.own_sha256 == DigestOf(CanonicalJsonWithout(body, "")));
+  CHECK(manifest.arguments == std::vector<std::string>{"x_1", "h_0", "w"});
+  CHECK(manifest.inputs.size() == 1);
+  CHECK(manifest.outputs.size() == 1);
+  REQUIRE(manifest.states.size() == 1);
+  CHECK(manifest.states[0].name == "h");
+  CHECK(manifest.states[0].dtype == "float16");
+  CHECK(manifest.states[0].shape == std::vector<int64_t>{kDynamic, 2});
+  REQUIRE(manifest.next_states.size() == 1);
+  CHECK(manifest.next_states[0].name == "hn");
 }
 
 TEST_CASE("a manifest cannot reach files outside the package") {

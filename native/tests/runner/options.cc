@@ -49,6 +49,8 @@ TEST_CASE("all options") {
                                  "2",
                                  "--samples",
                                  "3",
+                                 "--steps",
+                                 "2",
                                  "--warmup",
                                  "0",
                                  "--runs",
@@ -77,6 +79,7 @@ TEST_CASE("all options") {
   CHECK(options.device == "opencl");
   CHECK(options.threads == 2);
   CHECK(options.samples == 3);
+  CHECK(options.steps == 2);
   CHECK(options.measurement.warmup == 0);
   CHECK(options.measurement.repeat == 7);
   CHECK(options.measurement.number == 5);

@@ -35,6 +35,7 @@ class RequestFile {
 TEST_CASE("a request without a measurement only runs") {
   const Request request = RequestFile(R"({"samples": 4, "want_outputs": false, "measurement": null})").Read();
   CHECK(request.samples == 4);
+  CHECK(request.steps == 0);
   CHECK_FALSE(request.want_outputs);
   CHECK_FALSE(request.repeat_first);
   CHECK_FALSE(request.measurement.has_value());
@@ -49,6 +50,10 @@ TEST_CASE("fields of the measurement that are left out keep their defaults") {
   CHECK(request.measurement->warmup == 3);
 }
 
+TEST_CASE("samples are divided into sequences") {
+  CHECK(RequestFile(R"({"samples": 6, "steps": 3})").Read().steps == 3);
+}
+
 TEST_CASE("what this program does not know is refused, not ignored") {
   CHECK(RequestFile(R"({"samples": 1, "speed": 2})").Problem() ==
         "speed is not known to this program\n  use the runner of the same version of tvmake");
@@ -59,6 +64,7 @@ TEST_CASE("what this program does not know is refused, not ignored") {
 TEST_CASE("damaged requests are refused") {
   for (const char* text :
        {"", "{", "[]", "3", "null", R"({"samples": "many"})", R"({"samples": 0})", R"({"samples": -1})", "{}",
+        R"({"samples": 1, "steps": -1})",
         R"({"samples": 1, "measurement": []})", R"({"samples": 1, "measurement": {"repeat": 0}})",
         R"({"samples": 1, "measurement": {"warmup": -1}})", R"({"samples": 1, "measurement": {"cooldown_s": -0.1}})"}) {
     CAPTURE(text);

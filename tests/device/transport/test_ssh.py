@@ -21,10 +21,11 @@ from tests.device.local.test_local import image, inputs_file, own_store, package
 from tests.device.rpc.test_rpc import altered, outputs_of
 from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
+from tests.native import stateful
 from tests.process.fixtures import shared_servers  # noqa: F401  # a fixture
 from tests.tune.measure.farm import HOST, free_port
 from tests.tune.measure.processes import command, eventually
-from tvmake.artifact.package import LIBRARY
+from tvmake.artifact.package import LIBRARY, REQUIRED, pack
 from tvmake.config.benchmark import Measurement
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
@@ -94,6 +95,15 @@ def test_a_package_gives_the_same_outputs_there_as_here(sshd: Sshd, programs: Pa
         results[device.name] = outputs_of(tmp_path / f"{device.name}.npz", 3)
     for there, here in zip(results["board"], results["local"], strict=True):
         assert np.array_equal(there, here)
+
+
+def test_samples_of_a_package_with_states_are_sequences_there_too(sshd: Sshd, programs: Path, tmp_path: Path):
+    network = stateful.accumulator(tmp_path)
+    pack({name: network / name for name in REQUIRED}, tmp_path / "package.tar")
+    inputs = inputs_file(tmp_path / "in.npz", *(np.ones((1, 4), "float32") for _ in range(5)))
+    device = board(sshd, programs=str(programs))
+    device.execute(device.push(tmp_path / "package.tar"), RunRequest(samples=5, steps=3), inputs, tmp_path / "out.npz")
+    assert [value[0, 0] for value in outputs_of(tmp_path / "out.npz", 5)] == [1, 2, 3, 1, 2]
 
 
 def test_a_run_is_timed_there_and_leaves_nothing_behind(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811

@@ -7,9 +7,11 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -51,6 +53,9 @@ public final class Uses {
         break;
       case "faults":
         faults(directory);
+        break;
+      case "states":
+        states(directory, new File(arguments[2]));
         break;
       case "files":
         files(directory, new File(arguments[2]));
@@ -224,6 +229,65 @@ public final class Uses {
 
   private static int divided(int one, int other) {
     return one / other;
+  }
+
+  /** An accumulator's sums in sessions, after a reset and from snapshots; and what another package says of a snapshot. */
+  private static void states(File directory, File other) throws Exception {
+    byte[] snapshot, begun;
+    Package session;
+    try (Package used = Package.open(directory)) {
+      System.out.println(used.states());
+      begun = used.snapshot();
+      System.out.println(sum(used, 1) + " " + sum(used, 2));
+      snapshot = used.snapshot();
+      session = used.newSession();
+      System.out.println(sum(session, 10) + " " + sum(used, 3));
+      used.restore(snapshot);
+      System.out.println(sum(used, 4));
+      used.reset();
+      System.out.println(sum(used, 5));
+      used.restore(begun);
+      System.out.println(sum(used, 6));
+      ExecutorService threads = Executors.newFixedThreadPool(4);
+      List<Future<Float>> sums = new ArrayList<>();
+      for (int thread = 0; thread < 4; ++thread) {
+        Package its = used.newSession();
+        int value = thread;
+        sums.add(
+            threads.submit(
+                () -> {
+                  for (int run = 1; run < 200; ++run) sum(its, value);
+                  float last = sum(its, value);
+                  its.close();
+                  return last;
+                }));
+      }
+      for (Future<Float> sum : sums) System.out.println(sum.get());
+      threads.shutdown();
+    }
+    System.out.println(sum(session, 20));
+    session.restore(snapshot);
+    System.out.println(Arrays.equals(session.snapshot(), snapshot));
+    byte[] cut = Arrays.copyOf(snapshot, snapshot.length - 1);
+    Package kept = session;
+    System.out.println(message(() -> restored(kept, cut)));
+    try (Package stranger = Package.open(other)) {
+      System.out.println(stranger.states());
+      System.out.println(message(() -> restored(stranger, snapshot)));
+    }
+    session.close();
+    System.out.println(message(kept::snapshot));
+    System.out.println(message(kept::newSession));
+  }
+
+  private static float sum(Package used, float value) {
+    Tensor input = Tensor.of(new float[] {value, 0, 0, 0}, 1, 4);
+    return used.run(Collections.singletonMap("x", input)).get("y").floats()[0];
+  }
+
+  private static Object restored(Package used, byte[] snapshot) {
+    used.restore(snapshot);
+    return used;
   }
 
   /** A package from an interface, unpacked, used again, damaged and mended. */

@@ -8,6 +8,9 @@ import java.nio.charset.StandardCharsets;
   * thread at a time uses a package.
  */
 final class Native {
+  /** Kinds of tensors. */
+  static final int INPUTS = 0, OUTPUTS = 1, STATES = 2;
+
   private static final String LIBRARY = "tvmake_jni";
   private static boolean isLoaded;
 
@@ -47,21 +50,29 @@ final class Native {
 
   static native long open(byte[] directory, byte[] device);
 
+  static native long newSession(long handle);
+
   static native void close(long handle);
 
-  static native int count(long handle, boolean ofInputs);
+  static native int count(long handle, int kind);
 
-  static native byte[] name(long handle, boolean ofInputs, int index);
+  static native byte[] name(long handle, int kind, int index);
 
-  static native byte[] dtype(long handle, boolean ofInputs, int index);
+  static native byte[] dtype(long handle, int kind, int index);
 
-  static native long[] shape(long handle, boolean ofInputs, int index);
+  static native long[] shape(long handle, int kind, int index);
 
   static native void setInput(long handle, int index, ByteBuffer direct, long offset, long bytes, long[] shape);
 
   static native void setInput(long handle, int index, byte[] array, int offset, int bytes, long[] shape);
 
   static native void run(long handle);
+
+  static native void reset(long handle);
+
+  static native byte[] snapshot(long handle);
+
+  static native void restore(long handle, byte[] snapshot);
 
   static native long[] valueShape(long handle, int index);
 

@@ -21,10 +21,13 @@ import java.util.Map;
  * }
  * }</pre>
  *
+ * <p><b>States.</b> A package with {@link #states} keeps them from run to run, until {@link #reset}. {@link #newSession}
+ * gives another sequence of runs on the same weights.
+ *
  * <p>Import it by its name: {@code java.lang} has a class of this name, too.
  *
-  * <p><b>Threads.</b> Any thread may use a package, and several may share one: their runs wait for each other. For parallel
-  * runs, open the package twice. {@link #close} waits for a current run.
+  * <p><b>Threads.</b> Any thread may use a package, and several may share one: their runs wait for each other, as those of
+  * its sessions do. For parallel runs, open the package twice. {@link #close} waits for a current run.
  *
   * <p><b>Memory.</b> Weights and kernels are outside of Java's heap until {@link #close}; the garbage collector does not
  * free them.
@@ -33,14 +36,16 @@ public final class Package implements Closeable {
   private final String where;
   private final List<TensorSpec> inputs;
   private final List<TensorSpec> outputs;
+  private final List<TensorSpec> states;
   private final Map<String, Integer> indices = new LinkedHashMap<>(); // of inputs, by their names
   private long handle; // 0 when closed
 
   private Package(String where, long handle) {
     this.where = where;
     this.handle = handle;
-    this.inputs = specs(handle, true);
-    this.outputs = specs(handle, false);
+    this.inputs = specs(handle, Native.INPUTS);
+    this.outputs = specs(handle, Native.OUTPUTS);
+    this.states = specs(handle, Native.STATES);
     for (TensorSpec input : inputs) indices.put(input.name(), indices.size());
   }
 
@@ -72,7 +77,10 @@ public final class Package implements Closeable {
   public static Package open(File directory, String device) {
     Native.prepare();
     String where = directory.getPath();
-    long handle = Native.open(utf8(where), utf8(device));
+    return of(where, Native.open(utf8(where), utf8(device)));
+  }
+
+  private static Package of(String where, long handle) {
     try {
       return new Package(where, handle);
     } catch (RuntimeException error) {
@@ -111,8 +119,54 @@ public final class Package implements Closeable {
     return outputs;
   }
 
+  /** Tensors that the package keeps on its device from run to run, in order. They begin as zeros. */
+  public List<TensorSpec> states() {
+    return states;
+  }
+
   /**
-   * Run the network once, and wait for it.
+    * A session with states of its own, on the same code and weights. It is used and closed like the package, which may be
+    * closed before.
+   *
+    * @throws PackageException the package is closed
+   */
+  public synchronized Package newSession() {
+    needOpen();
+    return of(where, Native.newSession(handle));
+  }
+
+  /**
+    * Let the states begin as zeros with the next run.
+   *
+    * @throws PackageException the package is closed
+   */
+  public synchronized void reset() {
+    needOpen();
+    Native.reset(handle);
+  }
+
+  /**
+    * The states as bytes, for {@link #restore} in any session, process or device.
+   *
+    * @throws PackageException the package is closed, or the states cannot be read
+   */
+  public synchronized byte[] snapshot() {
+    needOpen();
+    return Native.snapshot(handle);
+  }
+
+  /**
+    * Continue from the states of a snapshot.
+   *
+    * @throws PackageException the snapshot is truncated, altered, or of another package; nothing has changed
+   */
+  public synchronized void restore(byte[] snapshot) {
+    needOpen();
+    Native.restore(handle, snapshot);
+  }
+
+  /**
+   * Run the network once, and wait for it. The states get their next values, unless it fails.
    *
    * @param given a tensor for each input, by its name
    * @return a new tensor for each output, by its name
@@ -167,7 +221,7 @@ public final class Package implements Closeable {
   }
 
   private void start(Map<String, Tensor> given) {
-    if (handle == 0) throw PackageException.input(where + ": the package is closed");
+    needOpen();
     for (Map.Entry<String, Tensor> input : given.entrySet()) {
       Integer index = indices.get(input.getKey());
       if (index == null) {
@@ -190,6 +244,10 @@ public final class Package implements Closeable {
     Native.run(handle);
   }
 
+  private void needOpen() {
+    if (handle == 0) throw PackageException.input(where + ": the package is closed");
+  }
+
   private int indexOf(String output) {
     for (int index = 0; index < outputs.size(); ++index) {
       if (outputs.get(index).name().equals(output)) return index;
@@ -209,12 +267,12 @@ public final class Package implements Closeable {
     return text.toString();
   }
 
-  private static List<TensorSpec> specs(long handle, boolean ofInputs) {
+  private static List<TensorSpec> specs(long handle, int kind) {
     List<TensorSpec> found = new ArrayList<>();
-    for (int index = 0; index < Native.count(handle, ofInputs); ++index) {
-      String name = Native.text(Native.name(handle, ofInputs, index));
-      DType dtype = DType.of(Native.text(Native.dtype(handle, ofInputs, index)));
-      found.add(new TensorSpec(name, dtype, Native.shape(handle, ofInputs, index)));
+    for (int index = 0; index < Native.count(handle, kind); ++index) {
+      String name = Native.text(Native.name(handle, kind, index));
+      DType dtype = DType.of(Native.text(Native.dtype(handle, kind, index)));
+      found.add(new TensorSpec(name, dtype, Native.shape(handle, kind, index)));
     }
     return Collections.unmodifiableList(found);
   }

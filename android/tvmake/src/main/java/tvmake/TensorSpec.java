@@ -2,7 +2,7 @@ package tvmake;
 
 import java.util.Arrays;
 
-/** A package's description of one input or output. */
+/** A package's description of one input, output or state. */
 public final class TensorSpec {
   /** A dimension that may differ between runs. */
   public static final long DYNAMIC = -1;

@@ -1,0 +1,132 @@
+#include "snapshot.h"
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/json.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "canonical_json.h"
+#include "errors.h"
+#include "sha256.h"
+#include "virtual_machine.h"
+
+namespace tvmake {
+namespace {
+
+namespace json = tvm::ffi::json;
+using tvm::ffi::Any;
+using tvm::ffi::String;
+
+constexpr char kMagic[] = "TVMAKE-STATE-1\n";
+constexpr std::size_t kMagicSize = sizeof kMagic - 1;
+
+[[noreturn]] void Refuse(const std::string& problem) { RefuseInput("snapshot", problem, "take it again"); }
+
+std::string Header(const Manifest& manifest, const std::vector<Tensor>& states, const std::string& sha256) {
+  std::string rows;
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    std::string extents;
+    for (const int64_t extent : states[index].shape) extents += (extents.empty() ? "" : ",") + std::to_string(extent);
+    rows += std::string(index ? "," : "") + R"({"dtype":)" + JsonText(states[index].dtype) + R"(,"name":)" +
+            JsonText(manifest.states[index].name) + R"(,"shape":[)" + extents + "]}";
+  }
+  return R"({"package":)" + JsonText(manifest.own_sha256) + R"(,"sha256":)" + JsonText(sha256) + R"(,"states":[)" + rows +
+         "]}";
+}
+
+// What a header tells of the states, and of its data's digest; it is not compared with the package yet.
+struct Content {
+  std::string package, sha256;
+  std::vector<Tensor> states;  // without data
+};
+
+Content ParseHeader(const std::string& line) {
+  CanonicalJsonWithout(line, "");  // refuses what is too deep for TVM's parser
+  const auto header = json::Parse(line).cast<json::Object>();
+  const auto at = [](const json::Object& object, const char* key) {
+    const auto found = object.find(String(key));
+    if (found == object.end()) throw std::invalid_argument(key);
+    return (*found).second;
+  };
+  Content content;
+  content.package = at(header, "package").cast<String>();
+  content.sha256 = at(header, "sha256").cast<String>();
+  for (const Any& row : at(header, "states").cast<json::Array>()) {
+    const auto fields = row.cast<json::Object>();
+    Tensor& state = content.states.emplace_back();
+    state.dtype = at(fields, "dtype").cast<String>();
+    for (const Any& extent : at(fields, "shape").cast<json::Array>()) state.shape.push_back(extent.cast<int64_t>());
+  }
+  return content;
+}
+
+Content ReadHeader(const std::string& line) {
+  try {
+    return ParseHeader(line);
+  } catch (const tvm::ffi::Error&) {
+  } catch (const std::invalid_argument&) {
+  }
+  Refuse("is altered: its header is damaged");
+}
+
+}  // namespace
+
+std::vector<uint8_t> WriteSnapshot(const Manifest& manifest, const std::vector<Tensor>& states) {
+  Sha256 sha256;
+  std::size_t size = 0;
+  for (const Tensor& state : states) {
+    sha256.Add(state.data.data(), state.data.size());
+    size += state.data.size();
+  }
+  const std::string head = kMagic + Header(manifest, states, sha256.Hex()) + "\n";
+  std::vector<uint8_t> bytes;
+  bytes.reserve(head.size() + size);
+  bytes.insert(bytes.end(), head.begin(), head.end());
+  for (const Tensor& state : states) bytes.insert(bytes.end(), state.data.begin(), state.data.end());
+  return bytes;
+}
+
+std::vector<Tensor> ReadSnapshot(const Manifest& manifest, const void* data, std::size_t bytes) {
+  const auto* const begin = static_cast<const uint8_t*>(data);
+  if (bytes < kMagicSize || std::memcmp(begin, kMagic, kMagicSize) != 0) Refuse("is not a snapshot of a package's states");
+  const auto* const line = begin + kMagicSize;
+  const auto* const end = static_cast<const uint8_t*>(std::memchr(line, '\n', bytes - kMagicSize));
+  if (!end) Refuse("is truncated: its header has no end");
+  const std::string text(line, end);
+  Content content = ReadHeader(text);
+  if (content.package != manifest.own_sha256) {
+    RefuseInput("snapshot", "belongs to another package: its sha256 begins with " + Printable(content.package.substr(0, 12)) +
+                                ", this one's with " + manifest.own_sha256.substr(0, 12),
+                "restore it in the package that it was taken from");
+  }
+  const std::size_t count = content.states.size();
+  if ((count != 0 && count != manifest.states.size()) || Header(manifest, content.states, content.sha256) != text) {
+    Refuse("is altered: its header has other states");
+  }
+  const auto* at = end + 1;
+  std::size_t left = bytes - static_cast<std::size_t>(at - begin), size = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    const Tensor& state = content.states[index];
+    if (!Fits(manifest.states[index], state.dtype, state.shape)) Refuse("is altered: its header has other states");
+    size += BytesOf(state.dtype, state.shape);
+  }
+  if (left != size) {
+    Refuse((left < size ? "is truncated: " : "is altered: ") + std::to_string(left) + " bytes of states, expected " +
+           std::to_string(size));
+  }
+  Sha256 sha256;
+  sha256.Add(at, left);
+  if (sha256.Hex() != content.sha256) Refuse("is altered: its content differs from its own digest");
+  for (Tensor& state : content.states) {
+    const std::size_t part = BytesOf(state.dtype, state.shape);
+    state.data.assign(at, at + part);
+    at += part;
+  }
+  return std::move(content.states);
+}
+
+}  // namespace tvmake
