@@ -8,9 +8,12 @@
 #include <tvm/ffi/string.h>
 #include <tvm/runtime/tensor.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "weights_file.h"
@@ -27,6 +30,19 @@ using tvm::ffi::PackedArgs;
 using tvm::ffi::String;
 using tvm::ffi::Tensor;
 
+using Memory = std::pair<const char*, const char*>;  // begin and end
+
+Memory MemoryOf(const DLTensor& tensor) {
+  const auto* const begin = static_cast<const char*>(tensor.data) + tensor.byte_offset;
+  return {begin, begin + tvm::ffi::GetDataSize(tensor)};
+}
+
+// What the arguments of virtual machines are in, if it belongs to the client.
+std::map<const tvm::ffi::Object*, std::vector<Memory>>& Lent() {
+  static std::map<const tvm::ffi::Object*, std::vector<Memory>> lent;
+  return lent;
+}
+
 // A tensor in memory that belongs to somebody else.
 Tensor Borrowed(const DLTensor& lender) {
   struct Loan {
@@ -42,19 +58,40 @@ Tensor Borrowed(const DLTensor& lender) {
 
 int64_t Address(const DLTensor* tensor) { return reinterpret_cast<int64_t>(tensor->data); }
 
+Function FunctionOf(const Module& machine, const char* name) {
+  const auto function = machine->GetFunction(name);
+  if (!function.has_value()) TVM_FFI_THROW(ValueError) << "tvmake.rpc." << name << ": this is not a virtual machine";
+  return *function;
+}
+
 void SetInput(PackedArgs args, Any* result) {
-  const auto set_input = args[0].cast<Module>()->GetFunction("set_input");
-  if (!set_input.has_value()) TVM_FFI_THROW(ValueError) << "tvmake.rpc.set_input: this is not a virtual machine";
+  const auto machine = args[0].cast<Module>();
+  const Function set_input = FunctionOf(machine, "set_input");
+  std::vector<Memory>& lent = Lent()[machine.get()];
+  lent.clear();
   std::vector<Any> given = {args[1].cast<String>()};
   for (int i = 2; i < args.size(); ++i) {
     if (const auto several = args[i].as<Array<Tensor>>()) {
       for (const Tensor& tensor : *several) given.emplace_back(tensor);
     } else {
-      given.emplace_back(Borrowed(*args[i].cast<DLTensor*>()));
+      const DLTensor& lender = *args[i].cast<DLTensor*>();
+      lent.push_back(MemoryOf(lender));
+      given.emplace_back(Borrowed(lender));
     }
   }
   const std::vector<AnyView> views(given.begin(), given.end());
-  set_input.value().CallPacked(views.data(), static_cast<int32_t>(views.size()), result);
+  set_input.CallPacked(views.data(), static_cast<int32_t>(views.size()), result);
+}
+
+void GetOutput(PackedArgs args, Any* result) {
+  const auto machine = args[0].cast<Module>();
+  const auto value = FunctionOf(machine, "get_output")(args[1], args[2]).cast<Tensor>();
+  const Memory memory = MemoryOf(*value.GetDLTensorPtr());
+  const std::vector<Memory>& lent = Lent()[machine.get()];
+  const bool is_lent = std::any_of(lent.begin(), lent.end(), [&](const Memory& lender) {
+    return memory.first < lender.second && lender.first < memory.second;
+  });
+  *result = is_lent ? tvm::runtime::Tensor(value).CopyTo(value.device()) : tvm::runtime::Tensor(value);
 }
 
 void LoadParameters(PackedArgs args, Any* result) {
@@ -83,6 +120,7 @@ void RegisterTensorFunctions() {
   const auto set = [](const char* name, Function function) { Function::SetGlobal(name, function, /*override=*/true); };
   set("tvmake.rpc.address", Function::FromTyped([](DLTensor* tensor) { return Address(tensor); }));
   set("tvmake.rpc.set_input", Function::FromPacked(SetInput));
+  set("tvmake.rpc.get_output", Function::FromPacked(GetOutput));
   set("tvmake.rpc.parameters", Function::FromPacked(LoadParameters));
 }
 

@@ -11,6 +11,8 @@ namespace tvmake {
 // the session, on a device.
 // tvmake.rpc.set_input(vm, name, tensors or lists of them...): as the virtual machine's set_input, which copies every
 // tensor that comes over RPC, weights too. This one keeps the tensors themselves: the client has to, as well.
+// tvmake.rpc.get_output(vm, name, index) -> tensor: as the virtual machine's get_output, for a tensor that the client keeps
+// longer than those of set_input: it is copied if it is in the memory of one of them.
 void RegisterTensorFunctions();
 
 }  // namespace tvmake

@@ -87,8 +87,13 @@ class RemotePackage:
         return [read(value) for value in self._results()[: self._outputs]]
 
     def advance(self) -> None:
-        if len(self.states):
+        if not len(self.states):
+            return
+        if self.direct is None:
             self.states.keep(self._results()[self._outputs :])
+        else:
+            indices = range(self._outputs, self._outputs + len(self.states))
+            self.states.keep([self.direct.output(self.vm, "main", index) for index in indices])
 
     def reset(self) -> None:
         self.states.reset()

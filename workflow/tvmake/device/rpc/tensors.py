@@ -45,6 +45,7 @@ class DirectTensors:
         self._connected = connected
         self._address = session.get_function("tvmake.rpc.address")
         self._set_input = session.get_function("tvmake.rpc.set_input")
+        self._get_output = session.get_function("tvmake.rpc.get_output")
         # Otherwise the end of a tensor would wait until the device acknowledged the part before.
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -104,6 +105,10 @@ class DirectTensors:
     def set_input(self, vm: Any, name: str, tensors: Sequence[Any]) -> None:
         """Set the arguments of a virtual machine's function to these tensors, without copies; the caller keeps them alive."""
         self._set_input(vm.module, name, *tensors)
+
+    def output(self, vm: Any, name: str, index: int) -> Any:
+        """A result of a virtual machine's function, to keep longer than the arguments, whose memory it does not share."""
+        return self._get_output(vm.module, name, index)
 
     def _description(self, tensor: Any, size: int) -> bytes:
         """A tensor's description, as in both kinds of copies."""
