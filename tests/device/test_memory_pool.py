@@ -8,6 +8,7 @@ import pytest
 
 from tests.children import WITHOUT_TORCH
 from tests.codegen.conftest import dimensions_net
+from tests.native import stateful
 from tests.native.devices import package_for
 from tests.patience import HANG_S
 
@@ -25,7 +26,7 @@ def resident_mb():
 place = Path(sys.argv[1])
 package = LoadedPackage(place, read_manifest((place / "mod.json").read_bytes(), "mod.json"))
 if sys.argv[2] == "unlimited":
-    MemoryPool.prepare = lambda self, inputs: None
+    MemoryPool.prepare = lambda self, arguments: None
 
 def run(length):
     inputs = [np.ones((1, length, size), "float32") for size in (1, 4)]
@@ -60,3 +61,20 @@ def growth_mb(package: Path, how: str) -> float:
 @pytest.mark.parametrize("how", ["one call", "set inputs"])
 def test_memory_does_not_grow_with_the_number_of_shapes(how: str, package: Path):
     assert growth_mb(package, how) < 80
+
+
+CACHE = """
+package.outputs_of([np.ones((1, 1, 1024), "float32")])
+alone = resident_mb()
+for _ in range(500):
+    package.outputs_of([np.ones((1, 1, 1024), "float32")])
+print(resident_mb() - alone)
+"""
+
+
+def test_it_does_not_grow_with_the_lengths_of_a_cache(tmp_path: Path):
+    script = WITHOUT_TORCH + RUN.partition("def run(")[0] + CACHE
+    command = [sys.executable, "-c", script, str(stateful.cache(tmp_path, 1024)), ""]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 50  # with every length it would be 500 MB

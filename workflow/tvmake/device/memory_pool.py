@@ -1,13 +1,12 @@
 """Limit the memory that TVM keeps for networks with dynamic dimensions.
 
-The pool is emptied when inputs have other shapes than in the run before; runs with the same shapes take their memory from it.
+The pool is emptied when inputs or states have other shapes than in the run before, as a cache that grows; runs with the same shapes
+take their memory from it.
 Repair: `memory-of-every-shape`.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from tvmake.artifact.signature import Signature
 
@@ -23,15 +22,15 @@ class MemoryPool:
     """
 
     def __init__(self, signature: Signature, function: Callable[[str], Callable[[], Any]]):
-        self._is_dynamic = bool(signature.dynamic_dimensions)
+        self._is_dynamic = any(isinstance(extent, str) for spec in signature.arguments for extent in spec.shape)
         self._function = function
         self._shapes: list[tuple[int, ...]] = []
 
-    def prepare(self, inputs: Sequence[np.ndarray]) -> None:
-        """Free the memory of other shapes before a run on these inputs."""
+    def prepare(self, arguments: Sequence[Any]) -> None:
+        """Free the memory of other shapes before a run on these inputs and states: arrays or tensors."""
         if not self._is_dynamic:
             return
-        shapes = [value.shape for value in inputs]
+        shapes = [tuple(value.shape) for value in arguments]
         if self._shapes and shapes != self._shapes:
             self._function(CLEAR)()
         self._shapes = shapes

@@ -93,9 +93,10 @@ class LoadedPackage:
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Set the arguments of ``main`` for all following runs."""
-        self._pool.prepare(inputs)
+        states = self.states.values(inputs)
+        self._pool.prepare([*inputs, *states])
         tensors = [tvm.runtime.tensor(value, self.device) for value in inputs]
-        self.vm.set_input("main", *tensors, *self.states.values(inputs), *self.params)
+        self.vm.set_input("main", *tensors, *states, *self.params)
 
     def run(self) -> None:
         """Run ``main`` on the current inputs."""
@@ -121,9 +122,10 @@ class LoadedPackage:
             states: those of a session, which get their next values; by default the package's own.
         """
         states = self.states if states is None else states
-        self._pool.prepare(inputs)
+        values = states.values(inputs)
+        self._pool.prepare([*inputs, *values])
         tensors = list(map(self._argument, range(len(inputs)), inputs))
-        results = self._results(self._main(*tensors, *states.values(inputs), *self.params))
+        results = self._results(self._main(*tensors, *values, *self.params))
         count = len(self.signature.outputs)
         outputs = _arrays(results[:count])
         # A state may be an input itself, whose memory the next run's input gets.

@@ -61,8 +61,8 @@ class RemotePackage:
         self.params = files.have_parameters(directory / WEIGHTS, WEIGHTS, names, self.device)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
-        self._pool.prepare(inputs)
         states = self.states.values(inputs)
+        self._pool.prepare([*inputs, *states])
         if self.direct is None:
             self.vm.set_input("main", *(self._to_device(value) for value in inputs), *states, *self.params)
             return
