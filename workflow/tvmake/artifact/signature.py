@@ -45,9 +45,9 @@ class StateSpec(TensorSpec):
     """
 
     next: TensorSpec
-    """The source's output that is its next value."""
-    places: tuple[int, int]
-    """Where the source has both among its inputs and outputs."""
+    """The source's output that is its next value, or what the source writes to it."""
+    places: tuple[int, int] | None = Field(default=None, exclude_if=lambda places: places is None)
+    """Where the source has both among its inputs and outputs; None for a tensor that it keeps itself."""
 
 
 def unnamed_shape(name: str, rank: int) -> tuple[str, ...]:
@@ -85,12 +85,13 @@ class Signature(FailsFast, BaseModel):
 
     @property
     def of_source(self) -> "Signature":
-        """The source's own signature, in which states are inputs and outputs."""
+        """The source's own signature, in which states are inputs and outputs, unless it keeps them itself."""
         inputs, outputs = list(self.inputs), list(self.outputs)
-        for state in sorted(self.states, key=lambda state: state.places[0]):
-            inputs.insert(state.places[0], TensorSpec(**state.model_dump(exclude={"next", "places"})))
-        for state in sorted(self.states, key=lambda state: state.places[1]):
-            outputs.insert(state.places[1], state.next)
+        placed = [(state, state.places) for state in self.states if state.places is not None]
+        for state, (place, _) in sorted(placed, key=lambda pair: pair[1][0]):
+            inputs.insert(place, TensorSpec(**state.model_dump(exclude={"next", "places"})))
+        for state, (_, place) in sorted(placed, key=lambda pair: pair[1][1]):
+            outputs.insert(place, state.next)
         return self.model_copy(update={"inputs": tuple(inputs), "outputs": tuple(outputs), "states": ()})
 
     @property

@@ -95,7 +95,7 @@ def compile_model(
     from tvmake.cli.dimensions import input_lines, shape_lines, split_dimensions
     from tvmake.cli.single import build_artifact, single_run, split_names
     from tvmake.config.reading.load import merge
-    from tvmake.frontend.state_names import suggest_states
+    from tvmake.frontend.suggested_states import suggest_states
     from tvmake.plan.written_packages import note_package, replaced_source
     from tvmake.process.output import counted, printable
     from tvmake.report.unscheduled import fix_dims

@@ -128,7 +128,7 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.frontend.external_data import external_files
     from tvmake.frontend.inspect import inspect_source
     from tvmake.frontend.model_files import model_files
-    from tvmake.frontend.state_names import suggest_states
+    from tvmake.frontend.suggested_states import suggest_states
     from tvmake.process.output import argument, printable
     from tvmake.storage.destinations import check_destination
     from tvmake.storage.files import write_text

@@ -67,7 +67,8 @@ def bind_values(imported: ImportedModel, fixed: FixedInputs | None) -> ImportedM
     variables = dict(zip((spec.name for spec in imported.signature.inputs), main.params[:count], strict=True))
     bound = {str(variables[name].name): value for name, value in fixed.values.items()}
     kept = [variable for name, variable in variables.items() if name not in fixed.values]
-    parameters = [*kept, *(variables[name] for name in fixed.values), *main.params[count:]]
+    behind = len(imported.signature.arguments)
+    parameters = [*kept, *main.params[count:behind], *(variables[name] for name in fixed.values), *main.params[behind:]]
     inputs = tuple(spec for spec in imported.signature.inputs if spec.name not in fixed.values)
     return replace(
         imported,

@@ -1,14 +1,10 @@
 """Which inputs of a network are states, and the outputs with their next values."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.errors import InputError
-
-NUMBER = "%d"
-"""The part of a name that stands for a number."""
-
+from tvmake.frontend.state_names import NUMBER, kept_in_place, name_pattern
 
 def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[StateSpec]:
     """The states, in the order of the inputs.
@@ -38,12 +34,14 @@ def without_states(declared: Signature, state: Mapping[str, str], where: str) ->
     Raises:
         InputError: the network has no such input or output.
     """
-    pairs = _pairs(declared, state, where)
+    in_place = kept_in_place(state, (spec.name for spec in declared.inputs))
+    pairs = _pairs(declared, {given: returned for given, returned in state.items() if given != returned}, where)
     left = [
         tuple(spec for index, spec in enumerate(specs) if index not in {pair[side] for pair in pairs})
         for side, specs in enumerate((declared.inputs, declared.outputs))
     ]
-    return declared.model_copy(update={"inputs": left[0], "outputs": left[1]})
+    inputs = tuple(spec for spec in left[0] if spec.name not in in_place)
+    return declared.model_copy(update={"inputs": inputs, "outputs": left[1]})
 
 
 def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[tuple[int, int]]:
@@ -52,7 +50,7 @@ def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[t
     outputs = {spec.name: index for index, spec in enumerate(signature.outputs)}
     found: dict[int, int] = {}
     for given, returned in state.items():
-        pattern = re.compile(r"(\d+)".join(map(re.escape, given.split(NUMBER))))
+        pattern = name_pattern(given)
         matched = [(name, match.groups()) for name in inputs if (match := pattern.fullmatch(name))]
         if not matched:
             raise InputError(where, f"it has no input '{given}' for a state", _choices("inputs", inputs))

@@ -16,6 +16,8 @@ class Runtime:
     run: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
     weights: str | None = None
     """The sha256 of its loaded or random weights, as in the import's record; None if a file has them."""
+    reset: Callable[[], None] = lambda: None
+    """Lets the states that the source keeps itself begin anew."""
 
 
 def library_version(distribution: str) -> str:

@@ -1,12 +1,13 @@
 """Convert a ``torch.export`` program to Relax, after repairs of the operators that TVM's importer gets wrong."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import tvm
 from torch.export import ExportedProgram
 
-from tvmake.artifact.signature import Signature
+from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
@@ -14,11 +15,14 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
+from tvmake.frontend.state_names import kept_in_place
+from tvmake.frontend.states import begin_with, reorder
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.derived_dims import replace_derived_dims
 from tvmake.frontend.torch.operators.table import CONVERTERS
 from tvmake.frontend.torch.preparations import prepare
+from tvmake.frontend.torch.states import StoredState, Written, expose_states, next_values, stored_states
 from tvmake.frontend.zoo import models as zoo
 from tvmake.ir.bounds import bounds_of, with_bounds
 
@@ -34,7 +38,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     constants become trailing arguments of ``main``.
 
     Raises:
-        InputError: the program trains, changes its state, computes in half precision, or uses operators that the
+        InputError: the program trains, changes what cannot be a state, computes in half precision, or uses operators that the
             importer lacks (all of them are listed); ``options.inputs`` does not fit.
     """
     where = options.source
@@ -46,13 +50,15 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     extents = exported.resolve_extents(where, program, options.inputs)
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
-    prepared = prepare(where, program, extents)
-    module, equal_sizes = _import(where, prepared.program)
+    prepared = prepare(where, program, extents, kept_in_place(options.state, program.graph_signature.user_inputs))
+    states, written = stored_states(where, prepared.program), next_values(prepared.program)
+    module, equal_sizes = _import(where, expose_states(prepared.program))
     module, detached = detach_params(module)
     main = module["main"]
     names = [var.name for var in main.params]
-    count = len(signature.inputs)
-    if names[:count] != [spec.relax_name for spec in signature.inputs]:
+    expected = [*(state.spec.relax_name for state in states), *(spec.relax_name for spec in signature.inputs)]
+    count = len(expected)
+    if names[:count] != expected:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
     sizes = bind_sizes(equal_sizes, _binding(prepared.extents))
@@ -60,8 +66,9 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     signature = signature.model_copy(update={"bounds": bounds_of(module)})
     module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
+    module, signature = _place_states(module, signature, states, written)
     _check_outputs(where, module, signature)
-    return ImportedModel(
+    imported = ImportedModel(
         module=module,
         params=params | constants,
         signature=with_ranges(_with_image_range(signature, options), options.inputs),
@@ -72,6 +79,32 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
             "weights": weights,
         },
     )
+    return begin_with(imported, {state.spec.relax_name: state.initial for state in states})
+
+
+def _place_states(
+    module: "tvm.IRModule", signature: Signature, states: Sequence[StoredState], written: Sequence[Written]
+) -> tuple["tvm.IRModule", Signature]:
+    """The module with the states behind the inputs, and their next values behind the outputs, where the program has them first.
+
+    The next value of an input is an output of its name.
+    """
+    if not written:
+        return module, signature
+    count, inputs = len(states), {spec.name: spec for spec in signature.inputs}
+    taken = [*range(count, count + len(inputs)), *range(count)]
+    places = {target: place for place, target in enumerate(written)}
+    in_place = [inputs[target.name] for target in written if target.is_input]
+    returned = [
+        *range(len(written), len(written) + len(signature.outputs)),
+        *(places[Written(spec.name, is_input=True)] for spec in in_place),
+        *(places[Written(state.spec.name, is_input=False)] for state in states),
+    ]
+    extended = {
+        "outputs": (*signature.outputs, *(TensorSpec(**spec.model_dump(exclude={"range", "indices"})) for spec in in_place)),
+        "states": tuple(state.spec for state in states),
+    }
+    return reorder(module, taken, returned), signature.model_copy(update=extended)
 
 
 def _with_image_range(signature: Signature, options: ImportOptions) -> Signature:
@@ -138,9 +171,9 @@ def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> 
     """Refuse a module whose outputs differ from PyTorch's in number, dtype or shape."""
     returned = module["main"].ret_ty
     types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
-    if len(types) != len(signature.outputs):
-        raise InputError(where, f"TVM returns {len(types)} outputs, PyTorch {len(signature.outputs)}")
-    for spec, ty in zip(signature.outputs, types, strict=True):
+    if len(types) != len(signature.results):
+        raise InputError(where, f"TVM returns {len(types)} outputs, PyTorch {len(signature.results)}")
+    for spec, ty in zip(signature.results, types, strict=True):
         shape = [int(extent) if isinstance(extent, tvm.tirx.IntImm) else None for extent in ty.shape or ()]
         differs = ty.shape is not None and (
             len(shape) != len(spec.shape)

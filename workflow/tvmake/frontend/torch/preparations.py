@@ -33,6 +33,7 @@ from tvmake.frontend.torch.operators.spatial.resize import UNDECOMPOSED
 from tvmake.frontend.torch.operators.table import CONVERTERS, DECOMPOSITIONS
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.scalars import compute_as_tensors
+from tvmake.frontend.torch.states import check_states, declare_written_tensors
 
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter  # isort: skip
 
@@ -53,6 +54,8 @@ class Preparation:
     program: ExportedProgram
     extents: exported.Extents
     """The sizes or names that the config gives to the program's dynamic dimensions."""
+    kept_inputs: Sequence[str] = ()
+    """The inputs that are states if the program writes to them."""
 
 
 Step = Callable[[Preparation], None]
@@ -121,6 +124,10 @@ def _decompose(state: Preparation) -> None:
         if (refusal := refusals.mutated_constant_error(state.where, error)) is not None:
             raise refusal from error
         raise
+
+
+def _check_states(state: Preparation) -> None:
+    check_states(state.where, state.program, state.kept_inputs)
 
 
 def _run_decompositions(program: ExportedProgram) -> ExportedProgram:
@@ -220,9 +227,10 @@ _LOOP_REMEDY = "the number of iterations of while_loop depends on values: write 
 
 
 PREPARATIONS: tuple[Step, ...] = (
+    _with_source(declare_written_tensors),
     _decompose,
     _in_place(exported.drop_unread_state),
-    _with_source(refusals.refuse_mutation),  # after decomposition, which removes operators that change tensors in place
+    _check_states,  # after decomposition, which removes operators that change tensors in place
     _with_source(refusals.refuse_random_numbers),
     _in_place(replace_mask_selections),
     _fix_constant_dims,
@@ -239,14 +247,16 @@ PREPARATIONS: tuple[Step, ...] = (
 """The steps that prepare an exported program for the importer, in order."""
 
 
-def prepare(where: str, program: ExportedProgram, extents: exported.Extents) -> Preparation:
+def prepare(
+    where: str, program: ExportedProgram, extents: exported.Extents, kept_inputs: Sequence[str] = ()
+) -> Preparation:
     """Apply all preparations to a program.
 
     Raises:
-        InputError: the program changes its state, draws random numbers, has shapes that depend on data, or uses
+        InputError: the program changes what cannot be a state, draws random numbers, has shapes that depend on data, or uses
             operators that nothing converts (all of them are listed).
     """
-    state = Preparation(where, program, extents)
+    state = Preparation(where, program, extents, kept_inputs)
     for step in PREPARATIONS:
         step(state)
     return state

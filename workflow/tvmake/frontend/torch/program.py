@@ -101,7 +101,7 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
             )
         indices = ranges.get(name)
         update = {"range": indices and (0, indices[1]), "indices": indices}
-        inputs.append(_tensor_spec(where, name, values[name], extents).model_copy(update=update))
+        inputs.append(tensor_spec(where, name, values[name], extents).model_copy(update=update))
     user_outputs = [
         spec.arg
         for spec in program.graph_signature.output_specs
@@ -116,7 +116,7 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
             raise InputError(
                 where, f"output '{name}' is {value!r}, not a tensor", "return tensors only and export again"
             )
-        outputs.append(_tensor_spec(where, name, values[arg.name], extents))
+        outputs.append(tensor_spec(where, name, values[arg.name], extents))
     return Signature(inputs=tuple(inputs), outputs=tuple(outputs), bounds=_bounds(program, extents or {}))
 
 
@@ -258,7 +258,8 @@ def _resolve_derived(where: str, axis: str, expression: sympy.Expr, requested: D
     resolved[unknown[0]] = int(solutions[0])
 
 
-def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) -> TensorSpec:
+def tensor_spec(where: str, name: str, value: object, extents: Extents | None) -> TensorSpec:
+    """The name, shape and type of a tensor of the program; raises InputError as ``signature``."""
     if not isinstance(value, Tensor):
         raise InputError(where, f"'{name}' is not a tensor", "export a module that takes and returns tensors only")
     if value.dtype not in DTYPES:

@@ -75,37 +75,13 @@ def _argument(node: fx.Node, position: int) -> Any:
     return node.kwargs.get(arguments[position].name) if position < len(arguments) else None
 
 
-def refuse_mutation(where: str, program: ExportedProgram) -> None:
-    """Refuse a program that changes buffers or inputs.
-
-    Args:
-        where: the source, for errors.
-        program: without operators that change tensors in place.
-
-    Raises:
-        InputError: lists the changed buffers or inputs.
-    """
-    graph = program.graph_signature
-    buffers = sorted(set(graph.buffers_to_mutate.values()))
-    if buffers:
-        problem = f"a call changes the module's buffers: {', '.join(buffers)}"
-        raise InputError(where, problem, f"{_EVAL}; make the remaining state an input and an output")
-    inputs = sorted(set(graph.user_inputs_to_mutate.values()))
-    if inputs:
-        raise InputError(
-            where,
-            f"a call changes its inputs in place: {', '.join(inputs)}",
-            "copy the tensor first in forward(), for example x = x.clone()",
-        )
-
-
 def mutated_constant_error(where: str, error: RuntimeError) -> InputError | None:
     """The refusal for PyTorch's error on a program that changes a constant; None for other errors."""
     match = re.search(r"Constant (\S+) is mutated in the forward method", str(error))
     if match is None:
         return None
     problem = f"a call changes a tensor that is stored in the module: {match[1]}"
-    return InputError(where, problem, "make it an input and an output of forward()")
+    return InputError(where, problem, "register it as a buffer: self.register_buffer(name, tensor)")
 
 
 def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:

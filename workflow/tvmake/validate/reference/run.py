@@ -101,9 +101,12 @@ def reference_outputs(
         InputError: the model cannot be run on these inputs.
     """
     states: Tensors = {}
+    fed = [state for state in signature.states if state.places is not None]
     for number, sample in enumerate(samples):
         if number == 0 or (steps and number % steps == 0):
-            states = initial_states(signature, sample)
+            runtime.reset()
+            begin = initial_states(signature, sample)
+            states = {state.name: begin[state.name] for state in fed}
         outputs = runtime.run({**sample, **states})
-        states = {state.name: np.asarray(outputs[state.next.name]) for state in signature.states}
+        states = {state.name: np.asarray(outputs[state.next.name]) for state in fed}
         yield {spec.name: np.asarray(outputs[spec.name]) for spec in signature.outputs}

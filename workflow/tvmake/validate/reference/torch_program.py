@@ -7,6 +7,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
+from tvmake.frontend.state_names import kept_in_place
 from tvmake.validate.runtime import Runtime, library_version
 
 
@@ -25,6 +26,9 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
             source, "running a PyTorch model needs torch", "install it with `pip install tvmake[torch]`"
         ) from None
     module, structure, weights = load_callable(source, options)
+    stored = [(tensor, tensor.clone()) for tensor in stored_tensors(module)]
+    in_place = kept_in_place(options.state, (spec.name for spec in signature.inputs))
+    returned = [spec for spec in signature.outputs if spec.name not in in_place]
     if structure.num_leaves != len(signature.inputs):
         problem = f"takes {structure.num_leaves} tensors, not {len(signature.inputs)}"
         raise InputError(source, problem, "import it again")
@@ -43,15 +47,30 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         finally:
             torch.set_num_threads(threads)
         leaves = pytree.tree_leaves(outputs)
-        if len(leaves) != len(signature.outputs):
-            raise InputError(source, f"returns {len(leaves)} tensors, not {len(signature.outputs)}", "import it again")
-        return {spec.name: _to_numpy(leaf) for spec, leaf in zip(signature.outputs, leaves, strict=True)}
+        if len(leaves) != len(returned):
+            raise InputError(source, f"returns {len(leaves)} tensors, not {len(returned)}", "import it again")
+        written = {spec.name: tensor for spec, tensor in zip(signature.inputs, flat, strict=True) if spec.name in in_place}
+        results = {spec.name: leaf for spec, leaf in zip(returned, leaves, strict=True)} | written
+        return {name: _to_numpy(tensor) for name, tensor in results.items()}
+
+    def reset() -> None:
+        for tensor, value in stored:
+            with torch.no_grad():
+                tensor.copy_(value)
 
     def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
-        tensor = tensor.detach().contiguous()
+        tensor = tensor.detach().clone(memory_format=torch.contiguous_format)  # it may be a state
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
-    return Runtime(library_version("torch"), run, weights)
+    return Runtime(library_version("torch"), run, weights, reset)
+
+
+def stored_tensors(module: Any) -> list[Any]:
+    """The dense tensors of a module that its calls may write to: buffers, and constants of an exported program."""
+    import torch
+
+    constants = (value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor))
+    return [tensor for tensor in (*module.buffers(), *constants) if tensor.layout is torch.strided]
 
 
 def to_torch(array: np.ndarray) -> Any:

@@ -3,7 +3,7 @@
 import pytest
 
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.frontend.state_names import suggest_states
+from tvmake.frontend.suggested_states import suggest_states
 
 
 def signature(inputs: str, outputs: str) -> Signature:
