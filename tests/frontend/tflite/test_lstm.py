@@ -1,4 +1,4 @@
-"""LSTMs over sequences agree with LiteRT from zero states; networks that keep state between calls are refused."""
+"""LSTMs over sequences agree with LiteRT from zero states."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,8 @@ from ai_edge_litert.interpreter import Interpreter
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
 from tests.frontend.tflite.test_dequantized_operators import steps_between
-from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
-from tvmake.frontend.tflite.importer import inspect, read
+from tvmake.frontend.tflite.importer import read
 
 BATCH, STEPS, VALUES, UNITS = 2, 5, 3, 4
 
@@ -124,23 +123,3 @@ def integers(projection: int = 0, norms: bool = False) -> bytes:
 def test_an_integer_layer_differs_from_litert_by_one_step_at_most(case: dict[str, Any], tmp_path: Path):
     x = np.random.default_rng(1).integers(-128, 128, (BATCH, STEPS, VALUES)).astype("int8")
     assert steps_between(integers(**case), x, tmp_path).max() <= 1
-
-
-def filters() -> bytes:
-    builder = Builder()
-    weights = [
-        builder.tensor(name, shape, data=np.ones(shape, "float32")) for name, shape in [("f", (4, 3)), ("t", (4, 2))]
-    ]
-    x = builder.tensor("x", [1, 3])
-    options = schema.SVDFOptionsT()
-    options.rank = 1
-    operands = [x, *weights, -1, variable(builder, "state", [1, 8])]
-    output = builder.call(OP.SVDF, operands, builder.tensor("y", [1, 4]), options, KIND.SVDFOptions)
-    return builder.finish([x], [output])
-
-
-def test_a_network_that_keeps_state_is_refused_by_inspection(tmp_path: Path):
-    path = tmp_path / "m.tflite"
-    path.write_bytes(filters())
-    with pytest.raises(InputError, match=r"keeps state between calls, which a package does not: SVDF \(1×\)"):
-        inspect(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.frontend.compiled import run_sequence
 from tests.frontend.torch.running import outputs
 from tests.patience import HANG_S
 from tests.requirements import need_module
@@ -19,6 +20,7 @@ from tvmake.frontend.torch.source import load_program
 MODELS = """
 import os; os.environ["KERAS_BACKEND"] = "torch"
 import keras
+import torch
 import numpy as np
 from keras import layers
 
@@ -47,7 +49,14 @@ steps = keras.Input((4, 3), name="steps")
 save("gru.keras", steps, layers.GRU(4)(steps), np.ones((1, 4, 3), "float32"))
 
 a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
-keras.Model(steps := keras.Input(batch_shape=(1, 5, 3)), layers.LSTM(4, stateful=True, name="memory")(steps)).save("stateful.keras")
+steps = keras.Input(batch_shape=(1, 5, 3), name="steps")
+hidden = layers.LSTM(4, stateful=True, return_sequences=True)(steps)
+model = keras.Model(steps, layers.GRU(4, stateful=True)(hidden))
+model.save("stateful.keras")
+values = np.random.default_rng(0).standard_normal((1000, 1, 5, 3)).astype("float32")
+with torch.no_grad():
+    results = [keras.ops.convert_to_numpy(model(value, training=False)) for value in values]
+np.savez("stateful.keras.npz", values, results)
 
 steps = keras.Input((4,), name="x")
 save("lambda.keras", steps, layers.Lambda(lambda value: value * 2)(steps), np.ones((1, 4), "float32"))
@@ -137,9 +146,14 @@ def test_a_dynamic_dimension_is_refused_with_a_remedy(models: Path):
     assert "inputs: {ids: {shape: [1, 224]}}" in str(refused.value)
 
 
-def test_a_layer_that_keeps_its_state_is_named(models: Path):
-    with pytest.raises(InputError, match="its layer 'memory' keeps its state between calls"):
-        load_program(str(models / "stateful.keras"), options(models / "stateful.keras", {}))
+def test_states_of_layers_follow_keras(models: Path):
+    file = models / "stateful.keras"
+    imported = read(load_program(str(file), options(file, {})), options(file, {}))
+    assert [state.shape for state in imported.signature.states] == [(1, 4)] * 3
+    stored = np.load(models / "stateful.keras.npz")
+    got = run_sequence(imported, ([value] for value in stored["arr_0"]))
+    for number, ((output,), reference) in enumerate(zip(got, stored["arr_1"], strict=True)):
+        np.testing.assert_allclose(output, reference, rtol=1e-5, atol=1e-6, err_msg=str(number))
 
 
 def test_code_of_a_model_runs_only_if_trusted(models: Path):

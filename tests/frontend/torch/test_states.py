@@ -152,7 +152,9 @@ def test_states_follow_pytorch(name, tmp_path):
     expected = list(reference_outputs(runtime, imported.signature, ({"x": sample} for sample in samples), 600))
     for begin, end in ((0, 600), (600, STEPS)):
         got = run_sequence(imported, ([sample] for sample in samples[begin:end]))
-        errors = [error(output, reference["output"]) for (output,), reference in zip(got, expected[begin:end], strict=True)]
+        errors = [
+            error(output, reference["output"]) for (output,), reference in zip(got, expected[begin:end], strict=True)
+        ]
         assert max(errors) < 1e-5
         assert max(errors[-100:]) < 5 * max(1e-6, *errors[:100])
 
@@ -253,3 +255,12 @@ def test_state_that_cannot_be_kept_is_refused(network, problem):
 def test_zeros_need_no_other_state():
     imported = read(export(Cache(index_copy), (torch.zeros(1, WIDTH),)), ImportOptions(source="net.pt2"))
     assert [state.name for state in imported.signature.states] == ["keys", "count"]
+
+
+@pytest.mark.parametrize("write", [index_copy, indexed, scattered])
+def test_a_counter_past_the_end_selects_the_last_row(write):
+    network = Cache(write)
+    network.count.fill_(10**9)
+    imported = read(export(network, (torch.zeros(1, WIDTH),)), ImportOptions(source="net.pt2"))
+    x = np.ones((1, WIDTH), "float32")
+    assert len(list(run_sequence(imported, [[x]] * 3))) == 3

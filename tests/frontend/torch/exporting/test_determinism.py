@@ -1,5 +1,6 @@
 """A module whose outputs depend on earlier calls is refused, because a package would repeat the first call."""
 
+import copy
 from collections import deque
 from types import SimpleNamespace
 
@@ -42,11 +43,6 @@ def state(self, x):
     return self.state
 
 
-def in_place(self, x):
-    self.state.add_(x)
-    return self.state.tanh()
-
-
 def past(self, x):
     self.past.append(x)
     return torch.stack(self.past).sum(0)
@@ -67,19 +63,37 @@ def counter(self, x):
     return x / self.calls
 
 
-NAMES = {state: "state", in_place: "state", past: "past", window: "window", cache: "cache", counter: "calls"}
+NAMES = {state: "state", past: "past", window: "window", cache: "cache", counter: "calls"}
 
 
 @pytest.mark.parametrize("step", NAMES, ids=lambda step: step.__name__)
 def test_the_stored_attribute_is_named(step):
     with pytest.raises(InputError, match=f"forward\\(\\) stores {NAMES[step]} in the module") as refusal:
         exported_program("m", Stateful(step).eval(), [torch.ones(1, 3)])
-    assert refusal.value.remedy == "make the stored values inputs and outputs of forward()"
+    assert f"self.register_buffer('{NAMES[step]}', …)" in refusal.value.remedy
 
 
 def test_the_attribute_of_a_submodule_is_named_by_its_path():
     with pytest.raises(InputError, match=r"stores encoder\.state in the module"):
         exported_program("m", Wrapper(Stateful(state)).eval(), [torch.ones(1, 3)])
+
+
+def in_place(self, x):
+    self.state.add_(x)
+    self.window[0].add_(1)
+    return self.state.tanh() + self.window[0]
+
+
+def test_a_tensor_that_is_changed_in_place_is_state_and_keeps_its_value():
+    module = Stateful(in_place).eval()
+    module.window.append(torch.zeros(1))
+    program = exported_program("m", module, [torch.ones(1, 3)])
+    assert not module.state.any()
+    assert not module.window[0].any()
+    run, x = copy.deepcopy(program.module()), torch.randn(1, 3)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.allclose(run(x), module(x))
 
 
 def table(self, x):

@@ -1,5 +1,6 @@
 """Import TFLite: convert a checked file to Relax through TVM's importer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.options import ImportOptions, InputSpec
-from tvmake.frontend.relax_fixes import correct_operators, lift_constants
+from tvmake.frontend.relax_fixes import correct_operators, lift_constants, with_main
+from tvmake.frontend.states import begin_with
 from tvmake.frontend.tflite.control_flow import MAX_STEPS, DataDependentLoopError
 from tvmake.frontend.tflite.operators import NOT_BUILT, Converter
 from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes
+from tvmake.frontend.tflite.variables import Variable
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -39,8 +42,15 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     _refuse_unsupported(where, model)
     shapes = _shapes(where, model, options.inputs)
     names = [get_tensor_name(model.graph, model.graph.Inputs(index)) for index in range(model.graph.InputsLength())]
+    variables: dict[Any, Variable] = {}
+
+    def convert(*arguments: Any) -> Converter:
+        converter = Converter(*arguments)
+        converter.conversion_state["variables"] = converter.variables = variables
+        return converter
+
     try:
-        module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)), op_converter=Converter)
+        module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)), op_converter=convert)
     except DataDependentLoopError:
         problem = f"has a loop (WHILE) whose number of steps depends on data, or is above {MAX_STEPS}"
         raise InputError(where, problem, "convert the model with loops unrolled (Keras: unroll=True)") from None
@@ -57,16 +67,37 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         problem = f"TVM's TFLite importer fails: {type(error).__name__}: {line[:300]}"
         raise InputError(where, problem, "convert the model to ONNX (python -m tf2onnx.convert --tflite …)") from error
     module = _with_argument_names(module, [spec.relax_name for spec in model.signature.inputs])
-    module, params = lift_constants(correct_operators(module))
-    signature = _with_imported_shapes(where, module, model.signature)
+    states = list(variables.values())
+    module, params = lift_constants(correct_operators(_with_states(module, states)))
+    known = model.signature.model_copy(update={"states": tuple(variable.spec for variable in states)})
+    signature = _with_imported_shapes(where, module, known)
     _check_sizes(where, model, signature)
-    return ImportedModel(
+    imported = ImportedModel(
         module=module,
         params=params,
         signature=with_ranges(signature, options.inputs),
         notes={"format": "tflite", "producer": model.description, "operators": sorted(model.operators)},
         framework_rounds=_rounds_inputs(model),
     )
+    return begin_with(imported, {str(variable.argument.name): variable.initial for variable in states})
+
+
+def _with_states(module: "tvm.IRModule", states: Sequence[Variable]) -> "tvm.IRModule":
+    """``main`` with the values of states behind its inputs, and their next values behind its outputs."""
+    if not states:
+        return module
+    main = module["main"]
+    *blocks, last = main.body.blocks
+    returned = main.body.body
+    is_tuple = isinstance(main.ret_ty, relax.TupleType)
+    count = len(main.ret_ty.fields) if is_tuple else 1
+    outputs = [relax.TupleGetItem(returned, index) for index in range(count)] if is_tuple else [returned]
+    types = [*(main.ret_ty.fields if is_tuple else [main.ret_ty]), *(state.argument.ty for state in states)]
+    results = relax.Var("results", relax.TupleType(types))
+    both = [*last.bindings, relax.VarBinding(results, relax.Tuple([*outputs, *(state.value for state in states)]))]
+    body = relax.SeqExpr([*blocks, type(last)(both)], results)
+    parameters = [*main.params, *(state.argument for state in states)]
+    return relax.transform.Normalize()(with_main(module, parameters, body, results.ty))
 
 
 def _rounds_inputs(model: TFLiteModel) -> bool:
@@ -132,7 +163,7 @@ def _with_imported_shapes(where: str, module: "tvm.IRModule", signature: Signatu
     returned = main.ret_ty
     types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
     specs = [*signature.inputs, *signature.outputs]
-    imported_types = [*(var.ty for var in main.params[: len(signature.inputs)]), *types]
+    imported_types = [*(var.ty for var in main.params[: len(signature.inputs)]), *types[: len(signature.outputs)]]
     imported = []
     for spec, ty in zip(specs, imported_types, strict=True):
         extents = list(ty.shape) if ty.shape is not None else []
@@ -144,7 +175,7 @@ def _with_imported_shapes(where: str, module: "tvm.IRModule", signature: Signatu
             raise InputError(where, f"TVM imports '{spec.name}' as {ty.dtype}, the file says {spec.dtype}")
         imported.append(spec.model_copy(update={"shape": tuple(int(extent) for extent in extents)}))
     count = len(signature.inputs)
-    return Signature(inputs=tuple(imported[:count]), outputs=tuple(imported[count:]))
+    return signature.model_copy(update={"inputs": tuple(imported[:count]), "outputs": tuple(imported[count:])})
 
 
 def _check_sizes(where: str, model: TFLiteModel, signature: Signature) -> None:

@@ -1,15 +1,13 @@
-"""Unroll TFLite's LSTM over a sequence, with zero initial states.
+"""Unroll TFLite's LSTM over a sequence.
 
-The states are variables of the file, which LiteRT keeps between calls until ``reset_all_variables``; a package starts every call with
-zeros, as Keras does. In an integer layer the states are rounded and clipped at each step. Repair: `tflite-lstm`.
+The states are variables of the file, which LiteRT keeps between calls until ``reset_all_variables``. In an integer layer the states are rounded and clipped at each step. Repair: `tflite-lstm`.
 """
 
 from typing import Any
 
-import numpy as np
 import tflite
 
-from tvmake.frontend.tflite.control_flow import ControlFlowConverter
+from tvmake.frontend.tflite.variables import VariableConverter
 
 from tvm import relax  # isort: skip
 
@@ -24,29 +22,34 @@ UNPROJECTED = 4
 """Index of the intermediate tensor with the scale of the projection's input; those of the gates' norms precede it."""
 
 
-class RecurrentConverter(ControlFlowConverter):
+class RecurrentConverter(VariableConverter):
     """TVM's converter with the LSTM over a sequence."""
-
-    def get_tensor_expr(self, tensor: Any, is_sparse: bool = False) -> Any:
-        """A tensor's expression; a variable is zero before the first write."""
-        if not tensor.tensor.IsVariable() or self.has_expr(tensor.tensor_idx):
-            return super().get_tensor_expr(tensor, is_sparse)
-        zero = int(tensor.qnn_params["zero_point"].value.numpy()) if tensor.qnn_params else 0
-        dtype = self.get_tensor_type_str(tensor.tensor.Type())
-        return relax.const(np.full(tensor.tensor.ShapeAsNumpy(), zero, dtype))
 
     def convert_unidirectional_sequence_lstm(self, op: Any) -> Any:
         """Convert an LSTM with optional peepholes, projection and norms."""
         options = tflite.UnidirectionalSequenceLSTMOptions()
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+        data = self.get_tensor_expr(self.get_input_tensors(op)[0])
+        if options.TimeMajor():
+            data = self.bb.emit(relax.op.permute_dims(data, [1, 0, 2]))
+        result = self.run_lstm(op, options, data)
+        return relax.op.permute_dims(result, [1, 0, 2]) if options.TimeMajor() else result
+
+    def run_lstm(self, op: Any, options: Any, data: Any) -> Any:
+        """Run an LSTM on ``[batch, step, value]`` from its states, and keep them."""
         tensors = self.get_input_tensors(op)
         weights = [self._optional_operand(tensors, index) for index in range(len(tensors))]
         layer = _Lstm(self, weights, options, self._scaled_tensors(op, tensors))
-        data = self.get_tensor_expr(tensors[0])
-        if options.TimeMajor():
-            data = self.bb.emit(relax.op.permute_dims(data, [1, 0, 2]))
-        result = layer.run(data)
-        return relax.op.permute_dims(result, [1, 0, 2]) if options.TimeMajor() else result
+        result, states = layer.run(data, weights[STATES : STATES + 2])
+        for tensor, state in zip(tensors[STATES : STATES + 2], states, strict=True):
+            self.keep(tensor, state)
+        return result
+
+    def fake_quantize(self, value: Any, tensor: Any | None) -> Any:
+        """Round a value to the quantisation of a tensor, if it has one."""
+        if tensor is None:
+            return value
+        return self.bb.emit(self.dequantize(self.bb.emit(self.quantize(value, tensor)), tensor))
 
     def _scaled_tensors(self, op: Any, tensors: list[Any]) -> list[Any]:
         """Tensors with the scales of the output, the cell, the norms' inputs and the projection's input; None for float32."""
@@ -72,10 +75,10 @@ class _Lstm:
         self._gates = [gate for gate in range(len(GATES)) if self._weights[FROM_INPUT + gate] is not None]
         self._has_norms = any(weight is not None for weight in self._weights[NORM:])
 
-    def run(self, data: "relax.Expr") -> "relax.Expr":
-        """Unroll a batch of sequences, ``[batch, step, value]``."""
+    def run(self, data: "relax.Expr", states: list["relax.Expr"]) -> tuple["relax.Expr", list["relax.Expr"]]:
+        """Unroll a batch of sequences, ``[batch, step, value]``, from the output and cell before; returns both after it."""
         emit = self._converter.bb.emit
-        batch, steps, _ = (int(extent) for extent in data.ty.shape)
+        _, steps, _ = (int(extent) for extent in data.ty.shape)
         input_weights = self._transpose_weights(FROM_INPUT)
         projected = relax.op.matmul(data, input_weights)
         if not self._has_norms:
@@ -84,10 +87,7 @@ class _Lstm:
             )
         parts = emit(relax.op.split(emit(projected), steps, axis=1)) if steps > 1 else [emit(projected)]
         recurrent = self._transpose_weights(FROM_OUTPUT)
-        cell_width = int(self._weights[BIAS + 1].ty.shape[0])
-        output, cell = (
-            relax.const(np.zeros([batch, width], "float32")) for width in (int(recurrent.ty.shape[0]), cell_width)
-        )
+        output, cell = states
         outputs = []
         for step in range(steps):
             sums = emit(relax.op.squeeze(parts[step], [1]))
@@ -96,7 +96,7 @@ class _Lstm:
                 dict(zip(self._gates, emit(relax.op.split(sums, len(self._gates), axis=1)), strict=True)), cell
             )
             outputs.append(output)
-        return relax.op.stack(outputs, axis=1)
+        return emit(relax.op.stack(outputs, axis=1)), [output, cell]
 
     def _transpose_weights(self, first: int) -> "relax.Expr":
         """The concatenated weights of all gates, ``[value, gates]``."""
@@ -112,16 +112,16 @@ class _Lstm:
         )
         new = emit(op.multiply(input_gate, self._activate(self._gate(2, sums, None))))
         cell = self._clip(emit(op.add(emit(op.multiply(forget, cell)), new)), self._clips[0])
-        cell = self._fake_quantize(cell, self._cell)
+        cell = self._converter.fake_quantize(cell, self._cell)
         output_gate = emit(op.sigmoid(self._gate(3, sums, cell)))
         output = emit(op.multiply(output_gate, self._activate(cell)))
         if (projection := self._weights[PROJECTION]) is not None:
-            output = self._fake_quantize(output, self._unprojected)
+            output = self._converter.fake_quantize(output, self._unprojected)
             output = emit(op.matmul(output, emit(op.permute_dims(projection, [1, 0]))))
             if (bias := self._weights[PROJECTION + 1]) is not None:
                 output = emit(op.add(output, bias))
             output = self._clip(output, self._clips[1])
-        return self._fake_quantize(output, self._output), cell
+        return self._converter.fake_quantize(output, self._output), cell
 
     def _gate(self, gate: int, sums: dict[int, Any], cell: Any) -> Any:
         """The input of a gate's activation."""
@@ -131,7 +131,7 @@ class _Lstm:
         if peephole is not None:
             value = emit(op.add(value, emit(op.multiply(cell, peephole))))
         if self._has_norms:
-            value = self._fake_quantize(value, self._normed[gate])
+            value = self._converter.fake_quantize(value, self._normed[gate])
             value = emit(
                 op.nn.layer_norm(
                     value, self._weights[NORM + gate], self._weights[BIAS + gate], axes=[-1], epsilon=EPSILON
@@ -145,10 +145,3 @@ class _Lstm:
 
     def _clip(self, value: Any, bound: float) -> Any:
         return self._converter.bb.emit(relax.op.clip(value, -bound, bound)) if bound > 0 else value
-
-    def _fake_quantize(self, value: Any, tensor: Any | None) -> Any:
-        """Round a value to the quantisation of a tensor."""
-        if tensor is None:
-            return value
-        converter = self._converter
-        return converter.bb.emit(converter.dequantize(converter.bb.emit(converter.quantize(value, tensor)), tensor))

@@ -33,6 +33,12 @@ DTYPES = {
 SINGLE_STEPS = frozenset({"SVDF", "RNN", "LSTM"})
 """Operators that compute one step from a stored state."""
 
+SEQUENCES = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": tflite.UnidirectionalSequenceLSTMOptions,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": tflite.SequenceRNNOptions,
+}
+"""Operators over sequences, with their options."""
+
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if name.isupper()}
 _OPERATOR_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if name.isupper()}
 
@@ -80,7 +86,7 @@ def load(source: Path) -> TFLiteModel:
 
     Raises:
         InputError: no such file; not a TFLite model; truncated or damaged; inputs or outputs without a TVM dtype; tensors
-            that share a name; a network that keeps state between calls.
+            that share a name; a network whose state a package cannot keep.
     """
     where = str(source)
     data = _read(source)
@@ -146,21 +152,51 @@ def _check_names(where: str, graph: tflite.SubGraph) -> None:
         raise InputError(where, f"{len(shared)} tensor names occur twice, for example '{shared[0]}'", _CONVERT)
 
 
-def _check_state(where: str, root: tflite.Model, graph: tflite.SubGraph) -> None:
-    """Refuse a network whose outputs depend on earlier calls."""
-    stateful: Counter[str] = Counter()
+def keeps_state(root: tflite.Model, graph: tflite.SubGraph) -> bool:
+    """Whether a package keeps the variables of a network from call to call, as LiteRT does.
+
+    If it has only those of layers over sequences of several steps, the package begins each call with zeros: converters write these
+    layers for Keras' layers without state, after whose calls ``reset_all_variables`` has to follow.
+    """
     for position in range(graph.OperatorsLength()):
         operator = graph.Operators(position)
         name = _operator_name(root, operator)
-        read = [operator.Inputs(number) for number in range(operator.InputsLength())]
-        if name == "ASSIGN_VARIABLE" or (
-            name in SINGLE_STEPS and any(graph.Tensors(index).IsVariable() for index in read if index >= 0)
+        if name == "ASSIGN_VARIABLE":
+            return True
+        read = [
+            graph.Tensors(operator.Inputs(number))
+            for number in range(operator.InputsLength())
+            if operator.Inputs(number) >= 0
+        ]
+        has_variables = any(tensor.IsVariable() for tensor in read)
+        if has_variables and (name in SINGLE_STEPS or (name in SEQUENCES and _steps(operator, name, read[0]) == 1)):
+            return True
+    return False
+
+
+def _steps(operator: tflite.Operator, name: str, data: tflite.Tensor) -> int:
+    """The number of steps of a layer over a sequence."""
+    options = SEQUENCES[name]()
+    options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
+    return int(data.Shape(0 if options.TimeMajor() else 1))
+
+
+def _check_state(where: str, root: tflite.Model, graph: tflite.SubGraph) -> None:
+    """Refuse variables that a package cannot keep."""
+    if not keeps_state(root, graph):
+        return
+    names = [_operator_name(root, graph.Operators(position)) for position in range(graph.OperatorsLength())]
+    if unsupported := next((name for name in names if name.startswith("BIDIRECTIONAL")), None):
+        problem = f"keeps state between calls in {unsupported}, beside that of other operators"
+        raise InputError(where, problem, "convert it with whole sequences as inputs")
+    for number in range(1, root.SubgraphsLength()):
+        part = root.Subgraphs(number)
+        operators = {_operator_name(root, part.Operators(position)) for position in range(part.OperatorsLength())}
+        if "READ_VARIABLE" in operators or any(
+            part.Tensors(index).IsVariable() for index in range(part.TensorsLength())
         ):
-            stateful[name] += 1
-    if stateful:
-        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(stateful.items()))
-        remedy = "convert it with its state as inputs and outputs, or with whole sequences as inputs"
-        raise InputError(where, f"keeps state between calls, which a package does not: {listing}", remedy)
+            problem = "has a variable in a branch or a loop, whose state a package cannot keep"
+            raise InputError(where, problem, "convert it with its state as inputs and outputs")
 
 
 def _operator_name(root: tflite.Model, operator: tflite.Operator) -> str:
@@ -196,7 +232,7 @@ def _spec(where: str, graph: tflite.SubGraph, index: int, names: set[str]) -> Te
     if dtype is None:
         kind = _TYPE_NAMES.get(tensor.Type(), tensor.Type())
         raise InputError(where, f"'{name}' has the type {kind}, which TVM lacks", "convert the model without it")
-    relax_name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+    relax_name = relax_identifier(name)
     if not relax_name[:1].isalpha():
         relax_name = f"input_{relax_name}"
     while relax_name in names:
@@ -204,6 +240,11 @@ def _spec(where: str, graph: tflite.SubGraph, index: int, names: set[str]) -> Te
     names.add(relax_name)
     shape: tuple[Dim, ...] = tuple(tensor.Shape(axis) for axis in range(tensor.ShapeLength()))
     return TensorSpec(name=name, relax_name=relax_name, shape=shape, dtype=dtype)
+
+
+def relax_identifier(name: str) -> str:
+    """A name with other characters than letters and digits replaced."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
 
 
 def _shape_signature(tensor: tflite.Tensor) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import tflite
 
 from tvmake.frontend.lowering.fourier import MAX_LENGTH, fourier_matrix
-from tvmake.frontend.tflite.lstm import RecurrentConverter
+from tvmake.frontend.tflite.single_steps import SingleStepConverter
 
 from tvm import relax, tirx  # isort: skip
 from tvm.error import OpNotImplemented  # isort: skip
@@ -28,7 +28,7 @@ SUPPORTED = frozenset({
 """Operators with complex operands or results that can be converted; so can StableHLO's, by TVM's importer."""
 
 
-class SpectrumConverter(RecurrentConverter):
+class SpectrumConverter(SingleStepConverter):
     """TVM's converter with complex tensors as two parts."""
 
     def __init__(self, *arguments: Any):

@@ -12,6 +12,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.lowering.state_indices import bound_indices
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
@@ -101,10 +102,14 @@ def _place_states(
         *(places[Written(state.spec.name, is_input=False)] for state in states),
     ]
     extended = {
-        "outputs": (*signature.outputs, *(TensorSpec(**spec.model_dump(exclude={"range", "indices"})) for spec in in_place)),
+        "outputs": (
+            *signature.outputs,
+            *(TensorSpec(**spec.model_dump(exclude={"range", "indices"})) for spec in in_place),
+        ),
         "states": tuple(state.spec for state in states),
     }
-    return reorder(module, taken, returned), signature.model_copy(update=extended)
+    safe = bound_indices(module, [state.spec.relax_name for state in states])
+    return reorder(safe, taken, returned), signature.model_copy(update=extended)
 
 
 def _with_image_range(signature: Signature, options: ImportOptions) -> Signature:

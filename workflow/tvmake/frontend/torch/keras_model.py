@@ -32,8 +32,7 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     Inputs have the model's own names and dtypes. ``options.inputs`` fixes dynamic dimensions; the batch is 1 by default.
 
     Raises:
-        InputError: the source is not trusted, cannot be loaded or exported, has stateful layers, or has a dynamic
-            dimension that is not fixed.
+        InputError: the source is not trusted, cannot be loaded or exported, or has a dynamic dimension that is not fixed.
         MachineError: Keras is not installed.
     """
     with open_source(Path(source), Path(source).suffix.lower(), COPY):
@@ -55,7 +54,6 @@ def is_model(value: Any) -> bool:
 
 def export_model(source: str, model: Any, options: ImportOptions) -> ExportedProgram:
     """Export a Keras model on its PyTorch backend; raises InputError as ``export``."""
-    _refuse_state(source, model)
     inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
     module = NamedInputsModule(model, [spec.name for spec in model.inputs], _call)
     try:
@@ -92,15 +90,6 @@ def _load(source: str) -> Any:
         line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
         problem = f"Keras {keras.__version__} cannot load it: {type(cause).__name__}: {line[:300]}"
         raise InputError(source, problem, _SAVE) from error
-
-
-def _refuse_state(source: str, model: Any) -> None:
-    for layer in model._flatten_layers():
-        if getattr(layer, "stateful", False):
-            problem = f"its layer '{layer.name}' keeps its state between calls (stateful=True), which a package cannot"
-            raise InputError(
-                source, problem, "build it with stateful=False, or with the state as an input and an output"
-            )
 
 
 def _call(model: Any, values: list[Tensor]) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
+from tvmake.frontend.tflite.source import keeps_state, load
 from tvmake.validate.runtime import Runtime, library_version
 
 
@@ -25,24 +26,41 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         ) from None
     if not Path(path).is_file():
         raise InputError(path, "no such file")
-    try:
-        # The XNNPACK delegate, on by default, may compute in other precisions and orders.
-        interpreter = Interpreter(
-            model_path=path,
-            num_threads=1,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
-    except (ValueError, RuntimeError) as error:
-        raise InputError(path, f"LiteRT cannot load it: {error}", "convert the model again") from None
+
+    def create() -> Interpreter:
+        try:
+            # The XNNPACK delegate, on by default, may compute in other precisions and orders.
+            return Interpreter(
+                model_path=path,
+                num_threads=1,
+                experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            )
+        except (ValueError, RuntimeError) as error:
+            raise InputError(path, f"LiteRT cannot load it: {error}", "convert the model again") from None
+
+    def allocate(sample: dict[str, np.ndarray]) -> None:
+        for name, details in inputs.items():
+            interpreter.resize_tensor_input(details["index"], list(sample[name].shape))
+        interpreter.allocate_tensors()
+        interpreter.reset_all_variables()
+
+    def reset() -> None:
+        nonlocal interpreter, is_first
+        # Resources keep their values in an interpreter.
+        interpreter, is_first = interpreter if is_first else create(), True
+
+    interpreter, is_first = create(), True
+    model = load(Path(path))
+    is_stateful = keeps_state(model.root, model.graph)
     inputs = by_name(path, "input", interpreter.get_input_details(), [spec.name for spec in signature.inputs])
     outputs = by_name(path, "output", interpreter.get_output_details(), [spec.name for spec in signature.outputs])
 
     def run(sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        nonlocal is_first
         try:
-            for name, details in inputs.items():
-                interpreter.resize_tensor_input(details["index"], list(sample[name].shape))
-            interpreter.allocate_tensors()
-            interpreter.reset_all_variables()  # every sample is a first call
+            if is_first or not is_stateful:
+                allocate(sample)
+            is_first = False
             for name, details in inputs.items():
                 interpreter.set_tensor(details["index"], sample[name])
             interpreter.invoke()
@@ -51,7 +69,7 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         # get_tensor copies, so the next call does not overwrite these.
         return {name: interpreter.get_tensor(details["index"]) for name, details in outputs.items()}
 
-    return Runtime(library_version("ai-edge-litert"), run)
+    return Runtime(library_version("ai-edge-litert"), run, reset=reset)
 
 
 def by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:

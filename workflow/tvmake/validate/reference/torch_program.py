@@ -49,7 +49,9 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         leaves = pytree.tree_leaves(outputs)
         if len(leaves) != len(returned):
             raise InputError(source, f"returns {len(leaves)} tensors, not {len(returned)}", "import it again")
-        written = {spec.name: tensor for spec, tensor in zip(signature.inputs, flat, strict=True) if spec.name in in_place}
+        written = {
+            spec.name: tensor for spec, tensor in zip(signature.inputs, flat, strict=True) if spec.name in in_place
+        }
         results = {spec.name: leaf for spec, leaf in zip(returned, leaves, strict=True)} | written
         return {name: _to_numpy(tensor) for name, tensor in results.items()}
 

@@ -1,7 +1,8 @@
 """Check that repeated calls of a module with the same inputs return the same outputs.
 
-A program is one call of ``forward``. State that a module stores in its attributes between calls (of a recurrent
-network, a cache, a counter) becomes a constant without a warning, so the package would repeat the first call.
+A program is one call of ``forward``. Buffers and other tensors that it changes in place are state. What else a module
+stores in its attributes between calls (a new tensor, a list, a number) becomes a constant without a warning, so the package would
+repeat the first call.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting.faithful import restore_buffers, run_on_copies
+from tvmake.frontend.torch.exporting.faithful import restore_tensors, run_on_copies
 from tvmake.frontend.torch.exporting.output_structure import return_plain_outputs
 
 MAX_ERROR = 1e-4
@@ -33,23 +34,27 @@ def check_repeatable(where: str, module: nn.Module, examples: Sequence[Any]) -> 
     Raises:
         InputError: the outputs for the same inputs have changed.
     """
-    with torch.no_grad(), restore_buffers(module), restore_attributes(module), return_plain_outputs(module):
+    with torch.no_grad(), restore_tensors(module), restore_attributes(module), return_plain_outputs(module):
         try:
             before, random = _attribute_snapshot(module), torch.get_rng_state()
-            with restore_buffers(module):
+            with restore_tensors(module):
                 first = run_on_copies(module, examples)
             after = _attribute_snapshot(module)
             changed = [name for name, value in after.items() if name not in before or before[name] != value]
             if not changed or not torch.equal(torch.get_rng_state(), random):
                 return
-            with restore_buffers(module):
+            with restore_tensors(module):
                 run_on_copies(module, pytree.tree_map(_change_values, tuple(examples)))
             if _are_equal(first, run_on_copies(module, examples)):
                 return
         except Exception:  # noqa: BLE001 -- the module is the user's own
             return
     problem = f"its outputs depend on earlier calls: forward() stores {', '.join(changed[:3])} in the module"
-    raise InputError(where, problem, "make the stored values inputs and outputs of forward()")
+    name = changed[0].rpartition(".")[2]
+    remedy = (
+        f"write to a buffer: self.register_buffer('{name}', …) in __init__(), and self.{name}.copy_(…) in forward()"
+    )
+    raise InputError(where, problem, remedy)
 
 
 def _change_values(value: Any) -> Any:
@@ -89,7 +94,7 @@ def _snapshot(value: Any, known: dict[int, Any], depth: int = 4) -> Any:
         known: snapshots of objects by identity, because submodules share a config or a logger.
     """
     if isinstance(value, Tensor):
-        return value.data_ptr(), value._version
+        return value.data_ptr()  # what is written in place is state of the program
     if isinstance(value, int | float | str | bytes | range | None):
         return value
     if not depth or isinstance(value, nn.Module | type) or callable(value):

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from tvmake.errors import InputError
 from tvmake.frontend.torch.exporting import checks, derivatives, output_structure
 from tvmake.frontend.torch.exporting.determinism import check_repeatable, restore_attributes
-from tvmake.frontend.torch.exporting.faithful import check_faithful
+from tvmake.frontend.torch.exporting.faithful import check_faithful, restore_tensors
 from tvmake.frontend.torch.exporting.known_values import KnownValues
 from tvmake.process.user_code import error_location, user_code_error
 
@@ -52,7 +52,7 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             check_repeatable(where, module, examples)
         try:
-            with restore_attributes(module):
+            with restore_tensors(module), restore_attributes(module):
                 program = _export(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() branches on the values of its tensors{error_location(error)}"

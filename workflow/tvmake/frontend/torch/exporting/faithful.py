@@ -4,7 +4,8 @@ Code can behave differently during export (``torch.compiler.is_compiling()``): t
 ``torch.export`` does not report this, and later checks compare with the program only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,9 @@ from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
 from tvmake.frontend.torch.exporting.output_structure import return_plain_outputs
+
+DEPTH = 6
+"""Levels of containers and objects in which tensors are searched."""
 
 MAX_ERROR = 1e-2
 """Largest error, relative to the RMS of the module's outputs. Both run the same operators on the same machine."""
@@ -33,7 +37,7 @@ def check_faithful(where: str, module: nn.Module, program: ExportedProgram, exam
     Raises:
         InputError: the outputs differ.
     """
-    with torch.no_grad(), restore_buffers(module):
+    with torch.no_grad(), restore_tensors(module):
         try:
             actual = run_on_copies(program.module(), examples)
             with return_plain_outputs(module):
@@ -71,15 +75,50 @@ def _error(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 @contextmanager
-def restore_buffers(module: nn.Module) -> Iterator[None]:
-    """Restore the module's buffers after this context."""
-    before = {name: buffer.clone() for name, buffer in module.named_buffers() if _can_be_written(buffer)}
+def restore_tensors(module: nn.Module) -> Iterator[None]:
+    """Restore the values of the module's buffers, and of the tensors in its attributes, after this context.
+
+    torch.export runs in-place operators of counters in attributes.
+    """
+    before = [(tensor, tensor.clone()) for tensor in _tensors(module) if _can_be_written(tensor)]
+    buffers = {name: tensor for name, tensor in module.named_buffers() if _can_be_written(tensor)}
+    values = {name: tensor.clone() for name, tensor in buffers.items()}
     try:
         yield
     finally:
-        for name, buffer in module.named_buffers():
-            if name in before and before[name].shape == buffer.shape:
-                buffer.copy_(before[name])
+        with torch.no_grad():
+            for tensor, value in before:
+                tensor.copy_(value)
+            for name, tensor in module.named_buffers():  # forward() may assign another tensor
+                if name in buffers and tensor is not buffers[name] and tensor.shape == values[name].shape:
+                    tensor.copy_(values[name])
+
+
+def _tensors(module: nn.Module) -> Iterable[Tensor]:
+    """The module's buffers, and the tensors in attributes, containers and objects such as caches; each once."""
+    found: dict[int, Tensor] = {id(tensor): tensor for tensor in module.buffers()}
+    known: set[int] = set()
+
+    def visit(value: Any, depth: int) -> None:
+        if isinstance(value, nn.Parameter | nn.Module | type) or callable(value) or id(value) in known or not depth:
+            return
+        known.add(id(value))
+        if isinstance(value, Tensor):
+            found.setdefault(id(value), value)
+        elif isinstance(value, dict):
+            visit_all(value.values(), depth)
+        elif isinstance(value, list | tuple | deque):
+            visit_all(value, depth)
+        elif not isinstance(value, int | float | str | bytes | None):
+            visit_all(getattr(value, "__dict__", {}).values(), depth)
+
+    def visit_all(values: Iterable[Any], depth: int) -> None:
+        for item in list(values):
+            visit(item, depth - 1)
+
+    for part in module.modules():
+        visit_all((value for name, value in vars(part).items() if name not in ("_parameters", "_modules")), DEPTH)
+    return found.values()
 
 
 def _can_be_written(buffer: Tensor) -> bool:
