@@ -142,6 +142,7 @@ def stored_states(where: str, program: ExportedProgram) -> list[StoredState]:
             value = TensorSpec(name=known.name, relax_name=spec.arg.name, shape=known.shape, dtype=known.dtype)
             following = value.model_copy(update={"relax_name": f"{spec.arg.name}_next"})
             tensor = _value(program, spec)
+            assert isinstance(tensor, Tensor)
             found.append(StoredState(StateSpec(**value.model_dump(), next=following), tensor.detach().cpu().numpy()))
     return found
 

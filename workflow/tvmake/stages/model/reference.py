@@ -75,7 +75,7 @@ def reference_request(job: JobContext) -> ReferenceRequest:
         model=job.import_options,
         dims=sample_sizes(model.dims, validation.dims),
         dataset=model.dataset,
-        steps=validation.steps if model.state else 0,
+        steps=validation.steps,  # a source may keep states without the config
         **drawn,
     )
 

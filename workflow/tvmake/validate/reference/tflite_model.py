@@ -38,6 +38,8 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         except (ValueError, RuntimeError) as error:
             raise InputError(path, f"LiteRT cannot load it: {error}", "convert the model again") from None
 
+    interpreter, is_first = create(), True
+
     def allocate(sample: dict[str, np.ndarray]) -> None:
         for name, details in inputs.items():
             interpreter.resize_tensor_input(details["index"], list(sample[name].shape))
@@ -49,7 +51,6 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         # Resources keep their values in an interpreter.
         interpreter, is_first = interpreter if is_first else create(), True
 
-    interpreter, is_first = create(), True
     model = load(Path(path))
     is_stateful = keeps_state(model.root, model.graph)
     inputs = by_name(path, "input", interpreter.get_input_details(), [spec.name for spec in signature.inputs])
