@@ -95,7 +95,13 @@ def _written_placeholders(call: fx.Node) -> Iterator[fx.Node]:
         while argument.alias_info is not None and argument.alias_info.is_write and isinstance(node, fx.Node):
             if node.op == "placeholder":
                 yield node
-            node = node.args[0] if node.op == "call_function" and node.args else None
+            node = node.args[0] if _is_view(node) else None
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Whether a call returns a view of its first argument, or that argument itself."""
+    returned = getattr(getattr(node.target, "_schema", None), "returns", ())
+    return bool(node.args) and any(value.alias_info is not None for value in returned)
 
 
 def _value(program: ExportedProgram, spec: InputSpec) -> object:
