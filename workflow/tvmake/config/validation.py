@@ -217,7 +217,7 @@ class ValidationOptions(Strict):
     seed: int = Field(default=0, ge=0)
     """Seed of the random inputs."""
     steps: int = Field(default=0, ge=0)
-    """Samples in a sequence, for models with states: they begin anew with each sequence. 0: all samples are one."""
+    """Samples in a sequence, for models with states: they restart with each sequence. 0: all samples are one."""
     dims: dict[str, Positive] = Field(default_factory=dict)
     """Sizes, by name, of dynamic dimensions in a package; by default 1, or the smallest allowed size. A model's own ``dims``
     override them."""

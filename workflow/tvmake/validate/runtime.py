@@ -17,7 +17,7 @@ class Runtime:
     weights: str | None = None
     """The sha256 of its loaded or random weights, as in the import's record; None if a file has them."""
     reset: Callable[[], None] = lambda: None
-    """Lets the states that the source keeps itself begin anew."""
+    """Resets the states that the source keeps itself."""
 
 
 def library_version(distribution: str) -> str:
