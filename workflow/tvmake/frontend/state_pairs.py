@@ -6,6 +6,7 @@ from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.state_names import NUMBER, kept_in_place, name_pattern
 
+
 def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[StateSpec]:
     """The states, in the order of the inputs.
 
@@ -24,18 +25,21 @@ def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> l
     return [_fit(signature.inputs[start], signature.outputs[end], (start, end), where) for start, end in pairs]
 
 
-def without_states(declared: Signature, state: Mapping[str, str], where: str) -> Signature:
+def without_states(
+    declared: Signature, state: Mapping[str, str], where: str, *, writes_inputs: bool = False
+) -> Signature:
     """The inputs and outputs that a package's caller has.
 
     Args:
         declared: what the source states, whose outputs may have no sizes.
         where: the config's key.
+        writes_inputs: whether the source may write to inputs, which ``state`` maps to themselves.
 
     Raises:
         InputError: the network has no such input or output.
     """
-    in_place = kept_in_place(state, (spec.name for spec in declared.inputs))
-    pairs = _pairs(declared, {given: returned for given, returned in state.items() if given != returned}, where)
+    in_place = kept_in_place(state, (spec.name for spec in declared.inputs)) if writes_inputs else []
+    pairs = _pairs(declared, {given: returned for given, returned in state.items() if given not in in_place}, where)
     left = [
         tuple(spec for index, spec in enumerate(specs) if index not in {pair[side] for pair in pairs})
         for side, specs in enumerate((declared.inputs, declared.outputs))

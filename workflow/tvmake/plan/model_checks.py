@@ -65,7 +65,9 @@ def _read_signatures(models: Mapping[str, ModelConfig], *, must_be_readable: boo
             errors += wrong
         elif (signature := configured(source, options)) is not None:
             try:
-                signatures[name] = without_states(signature, options.state, f"models.{name}.state")
+                signatures[name] = without_states(
+                    signature, options.state, f"models.{name}.state", writes_inputs=source.format == "pt2"
+                )
             except InputError as error:
                 errors.append(error)
     if errors:
