@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.tensor_file import numpy_dtype
-from tvmake.artifact.weights.tensors import Deferred
+from tvmake.artifact.weights.tensors import Deferred, release_tensor
 from tvmake.targets.weights.prepack import Packing
 
 
@@ -64,6 +64,8 @@ class _Packer:
         tensors = {result: _zeros(ty.ty) for result, ty in zip(packing.results, _results(packing), strict=True)}
         sources = [self._tensor(number, source) for source in packing.sources]
         self._library[self._functions[number]](*sources, *tensors.values())
+        for source in sources:
+            release_tensor(source)
         wanted = tensors.pop(name)
         self._others |= {(number, other): tensor for other, tensor in tensors.items()}  # they are asked for next
         return wanted

@@ -3,9 +3,9 @@
 import hashlib
 from typing import Any
 
-import numpy as np
 import tvm
 
+from tvmake.artifact.weights.tensors import data_of, release_tensor, size_of
 from tvmake.frontend.lowering.stable_math import atanh
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import rewritten, with_functions
@@ -73,14 +73,10 @@ class _ConstantLifter(PyExprMutator):
         if not isinstance(op.ty, relax.TensorType):
             return op
         value = op.value
-        if value.numpy().nbytes < self.min_bytes:
+        if size_of(value) < self.min_bytes:
             return op
-        array = value.numpy()
-        key = (
-            str(value.dtype),
-            array.shape,
-            hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest(),
-        )
+        key = (str(value.dtype), tuple(map(int, value.shape)), hashlib.sha256(data_of(value)).digest())
+        release_tensor(value)
         if key not in self.lifted:
             index = len(self.lifted)
             while (name := f"param_{index}") in self.names:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.artifact.weights.mapping import release
 from tvmake.ir.expressions import is_call, operator_name
 from tvmake.ir.rewriting import definition, with_functions
 
@@ -82,6 +83,9 @@ class _ConstantFolder(PyExprMutator):
         if name in FLOATING_ONLY and arguments[0].dtype.kind != "f":
             return call
         result = np.asarray(evaluate(arguments, call.attrs), order="C")  # ascontiguousarray gives scalars a dimension
+        for array in arguments:
+            if isinstance(array, np.ndarray):
+                release(array.ctypes.data, array.nbytes)
         dtype, shape = str(call.ty.dtype), [int(extent) for extent in call.ty.shape]
         # NumPy's promotion differs from TVM's; a result of another type is left to FoldConstant.
         if str(result.dtype) != dtype or list(result.shape) != shape:

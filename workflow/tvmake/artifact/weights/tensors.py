@@ -2,8 +2,7 @@
 
 import ctypes
 import math
-import mmap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ import tvm
 import tvm_ffi
 
 from tvmake.artifact.stage_json import GONE
-from tvmake.artifact.weights.file_format import StoredTensor, TensorForm, stored_tensors, write_tensors
+from tvmake.artifact.weights.file_format import ALIGNMENT, StoredTensor, TensorForm, stored_tensors, write_tensors
+from tvmake.artifact.weights.mapping import is_mapped, map_file, release
 from tvmake.errors import InputError
 from tvmake.storage.files import atomic_path
 
@@ -24,7 +24,7 @@ def save_params(params: Mapping[str, Any], destination: Path) -> None:
     """Write parameters (numpy arrays, TVM tensors, or :class:`Deferred`), in the mapping's order, atomically and one at a time."""
     forms = [TensorForm(name, tuple(map(int, value.shape)), _type(value.dtype)) for name, value in params.items()]
     with atomic_path(destination) as temporary, temporary.open("wb") as file:
-        write_tensors(forms, map(_data, params.values()), file)
+        write_tensors(forms, _contents(params.values()), file)
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,30 @@ def _type(dtype: Any) -> tuple[int, int, int]:
     return known.type_code, known.bits, known.lanes
 
 
-def _data(value: Any) -> memoryview:
-    tensor = value.compute() if isinstance(value, Deferred) else value
-    tensor = tvm.runtime.tensor(tensor) if isinstance(tensor, np.ndarray) else tensor
-    size = math.prod(tensor.shape) * ((tensor.dtype.bits + 7) // 8)
-    block = (ctypes.c_char * size).from_address(tensor.data_ptr())
+def _contents(values: Iterable[Any]) -> Iterator[memoryview]:
+    """The data of each parameter; memory that is mapped from a file is released after it is written."""
+    for value in values:
+        tensor = value.compute() if isinstance(value, Deferred) else value
+        tensor = tvm.runtime.tensor(tensor) if isinstance(tensor, np.ndarray) else tensor
+        yield data_of(tensor)
+        release_tensor(tensor)
+
+
+def data_of(tensor: "tvm.runtime.Tensor") -> memoryview:
+    """The data of a tensor in this process's memory, without a copy."""
+    block = (ctypes.c_char * size_of(tensor)).from_address(tensor.data_ptr())
     block.tensor = tensor  # it lives as long as its data are needed
     return memoryview(block)
+
+
+def size_of(tensor: "tvm.runtime.Tensor") -> int:
+    """The size of a tensor's data in bytes."""
+    return math.prod(map(int, tensor.shape)) * ((tensor.dtype.bits + 7) // 8)
+
+
+def release_tensor(tensor: "tvm.runtime.Tensor") -> None:
+    """Return the memory of a tensor to the system, if it is mapped from a file."""
+    release(tensor.data_ptr(), size_of(tensor))
 
 
 def load_params(source: Path) -> dict[str, Any]:
@@ -60,13 +77,18 @@ def load_params(source: Path) -> dict[str, Any]:
     """
     try:
         stored = stored_tensors(source)
+        content = map_file(source)
     except FileNotFoundError:
         raise InputError(str(source), "no such parameter file", GONE) from None
     except (OSError, ValueError):
         raise InputError(str(source), "not a parameter file, or damaged", "delete it and run again") from None
-    with source.open("rb") as file:
-        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), "uint8")
     return {tensor.name: _load(tensor, content[tensor.offset :][: tensor.size]) for tensor in stored}
+
+
+def as_tensor(array: np.ndarray) -> "tvm.runtime.Tensor":
+    """An array as a TVM tensor: mapped data without a copy if kernels can use them where they are, other arrays as a copy."""
+    is_shared = is_mapped(array) and array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous
+    return tvm.runtime.from_dlpack(array) if is_shared else tvm.runtime.tensor(array)
 
 
 def _load(stored: StoredTensor, data: np.ndarray) -> "tvm.runtime.Tensor":

@@ -9,15 +9,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.external import array_of, is_large
 
 _MISFIT = re.compile(
     r"\[ShapeInferenceError\] Inference error\(s\): \(op_type:(\w+)(?:, node name: (.*?))?\): "
     r"\[ShapeInferenceError\] (Incompatible dimensions|Dimension mismatch in unification)"
 )
 """Strict inference's error for operands whose shapes do not fit; its other errors are harmless."""
-
-LARGE_BYTES = 1 << 20
-"""Larger initializers are set aside while the onnx package's tools run, because these copy the model."""
 
 Shape = tuple[int | str | None, ...]
 
@@ -118,7 +116,7 @@ class Graph:
         """Replace large initializers by graph inputs, so that tools do not copy them. ``finish`` restores them."""
         small = []
         for tensor in self.graph.initializer:
-            if tensor.ByteSize() < LARGE_BYTES:
+            if not is_large(tensor):
                 small.append(tensor)
                 continue
             copy = TensorProto()
@@ -226,7 +224,7 @@ class Graph:
     def weights(self, name: str) -> np.ndarray | None:
         """The value of a constant of any size."""
         tensor = self.constants.get(name) or self.large.get(name)
-        return None if tensor is None else numpy_helper.to_array(tensor)
+        return None if tensor is None else array_of(tensor)
 
     def is_constant(self, name: str) -> bool:
         return name in self.constants or name in self.large
@@ -243,7 +241,7 @@ class Graph:
     def add_constant(self, value: np.ndarray, name: str = "const") -> str:
         """Add an initializer, and set it aside if it is large; returns its name."""
         tensor = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), self.fresh(name))
-        if tensor.ByteSize() < LARGE_BYTES:
+        if not is_large(tensor):
             self.graph.initializer.append(tensor)
             self.constants[tensor.name] = self.graph.initializer[-1]
         else:

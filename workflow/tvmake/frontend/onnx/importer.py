@@ -13,6 +13,7 @@ import onnx
 import tvm
 
 from tvmake.artifact.signature import Signature, TensorSpec, unnamed_shape
+from tvmake.artifact.weights.tensors import as_tensor
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
@@ -20,6 +21,7 @@ from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.dynamic.equalize_operands import equalize_operands
 from tvmake.frontend.onnx.dynamic.shape_values import ShapeValues
 from tvmake.frontend.onnx.dynamic.shaped_operators import evaluate
+from tvmake.frontend.onnx.external import array_of
 from tvmake.frontend.onnx.fixed_operands import value_remedy
 from tvmake.frontend.onnx.graph import all_nodes, fix_shapes, opset_of, sources
 from tvmake.frontend.onnx.inputs import (
@@ -130,6 +132,10 @@ class _Importer(ONNXGraphImporter):
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Do nothing: `refuse` has checked the operators, including those converted here."""
+
+    def _parse_array(self, tensor: onnx.TensorProto) -> "tvm.runtime.Tensor":
+        """The values of a tensor, without a copy of those that are in a file."""
+        return as_tensor(array_of(tensor).reshape(tuple(tensor.dims)))
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = self.bb.operator = f"{op_name} {attrs['tvm_custom']['name']!r}"

@@ -9,16 +9,17 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import checker
-from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.external import load_external, refer_to_external, stays_in_file
 from tvmake.frontend.onnx.rewrites.replace_contrib import move_misplaced
 from tvmake.frontend.onnx.structure import check_structure
 from tvmake.frontend.source_file import open_source
 
 
 def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
-    """The checked model, including external data.
+    """The checked model, including external data; large initializers refer to their file (:mod:`tvmake.frontend.onnx.external`).
 
     Args:
         source: the .onnx file.
@@ -31,7 +32,12 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
     """
     model = read_checked(source, files)
     try:
-        load_external_data_for_model(model, str(source.parent))
+        for tensor in filter(uses_external_data, model.graph.initializer):
+            if stays_in_file(tensor):
+                refer_to_external(tensor, source.parent)
+        for tensor in filter(uses_external_data, _all_tensors(model)):
+            if not Path(ExternalDataInfo(tensor).location).is_absolute():
+                load_external(tensor, source.parent)
     except (checker.ValidationError, ValueError, OSError) as error:
         problem = f"external data cannot be read: {_one_line(error)}"
         raise InputError(str(source), problem, _COPY_DATA) from error

@@ -1,0 +1,49 @@
+"""Files that are mapped to memory, whose pages are returned to the system after use.
+
+The system reads a page of a mapped file when something reads it. Such pages count as the process's memory until they are released,
+and are read again if they are needed again. A stage that reads one tensor after the other thus has one of them in memory.
+"""
+
+import mmap
+import weakref
+from pathlib import Path
+
+import numpy as np
+
+from tvmake.storage.plain_files import open_plain
+
+_DONTNEED: int | None = getattr(mmap, "MADV_DONTNEED", None)
+"""Windows has none."""
+
+_maps: "weakref.WeakValueDictionary[int, mmap.mmap]" = weakref.WeakValueDictionary()
+"""The mapped files by address."""
+
+
+def map_file(file: Path) -> np.ndarray:
+    """The content of a file as bytes. Writing to the array changes this process's copy, which :func:`release` discards.
+
+    Raises:
+        OSError: it cannot be read, or is not a plain file.
+        ValueError: it is empty.
+    """
+    with open_plain(file) as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+    content = np.frombuffer(mapped, "uint8")
+    _maps[content.ctypes.data] = mapped
+    return content
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether an array's data are mapped from a file."""
+    address = array.ctypes.data
+    return any(start <= address < start + len(mapped) for start, mapped in _maps.items())
+
+
+def release(address: int, size: int) -> None:
+    """Return the memory of mapped bytes to the system; no effect on other memory."""
+    if _DONTNEED is None or not size:
+        return
+    for start, mapped in list(_maps.items()):
+        if start <= address and address + size <= start + len(mapped):
+            begin = (address - start) // mmap.PAGESIZE * mmap.PAGESIZE
+            mapped.madvise(_DONTNEED, begin, address - start + size - begin)
