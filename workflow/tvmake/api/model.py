@@ -132,14 +132,12 @@ class Model:
             InputError: the model or an argument is invalid.
             MachineError: this machine lacks a program or library.
         """
-        import shutil
-
         from tvmake.artifact.package import is_package
         from tvmake.config.benchmark import Count
         from tvmake.running.arguments import path_of, validate_argument
         from tvmake.running.package import Package
         from tvmake.storage.destinations import check_destination
-        from tvmake.storage.files import atomic_path
+        from tvmake.storage.files import copy_file
 
         if output is not None:
             output = path_of("output", "the package to write", output)
@@ -147,8 +145,7 @@ class Model:
         tune = validate_argument("tune", Count | None, tune)
         with self._build("package.tar", target, precision, tune, options, shows_progress) as built:
             if output is not None:
-                with atomic_path(output) as temporary:
-                    shutil.copyfile(built, temporary)
+                copy_file(built, output)
             return Package(built if output is None else output)
 
     def tune(

@@ -119,7 +119,8 @@ def _store_result(
     work: Work, key_material: Material, before: Stamps, seconds: float, store: Store, secret: bytes | None
 ) -> bool:
     try:
-        if _stamps(work) != before:
+        # A link to an input changes its stamp only.
+        if _stamps(work) != before and material(work) != key_material:
             raise NotCacheableError("an input changed while the stage ran")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         header = describe(key_material, work.outputs, round(seconds, 3), now)

@@ -100,7 +100,7 @@ def compile_model(
     from tvmake.process.output import counted, printable
     from tvmake.report.unscheduled import fix_dims
     from tvmake.storage.destinations import check_destination
-    from tvmake.storage.files import atomic_directory, atomic_path
+    from tvmake.storage.files import atomic_directory, copy_file
 
     linking = {"cc": compiler, "link_options": shlex.split(link_options) if link_options else None}
     layer: dict[str, Any] = {
@@ -142,8 +142,7 @@ def compile_model(
             f"using the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"
         )
     with build_artifact(run, "package.tar", cores, quiet) as file:
-        with atomic_path(package) as temporary:
-            shutil.copyfile(file, temporary)
+        copy_file(file, package)
         note_package(run.parent, package, run.full_source)
         if dump:
             sources = package.with_suffix(".sources")

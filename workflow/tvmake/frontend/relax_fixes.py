@@ -1,11 +1,12 @@
 """Corrections of every importer's Relax: safe indices, precise functions, parameters as arguments."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import tvm
 
-from tvmake.artifact.weights.tensors import data_of, release_tensor, size_of
+from tvmake.artifact.weights.tensors import data_of, release_tensor, size_of, tensor_key
 from tvmake.frontend.lowering.stable_math import atanh
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import rewritten, with_functions
@@ -63,8 +64,9 @@ def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
 
 @mutator
 class _ConstantLifter(PyExprMutator):
-    def __init__(self, module: "tvm.IRModule", min_bytes: int, names: set[str]):
+    def __init__(self, module: "tvm.IRModule", min_bytes: int, names: set[str], known: Mapping[Any, str]):
         super().__init__(module)
+        self.known = known
         self.min_bytes = min_bytes
         self.names = names
         self.lifted: dict[Any, tuple[relax.Var, Any]] = {}
@@ -78,25 +80,35 @@ class _ConstantLifter(PyExprMutator):
         key = (str(value.dtype), tuple(map(int, value.shape)), hashlib.sha256(data_of(value)).digest())
         release_tensor(value)
         if key not in self.lifted:
-            index = len(self.lifted)
-            while (name := f"param_{index}") in self.names:
-                index += 1
+            name = self.known.get(tensor_key(value)) or self._new_name()
             self.names.add(name)
             self.lifted[key] = (relax.Var(name, op.ty), value)
         return self.lifted[key][0]
 
+    def _new_name(self) -> str:
+        index = len(self.lifted)
+        while (name := f"param_{index}") in self.names:
+            index += 1
+        return name
 
-def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> tuple["tvm.IRModule", dict[str, Any]]:
+
+def lift_constants(
+    module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES, known: Mapping[str, Any] | None = None
+) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Turn constants of at least ``min_bytes`` bytes into trailing arguments of ``main``.
 
     A module without its weights is small and byte-stable. Arguments follow the module's own, in the constants' order of
     appearance, and are called ``param_0``, ``param_1`` …. Equal constants share one argument.
 
+    Args:
+        known: tensors by name; constants that are these tensors get their names.
+
     Returns:
         The module, and the lifted values (TVM tensors) by argument name in argument order.
     """
     main = module["main"]
-    lifter = _ConstantLifter(module, min_bytes, {var.name for var in main.params})
+    names = {tensor_key(tensor): name for name, tensor in (known or {}).items() if size_of(tensor)}
+    lifter = _ConstantLifter(module, min_bytes, {*(var.name for var in main.params), *names.values()}, names)
     body = lifter.visit_expr(main.body)
     if not lifter.lifted:
         return module, {}

@@ -60,7 +60,8 @@ def transform(
         assignment: the precision of each layer, for ``auto``.
 
     Returns:
-        The module, with parameters as trailing arguments of ``main``, and the parameters in argument order.
+        The module, with parameters as trailing arguments of ``main``, and the parameters in argument order. Unchanged ones keep their
+        names.
 
     Raises:
         InputError: an unknown dimension, operator, layout or pass.
@@ -99,7 +100,7 @@ def transform(
     module = apply_user_passes(module, options.passes, "after_precision")
     if options.layout != "keep" and has_convolutions(module):
         module = module.with_attr(CHOSEN_LAYOUT, options.layout)
-    return lift_constants(with_bounds(module, bounds))
+    return lift_constants(with_bounds(module, bounds), known=params)
 
 
 def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":

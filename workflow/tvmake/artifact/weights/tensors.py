@@ -12,10 +12,17 @@ import tvm
 import tvm_ffi
 
 from tvmake.artifact.stage_json import GONE
-from tvmake.artifact.weights.file_format import ALIGNMENT, StoredTensor, TensorForm, stored_tensors, write_tensors
+from tvmake.artifact.weights.file_format import (
+    ALIGNMENT,
+    LARGE,
+    StoredTensor,
+    TensorForm,
+    stored_tensors,
+    write_tensors,
+)
 from tvmake.artifact.weights.mapping import is_mapped, map_file, release
 from tvmake.errors import InputError
-from tvmake.storage.files import atomic_path
+from tvmake.storage.files import atomic_path, copy_file
 
 _view = tvm_ffi.get_global_func("runtime.TVMTensorCreateView")
 
@@ -25,6 +32,31 @@ def save_params(params: Mapping[str, Any], destination: Path) -> None:
     forms = [TensorForm(name, tuple(map(int, value.shape)), _type(value.dtype)) for name, value in params.items()]
     with atomic_path(destination) as temporary, temporary.open("wb") as file:
         write_tensors(forms, _contents(params.values()), file)
+
+
+def save_changed_params(params: Mapping[str, Any], destination: Path, source: Path, before: Mapping[str, Any]) -> None:
+    """Write parameters, or link to the file that they come from if none of them changed.
+
+    Args:
+        source: a file of parameters.
+        before: its parameters. Those that are not in ``params`` are not written, but small ones do not prevent a link.
+    """
+    is_unchanged = all(name in before and is_same(value, before[name]) for name, value in params.items())
+    unused = [value for name, value in before.items() if name not in params]
+    if is_unchanged and sum(map(size_of, unused)) < LARGE:
+        copy_file(source, destination, may_link=True)
+    else:
+        save_params(params, destination)
+
+
+def is_same(tensor: "tvm.runtime.Tensor", before: "tvm.runtime.Tensor") -> bool:
+    """Whether two tensors are the same memory."""
+    return tensor_key(tensor) == tensor_key(before)
+
+
+def tensor_key(tensor: "tvm.runtime.Tensor") -> tuple[int, tuple[int, ...], str]:
+    """Address, shape and dtype."""
+    return tensor.data_ptr(), tuple(map(int, tensor.shape)), str(tensor.dtype)
 
 
 @dataclass(frozen=True)

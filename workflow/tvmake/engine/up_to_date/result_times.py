@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from tvmake.engine.up_to_date.metadata import recorded_outputs
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job
 from tvmake.storage.notes.job_records import JobRecord, record_of
@@ -24,24 +23,32 @@ def set_result_times(jobs: Iterable[Job]) -> None:
     """Set times so that Snakemake examines exactly the results whose inputs changed.
 
     Snakemake compares the content of an input only if it is newer than a result, and reruns results that are older
-    than their inputs. So results of changed inputs get an old time, and no result has a time in the future. A result without
-    a record of Snakemake's is judged by its time only, so an up-to-date one is made newer than its inputs.
+    than their inputs. So results of changed inputs get an old time, and no result has a time in the future. Up-to-date results
+    are made newer than their inputs: without a record of Snakemake's, and for large files, only times count.
 
     Args:
         jobs: in the order of the data flow.
     """
-    now, noted = time.time(), recorded_outputs()
+    now = time.time()
+    current: list[Job] = []
     for job in jobs:
         record = record_of(job.outputs)
         if record and _has_changed_input(record):
             _set_time(job.outputs, LONG_AGO_S)
             continue
-        latest = now
-        if record and not noted.issuperset(job.outputs):
-            results = set(job.inputs).difference(job.sources)
-            if max(map(_time, results), default=0.0) > min(map(_time, job.outputs)):
-                latest = 0.0
-        _set_time((name for name in job.outputs if _time(name) > latest), now)
+        _set_time((name for name in job.outputs if _time(name) > now), now)
+        current += [job] if record else []
+    older: list[Job] = []
+    while (remaining := list(filter(_is_older, current))) != older:  # files that are missing or not ours stay older
+        older = remaining
+        for job in older:
+            _set_time(job.outputs, now)  # also sets the time of results that are links to the same file
+
+
+def _is_older(job: Job) -> bool:
+    """Whether a job's results are older than results that it read."""
+    results = set(job.inputs).difference(job.sources)
+    return max(map(_time, results), default=0.0) > min(map(_time, job.outputs))
 
 
 def _has_changed_input(record: JobRecord) -> bool:

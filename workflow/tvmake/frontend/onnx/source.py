@@ -32,16 +32,25 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
     """
     model = read_checked(source, files)
     try:
-        for tensor in filter(uses_external_data, model.graph.initializer):
-            if stays_in_file(tensor):
-                refer_to_external(tensor, source.parent)
-        for tensor in filter(uses_external_data, _all_tensors(model)):
-            if not Path(ExternalDataInfo(tensor).location).is_absolute():
-                load_external(tensor, source.parent)
+        load_data(model, source.parent)
     except (checker.ValidationError, ValueError, OSError) as error:
         problem = f"external data cannot be read: {_one_line(error)}"
         raise InputError(str(source), problem, _COPY_DATA) from error
     return model
+
+
+def load_data(model: onnx.ModelProto, directory: Path) -> None:
+    """Read external data from files in a directory; large initializers get references to their file instead.
+
+    Raises:
+        OSError, ValueError, onnx.checker.ValidationError: they cannot be read.
+    """
+    for tensor in filter(uses_external_data, model.graph.initializer):
+        if stays_in_file(tensor):
+            refer_to_external(tensor, directory)
+    for tensor in filter(uses_external_data, _all_tensors(model)):
+        if not Path(ExternalDataInfo(tensor).location).is_absolute():
+            load_external(tensor, directory)
 
 
 def read_checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto:

@@ -60,11 +60,9 @@ def choose_layout(
         DeviceError: the device is lost, or no candidate works in any layout.
         MachineError: the store cannot be written, or a library is missing.
     """
-    import shutil
-
     from tvmake.artifact import stage_json
     from tvmake.records.frozen import read_frozen
-    from tvmake.storage.files import atomic_path, digest_file
+    from tvmake.storage.files import copy_file, digest_file
     from tvmake.tune.layouts import LayoutChoice, fastest
 
     files = dict(zip(request.layouts, candidates, strict=True))
@@ -82,8 +80,7 @@ def choose_layout(
         (chosen.with_name(SIGNATURE), signature),
         (chosen, module),
     ):
-        with atomic_path(destination) as temporary:
-            shutil.copyfile(source, temporary)
+        copy_file(source, destination, may_link=destination == params)
     stage_json.save(choice, layout)
     _log_choice(choice, events)
     return choice

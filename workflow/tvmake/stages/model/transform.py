@@ -38,14 +38,15 @@ def transform_model(
     from tvmake.artifact.calibration import Calibration
     from tvmake.artifact.module_files import load_module, save_module
     from tvmake.artifact.signature import Signature
-    from tvmake.artifact.weights.tensors import load_params, save_params
+    from tvmake.artifact.weights.tensors import load_params, save_changed_params
     from tvmake.quantize.integers.coverage import COVERAGE
     from tvmake.transform.graph import bound_signature, transform
 
     before = stage_json.load(Signature, signature)
     ranges = stage_json.load(Calibration, calibration) if calibration else None
-    rewritten, weights = transform(load_module(imported), load_params(imported_params), request, ranges)
-    save_params(weights, params)
+    source = load_params(imported_params)
+    rewritten, weights = transform(load_module(imported), source, request, ranges)
+    save_changed_params(weights, params, imported_params, source)
     save_module(rewritten, module)
     stage_json.save(bound_signature(before, rewritten), bound)
     return str((rewritten.attrs or {}).get(COVERAGE, ""))

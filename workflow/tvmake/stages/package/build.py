@@ -45,8 +45,6 @@ def build(
             cover less than the request demands.
         MachineError: the linker is missing or fails.
     """
-    import shutil
-
     from tvmake.artifact import stage_json
     from tvmake.artifact.module_files import load_module
     from tvmake.artifact.package import LIBRARY, WEIGHTS
@@ -64,7 +62,7 @@ def build(
     from tvmake.ir.bounds import bounds_of
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import is_alarming, unscheduled_headline, unscheduled_lines
-    from tvmake.storage.files import atomic_path
+    from tvmake.storage.files import copy_file
     from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 
@@ -88,8 +86,7 @@ def build(
         names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]
         save_params(deferred_weights(load_params(params), lowered.packings, names), weights)
     else:
-        with atomic_path(weights) as temporary:
-            shutil.copyfile(params, temporary)
+        copy_file(params, weights, may_link=True)
     reports = {**(offloaded.files() if offloaded else {}), **(record.texts if record else {})}
     dump_sources(request.build.dump, lowered, executable, sources, reports)
     written = package_manifest(

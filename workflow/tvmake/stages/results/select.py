@@ -49,13 +49,11 @@ def write_selection(
     Raises:
         InputError: a variant's file is missing or damaged.
     """
-    import shutil
-
     from tvmake.artifact import stage_json
     from tvmake.report.results import read_results
     from tvmake.report.rows import summarise
     from tvmake.report.selection import select as choose
-    from tvmake.storage.files import atomic_directory
+    from tvmake.storage.files import atomic_directory, copy_file
 
     results = read_results(request, path_in(request.results)) if results is None else results
     chosen = choose(summarise(results, unmade=unmade).rows, results)
@@ -65,7 +63,7 @@ def write_selection(
             destination.mkdir(parents=True)
             stage_json.save(choice, destination / "choice.json")
             if choice.package is not None:
-                shutil.copyfile(Path(request.results) / choice.package, destination / "package.tar")
+                copy_file(Path(request.results) / choice.package, destination / "package.tar", may_link=True)
     stage_json.save(chosen, selection)
     return chosen
 

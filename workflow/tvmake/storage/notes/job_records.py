@@ -82,7 +82,9 @@ def record_job(
         _check(path, digest)
     yield
     record = JobRecord(
-        inputs={str(path): digest if stamp_of(path) == stamp else "" for path, (stamp, digest) in before.items()},
+        inputs={
+            str(path): digest if _is_unchanged(path, stamp, digest) else "" for path, (stamp, digest) in before.items()
+        },
         outputs={str(path): digest_of(path) for path in written if path.exists()},
         options=invocation.options,
         parameters=dict(invocation.parameters),
@@ -107,6 +109,11 @@ def _state(path: Path, of_file: Callable[[Path | str], str]) -> tuple[str, str]:
         return stamp_of(path), digest_of(path, of_file)
     except OSError as error:
         raise unreadable_error(path, error) from None
+
+
+def _is_unchanged(path: Path, stamp: str, digest: str) -> bool:
+    """Whether a file has the content of before. A link to it changes its stamp only."""
+    return stamp_of(path) == stamp or digest_of(path) == digest
 
 
 def _check(path: Path, digest: str) -> None:

@@ -1,5 +1,7 @@
 """ONNX models in ONNX Runtime, or in the onnx package's reference implementation for missing kernels."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
@@ -7,8 +9,10 @@ from google.protobuf.message import DecodeError, EncodeError
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.onnx.filled_inputs import filled_inputs
+from tvmake.frontend.onnx.external import map_initializers
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
+from tvmake.frontend.onnx.source import has_external, load_data
 from tvmake.frontend.options import ImportOptions
 from tvmake.validate.reference.wide_sums import OPERATORS, write_out_wide_sums
 from tvmake.validate.runtime import Runtime, library_version
@@ -35,15 +39,24 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
     session_options.log_severity_level = 4  # errors are raised as exceptions
     # Constant folding and the like, but none of the fusions that replace a formula by an approximation.
     session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    model = _parse(path)
+    narrow, fixed = (_narrow_types(model), input_values(model, options.inputs, path)) if model else ({}, {})
+    filled = filled_inputs(model, options.inputs) if model else []
+    operators = {node.op_type for node in model.graph.node} if model else set()
+    is_mapped = model is not None and has_external(model) and not any(node.domain for node in model.graph.node)
+    del model  # ONNX Runtime has its own copy of the weights
     try:
-        source = _without_wide_sums(path)
-        if _multiplies_integers(path):
+        source = path if operators.isdisjoint(OPERATORS) else _without_wide_sums(path)
+        if not operators.isdisjoint(INTEGER_PRODUCTS):
             # Kernels for processors with AVX2 alone add pairs of products in 16 bits, which saturate. The option turns weights from
             # int8 to uint8, which have other kernels, in a pass of the extended level. Other passes of that level would fuse
             # dequantised arithmetic to operators in 8 bits.
             session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
             session_options.add_session_config_entry("session.x64quantprecision", "1")
             session_options.add_session_config_entry("session.disable_quant_qdq", "1")
+        elif is_mapped:
+            # ONNX Runtime uses external data where they are mapped, but would copy what it rearranges for its kernels.
+            session_options.add_session_config_entry("session.disable_prepacking", "1")
         session = onnxruntime.InferenceSession(source, session_options, providers=["CPUExecutionProvider"])
     except ort_errors.NoSuchFile:
         raise InputError(path, "no such file") from None
@@ -57,9 +70,6 @@ def open_model(path: str, options: ImportOptions, signature: Signature) -> Runti
     }
     names = [spec.name for spec in signature.outputs]
     _check_names(path, signature, value_names, {value.name for value in session.get_outputs()})
-    model = onnx.load(path, load_external_data=False)
-    narrow, fixed = _narrow_types(model), input_values(model, options.inputs, path)
-    filled = filled_inputs(model, options.inputs)
     if narrow:
         return _reference_implementation(
             path, options, signature, f"its {', '.join(sorted(narrow))} cannot be handed over"
@@ -84,19 +94,17 @@ INTEGER_PRODUCTS = frozenset(
 """Operators that ONNX Runtime computes in 8 bits."""
 
 
-def _multiplies_integers(path: str) -> bool:
+def _parse(path: str) -> onnx.ModelProto | None:
+    """The model without external data; None if it cannot be read: ONNX Runtime says what is wrong with the file."""
     try:
-        return any(node.op_type in INTEGER_PRODUCTS for node in onnx.load(path, load_external_data=False).graph.node)
-    except (OSError, DecodeError):  # as below
-        return False
+        return onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError):
+        return None
 
 
 def _without_wide_sums(path: str) -> str | bytes:
     """The model; its bytes if operators whose sums would wrap were replaced, else its path."""
     try:
-        model = onnx.load(path, load_external_data=False)
-        if not any(node.op_type in OPERATORS for node in model.graph.node):
-            return path
         model = onnx.load(path)
         return model.SerializeToString() if write_out_wide_sums(model) else path
     except (OSError, DecodeError, EncodeError):  # ONNX Runtime says what is wrong with the file, or takes large ones
@@ -108,9 +116,11 @@ def _reference_implementation(path: str, options: ImportOptions, signature: Sign
     from onnx.reference.op_run import RuntimeContextError, RuntimeImplementationError, RuntimeTypeError
 
     refusals = (RuntimeContextError, RuntimeImplementationError, RuntimeTypeError, NotImplementedError)
-    model = onnx.load(path)
+    model = onnx.load(path, load_external_data=False)
+    load_data(model, Path(path).parent)
     narrow, fixed = _narrow_types(model), input_values(model, options.inputs, path)
     filled = filled_inputs(model, options.inputs)
+    large = map_initializers(model)
     try:
         evaluator = ReferenceEvaluator(model)
     except refusals as error:
@@ -123,7 +133,7 @@ def _reference_implementation(path: str, options: ImportOptions, signature: Sign
         try:
             with np.errstate(all="ignore"):
                 made = {entry.name: entry.array(values) for entry in filled}
-                outputs = evaluator.run(names, {**values, **fixed, **made})
+                outputs = evaluator.run(names, {**values, **fixed, **large, **made})
                 return {name: to_storage_dtype(np.asarray(value)) for name, value in zip(names, outputs, strict=True)}
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
