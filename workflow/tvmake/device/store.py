@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -13,19 +14,19 @@ from tvmake.artifact.package import (
     MANIFEST,
     WEIGHTS,
     check_is_package_file,
+    inspect,
     load_manifest,
     unpack,
     verify_directory,
 )
 from tvmake.artifact.weights.file_format import stored_tensors
 from tvmake.device.interface import Deployment
+from tvmake.device.known_packages import WRITABLE_BY_OTHERS, known_digest, noted_digest
 from tvmake.errors import InputError, MachineError
 from tvmake.provenance.statement import check_statement
 from tvmake.storage.directories import HOME_VARIABLE, cache_directory
 from tvmake.storage.files import atomic_directory, digest_file, making_directories
 from tvmake.storage.tar import digest_as_tar
-
-WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 TVM = "apache-tvm"
 """The distribution whose version must be equal for code and runtime."""
@@ -46,7 +47,7 @@ def put(package: Path, root: Path) -> Path:
     """
     check_is_package_file(package)
     _make_private(root)
-    digest = digest_file(package)
+    digest = known_digest(package, root, digest_file)
     directory = root / digest
     try:
         manifest = read_stored_manifest(directory)
@@ -57,6 +58,19 @@ def put(package: Path, root: Path) -> Path:
     _check_contents(directory, manifest, package)
     _check_version(manifest, package)
     return directory
+
+
+def inspect_package(package: Path) -> Manifest:
+    """Check a package as :func:`tvmake.artifact.package.inspect` does; one that is in this machine's store is not read again.
+
+    Raises:
+        InputError: not a package, truncated, altered, or with unsafe members.
+    """
+    root = store_root()
+    with suppress(InputError, OSError):
+        if digest := noted_digest(package, root):
+            return read_stored_manifest(root / digest)
+    return inspect(package)
 
 
 def _unpack(package: Path, directory: Path) -> Manifest:
@@ -89,7 +103,7 @@ def read_stored_manifest(directory: Path) -> Manifest:
         is_private = all(
             status.st_uid in (os.geteuid(), 0) and not status.st_mode & WRITABLE_BY_OTHERS for status in statuses
         )
-        is_intact = is_plain and is_private and _digest(directory) == directory.name
+        is_intact = is_plain and is_private and known_digest(directory, directory.parent, _digest) == directory.name
     except (OSError, ValueError):
         is_intact = False
     if not is_intact:

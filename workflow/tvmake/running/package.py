@@ -358,10 +358,10 @@ class Package:
 
     def _check_file(self) -> None:
         """Refuse to time a package that is closed, or whose file changed after it was opened."""
-        from tvmake.artifact.package import inspect
+        from tvmake.device.store import inspect_package
 
         self._check_open()
-        if inspect(self._absolute_file).own_sha256 != self.manifest.own_sha256:
+        if inspect_package(self._absolute_file).own_sha256 != self.manifest.own_sha256:
             raise InputError(str(self.file), "has changed since it was opened", "open it again")
 
     def __reduce__(self) -> NoReturn:

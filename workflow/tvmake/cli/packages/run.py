@@ -65,7 +65,7 @@ def run(
 
     The package's digests are checked first. Its code runs in a separate process.
     """
-    from tvmake.artifact.package import check_is_package_file, inspect
+    from tvmake.artifact.package import check_is_package_file
     from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
     from tvmake.cli.packages.preprocessing import preprocessing
@@ -73,6 +73,7 @@ def run(
     from tvmake.cli.single import dimension_size, values_by_name
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
+    from tvmake.device.store import inspect_package
     from tvmake.errors import UsageError
     from tvmake.running.arguments import check_is_package
     from tvmake.running.inputs import describe_nonfinite, inputs_from_files
@@ -98,7 +99,7 @@ def run(
         check_destination(output, "file of arrays (.npz)", is_outputs)
     check_is_package_file(package)
     check_is_package(package)
-    manifest = inspect(package)
+    manifest = inspect_package(package)
     if self_test:
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
         return

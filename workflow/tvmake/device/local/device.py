@@ -30,7 +30,6 @@ from tvmake.errors import KINDS, DeviceError, MachineError
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.supervised import exit_description, last_line, run_supervised
-from tvmake.storage.files import digest_file
 from tvmake.storage.refusals import system_error, temporary_file_refused
 from tvmake.storage.temporary import temporary_directory
 
@@ -55,9 +54,7 @@ class LocalDevice:
         if sys.platform == "linux":
             check_library(directory / LIBRARY, platform.machine(), self.where)
         size = sum((directory / name).stat().st_size for name in REQUIRED)
-        return Deployment(
-            device=self.name, package_sha256=digest_file(package), location=str(directory), size_bytes=size
-        )
+        return Deployment(device=self.name, package_sha256=directory.name, location=str(directory), size_bytes=size)
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         gpu = accelerator(kind, plain(self.config.env, self.where)) if kind != "cpu" else None

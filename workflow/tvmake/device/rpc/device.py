@@ -25,7 +25,6 @@ from tvmake.process.parent_death import bound_environment
 from tvmake.process.python import python_command
 from tvmake.process.supervised import ChildProcess
 from tvmake.process.worker import Worker, WorkerEnded, WorkerTimeout
-from tvmake.storage.files import digest_file
 
 READY_S = 120.0
 """How long a process may take to load TVM's runtime on a very busy machine; normally a second."""
@@ -154,9 +153,7 @@ class RPCDevice:
     def push(self, package: Path) -> Deployment:
         directory = store.put(package, store.store_root())
         size = sum((directory / name).stat().st_size for name in REQUIRED)
-        return Deployment(
-            device=self.name, package_sha256=digest_file(package), location=str(directory), size_bytes=size
-        )
+        return Deployment(device=self.name, package_sha256=directory.name, location=str(directory), size_bytes=size)
 
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         fingerprint = self._fulfil(

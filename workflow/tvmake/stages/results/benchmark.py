@@ -39,10 +39,10 @@ def benchmark(
     import os
 
     from tvmake.artifact import stage_json
-    from tvmake.artifact.package import inspect
     from tvmake.artifact.source import SourceRecord
     from tvmake.benchmark.result import Latency
     from tvmake.device.connect import connect
+    from tvmake.device.store import inspect_package
 
     imported = stage_json.load(SourceRecord, source) if source else None
     if imported:
@@ -53,7 +53,7 @@ def benchmark(
         is_local = isinstance(request.device, LocalDeviceConfig)
         here = {"load_average_1m": round(os.getloadavg()[0], 2)} if is_local else {}
         result, baseline = _measure(device, deployment, request, reference)
-        shapes = _measure_shapes(device, deployment, request, inspect(package))
+        shapes = _measure_shapes(device, deployment, request, inspect_package(package))
     if imported:
         imported.check_files()  # the baseline has read it meanwhile
     measured = Latency(

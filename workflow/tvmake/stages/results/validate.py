@@ -38,15 +38,15 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
         DeviceError: the run crashed or the device was lost.
     """
     from tvmake.artifact import stage_json
-    from tvmake.artifact.package import inspect
     from tvmake.device.connect import connect
+    from tvmake.device.store import inspect_package
     from tvmake.validate.reference.stored import ReferenceSet
     from tvmake.validate.result import Numerics
 
     known = ReferenceSet(reference)
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    is_quantized = inspect(package).is_source_quantized
+    is_quantized = inspect_package(package).is_source_quantized
     report, fingerprint = compare(device, deployment, known, request.goals_of(is_quantized))
     judged = Numerics(
         report=report,
