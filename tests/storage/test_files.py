@@ -14,6 +14,7 @@ from tvmake.storage.files import (
     atomic_directory,
     atomic_path,
     canonical_json,
+    copy_file,
     digest_bytes,
     digest_file,
     write_bytes,
@@ -113,3 +114,43 @@ def test_a_directory_instead_of_a_file_is_one_clear_error(tmp_path: Path):
     (tmp_path / "result").mkdir()
     with pytest.raises(MachineError, match=r"Is a directory[^\0]*move the file that has its name"):
         write_bytes(tmp_path / "result", b"")
+
+
+def test_a_link_is_one_file_until_either_name_is_written_again(tmp_path: Path):
+    source, link = tmp_path / "source", tmp_path / "deep" / "link"
+    write_bytes(source, b"content")
+    copy_file(source, link, may_link=True)
+    assert link.read_bytes() == b"content"
+    write_bytes(source, b"other")
+    assert link.read_bytes() == b"content"
+    copy_file(source, link, may_link=True)
+    write_bytes(link, b"third")
+    assert source.read_bytes() == b"other"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["deep", "link", "source"]
+
+
+def test_a_file_is_linked_where_it_cannot_be_cloned(tmp_path: Path):
+    source = tmp_path / "source"
+    write_bytes(source, b"content")
+    copy_file(source, tmp_path / "copy")
+    copy_file(source, tmp_path / "link", may_link=True)
+    copy_file(tmp_path / "link", tmp_path / "link", may_link=True)
+    assert source.stat().st_ino != (tmp_path / "copy").stat().st_ino
+    assert can_clone(tmp_path) or source.stat().st_ino == (tmp_path / "link").stat().st_ino
+
+
+def test_a_file_with_another_mode_is_copied_and_keeps_its_mode(tmp_path: Path):
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    write_bytes(source, b"content")
+    source.chmod(0o400)
+    copy_file(source, copy, may_link=True)
+    assert source.stat().st_mode & 0o777 == 0o400
+    assert copy.stat().st_mode & 0o200
+    assert copy.read_bytes() == b"content"
+
+
+def can_clone(directory: Path) -> bool:
+    """Whether a file system has files that share blocks."""
+    (directory / "probe").write_bytes(b"x")
+    command = ["cp", "--reflink=always", directory / "probe", directory / "clone"]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0

@@ -154,3 +154,11 @@ def test_writing_a_record_does_not_list_the_others(monkeypatch: pytest.MonkeyPat
         Path("result").write_text("made")
     assert record_of(["result"]) is not None
     assert listed and str(RECORDS) not in listed
+
+
+def test_an_input_that_is_linked_to_meanwhile_is_unchanged():
+    with record_job([Path("model.json")], OUTPUTS):
+        os.link("model.json", "link.json")
+        make()
+    record = record_of(map(str, OUTPUTS))
+    assert record is not None and record.inputs["model.json"] == digest_of(Path("model.json"))
