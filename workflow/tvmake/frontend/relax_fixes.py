@@ -107,7 +107,8 @@ def lift_constants(
         The module, and the lifted values (TVM tensors) by argument name in argument order.
     """
     main = module["main"]
-    names = {tensor_key(tensor): name for name, tensor in (known or {}).items() if size_of(tensor)}
+    tensors = {name: value for name, value in (known or {}).items() if isinstance(value, tvm.runtime.Tensor)}
+    names = {tensor_key(tensor): name for name, tensor in tensors.items() if size_of(tensor)}
     lifter = _ConstantLifter(module, min_bytes, {*(var.name for var in main.params), *names.values()}, names)
     body = lifter.visit_expr(main.body)
     if not lifter.lifted:

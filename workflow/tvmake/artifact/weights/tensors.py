@@ -84,14 +84,14 @@ def _contents(values: Iterable[Any]) -> Iterator[memoryview]:
 
 def data_of(tensor: "tvm.runtime.Tensor") -> memoryview:
     """The data of a tensor in this process's memory, without a copy."""
-    block = (ctypes.c_char * size_of(tensor)).from_address(tensor.data_ptr())
+    block: Any = (ctypes.c_char * size_of(tensor)).from_address(tensor.data_ptr())
     block.tensor = tensor  # it lives as long as its data are needed
     return memoryview(block)
 
 
 def size_of(tensor: "tvm.runtime.Tensor") -> int:
     """The size of a tensor's data in bytes."""
-    return math.prod(map(int, tensor.shape)) * ((tensor.dtype.bits + 7) // 8)
+    return math.prod(map(int, tensor.shape)) * ((int(tensor.dtype.bits) + 7) // 8)
 
 
 def release_tensor(tensor: "tvm.runtime.Tensor") -> None:

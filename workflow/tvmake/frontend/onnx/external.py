@@ -25,13 +25,13 @@ PLAIN = frozenset({
 
 def is_large(tensor: TensorProto) -> bool:
     """Whether an initializer is set aside; external data count."""
-    return (_size(tensor) if uses_external_data(tensor) else tensor.ByteSize()) >= LARGE_BYTES
+    return (data_size(tensor) if uses_external_data(tensor) else tensor.ByteSize()) >= LARGE_BYTES
 
 
 def stays_in_file(tensor: TensorProto) -> bool:
     """Whether an initializer with external data can be mapped from its file."""
     length = ExternalDataInfo(tensor).length
-    return tensor.data_type in PLAIN and length in (None, _size(tensor)) and is_large(tensor)
+    return tensor.data_type in PLAIN and length in (None, data_size(tensor)) and is_large(tensor)
 
 
 def load_external(tensor: TensorProto, directory: Path) -> None:
@@ -62,7 +62,7 @@ def array_of(tensor: TensorProto) -> np.ndarray:
         return numpy_helper.to_array(tensor)
     info = ExternalDataInfo(tensor)
     begin = info.offset or 0
-    data = map_file(Path(info.location))[begin : begin + _size(tensor)]
+    data = map_file(Path(info.location))[begin : begin + data_size(tensor)]
     return data.view(helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tuple(tensor.dims))
 
 
@@ -79,5 +79,6 @@ def map_initializers(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     return values
 
 
-def _size(tensor: TensorProto) -> int:
+def data_size(tensor: TensorProto) -> int:
+    """The size in bytes that a tensor's shape and type give its data."""
     return math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize

@@ -11,7 +11,9 @@ from google.protobuf.message import DecodeError
 from onnx import checker
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
+from tvmake.artifact.weights.mapping import map_file
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.embedded import without_large_data
 from tvmake.frontend.onnx.external import load_external, refer_to_external, stays_in_file
 from tvmake.frontend.onnx.rewrites.replace_contrib import move_misplaced
 from tvmake.frontend.onnx.structure import check_structure
@@ -19,7 +21,9 @@ from tvmake.frontend.source_file import open_source
 
 
 def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
-    """The checked model, including external data; large initializers refer to their file (:mod:`tvmake.frontend.onnx.external`).
+    """The checked model, including external data; large initializers refer to their file.
+
+    :func:`tvmake.frontend.onnx.external.array_of` reads them.
 
     Args:
         source: the .onnx file.
@@ -30,7 +34,7 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
         InputError: no such file; not an ONNX model; a graph the ONNX checker rejects; external data that is missing,
             outside the model's directory, or not listed.
     """
-    model = read_checked(source, files)
+    model = read_checked(source, files, refers=True)
     try:
         load_data(model, source.parent)
     except (checker.ValidationError, ValueError, OSError) as error:
@@ -53,17 +57,18 @@ def load_data(model: onnx.ModelProto, directory: Path) -> None:
             load_external(tensor, directory)
 
 
-def read_checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto:
+def read_checked(source: Path, files: Sequence[str] | None = None, refers: bool = False) -> onnx.ModelProto:
     """The checked model, without the content of external data.
 
     Args:
         source: as for :func:`load`, as are the errors.
         files: as for :func:`load`; None to accept any.
+        refers: whether large initializers become references to the model's own file.
     """
     where = str(source)
-    model = parse(source)
+    model = parse(source, refers)
     move_misplaced(model)
-    external = list(_external(model))
+    external = [info for info in _external(model) if not refers or info.location != str(source.absolute())]
     if external:
         _check_external(source, external, files)
     try:
@@ -83,19 +88,22 @@ def has_external(model: onnx.ModelProto) -> bool:
     return any(True for _ in _external(model))
 
 
-def parse(source: Path) -> onnx.ModelProto:
+def parse(source: Path, refers: bool = False) -> onnx.ModelProto:
     """The stored model, without external data and not yet checked.
+
+    Args:
+        refers: as for :func:`read_checked`; not if the model has external data.
 
     Raises:
         InputError: no such file, a directory, an empty file, not an ONNX model, a model without outputs or with an
             impossible structure.
     """
     where = str(source)
-    with open_source(source, ".onnx", _COPY_MODEL) as file:
-        data = file.read()
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(data)
+        with open_source(source, ".onnx", _COPY_MODEL) as file:
+            if not (refers and _refer(model, source)):
+                model.ParseFromString(file.read())
     except DecodeError as error:
         raise InputError(where, "not an ONNX model, or a truncated one", _COPY_MODEL) from error
     if not model.ir_version or not model.HasField("graph"):
@@ -104,6 +112,21 @@ def parse(source: Path) -> onnx.ModelProto:
     if not model.graph.output:
         raise InputError(where, "the graph has no outputs", _EXPORT_AGAIN)
     return model
+
+
+def _refer(model: onnx.ModelProto, source: Path) -> bool:
+    """Parse a model, with references to its own file in place of large initializers; False if it has other external data."""
+    where = str(source.absolute())
+    small = without_large_data(map_file(source).data, where)
+    if small is None:
+        return False
+    data, count = small
+    model.ParseFromString(data)
+    locations = [info.location for info in _external(model)]
+    if locations != [where] * count:
+        model.Clear()
+        return False
+    return True
 
 
 def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
