@@ -11,7 +11,6 @@ from tvmake.device.known_packages import NOTES, SMALL_BYTES, known_digest, noted
 from tvmake.storage.files import digest_file
 from tvmake.storage.notes.known_digests import SETTLED_NS
 
-
 LARGE = bytes(range(256)) * (SMALL_BYTES // 256 + 1)
 
 
