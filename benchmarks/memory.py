@@ -88,7 +88,7 @@ def main() -> None:
         )  # fmt: skip
         request = {"model": "resnet50", "precision": "float32", "target_name": "cpu"}
         figures["tvmake build"] = peak_mb(
-            [*step, "build", *made, files["source.json"], "--options", json.dumps(request), "--lib", str(directory / "mod.so"),
+            [*step, "build", *made, "--options", json.dumps(request), "--lib", str(directory / "mod.so"),
              "--manifest", str(directory / "mod.json"), "--weights", str(directory / "mod.params"), "--sources", str(directory / "sources")],
             directory,
         )  # fmt: skip

@@ -115,13 +115,17 @@ def parse(source: Path, refers: bool = False) -> onnx.ModelProto:
 
 
 def _refer(model: onnx.ModelProto, source: Path) -> bool:
-    """Parse a model, with references to its own file in place of large initializers; False if it has other external data."""
+    """Parse a model, with references to its own file in place of large initializers; False if it has none, or other external data.
+
+    Raises:
+        InputError: its structure is impossible.
+    """
     where = str(source.absolute())
-    small = without_large_data(map_file(source).data, where)
-    if small is None:
+    data, count = without_large_data(map_file(source).data, where) or (b"", 0)
+    if not count:
         return False
-    data, count = small
     model.ParseFromString(data)
+    check_structure(model, str(source))
     locations = [info.location for info in _external(model)]
     if locations != [where] * count:
         model.Clear()
