@@ -26,7 +26,7 @@ What to do, from a file:
 
 or by these:
   --samples N         inputs to run (1)
-  --steps N           samples in a sequence: states begin anew with each; left out, all are one
+  --steps N           samples in a sequence: states restart with each; left out, all are one
   --warmup N          runs before timing (3)
   --runs N            timed samples (20)
   --number N          runs averaged into one sample (1)

@@ -20,7 +20,7 @@ struct Measurement {
 
 struct Request {
   int64_t samples = 1;
-  int64_t steps = 0;  // samples in a sequence, with each of which states begin anew; 0: all are one
+  int64_t steps = 0;  // samples in a sequence, with each of which states restart; 0: all are one
   bool want_outputs = true;
   bool repeat_first = false;
   std::optional<Measurement> measurement;

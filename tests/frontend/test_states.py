@@ -64,7 +64,11 @@ def test_the_sources_own_signature_has_its_order(tmp_path: Path):
 @pytest.mark.parametrize(
     ("state", "problem", "remedy"),
     [
-        ({"past": "present_0_key"}, "has no input 'past' for a state", "past_0_key, past_1_key, x, n; correct `state`"),
+        (
+            {"past": "present_0_key"},
+            "has no input 'past' for a state",
+            "past_0_key, past_1_key, x, n; correct `state: {INPUT: OUTPUT}`",
+        ),
         ({"n": "m"}, "has no output 'm' for the next value of state 'n'", "present_0_key, sum"),
         ({"past_%d_key": "present_%d_value"}, "has no output 'present_0_value'", "present_0_key"),
         ({"past_%d_key": "present_0_key"}, "have different numbers of %d", "write %d in both"),

@@ -65,7 +65,7 @@ def test_the_caller_has_no_states(package: tvmake.Package):
     assert "state" in package._repr_html_()
 
 
-def test_states_continue_from_run_to_run_and_begin_anew_after_a_reset(package: tvmake.Package):
+def test_states_continue_from_run_to_run_and_restart_after_a_reset(package: tvmake.Package):
     for _ in range(2):
         x = inputs(40)
         for step, value in enumerate(x):

@@ -106,7 +106,7 @@ def test_other_states_make_another_network_and_other_steps_another_reference(pro
 def test_names_that_do_not_exist_are_refused_before_anything_runs(project: Project):
     project.edit("models.recorded.state", {"h": "h_now"})
     for command in ("check", "make"):
-        line = refused(project.run("tvmake", command), 1, "correct `state`")
+        line = refused(project.run("tvmake", command), 1, "correct `state: {INPUT: OUTPUT}`")
         assert "models.recorded.state: it has no output 'h_now' for the next value of state 'h'" in line
     project.edit("models.recorded.state", STATE)
 

@@ -35,7 +35,7 @@ class RunRequest(_Message):
     samples: int = Field(ge=1)
     """The number of samples in the inputs file to run; :mod:`tvmake.artifact.tensor_file` describes the file."""
     steps: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
-    """The number of samples in a sequence, with each of which a package's states begin anew; 0: all are one."""
+    """The number of samples in a sequence, with each of which a package's states restart; 0: all are one."""
     want_outputs: bool = True
     """Return the outputs of every sample."""
     repeat_first: bool = False

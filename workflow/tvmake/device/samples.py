@@ -42,7 +42,7 @@ class Package(Protocol):
         ...
 
     def reset(self) -> None:
-        """Let the states begin anew, for the inputs that are set next."""
+        """Restart the states, for the inputs that are set next."""
         ...
 
 

@@ -59,7 +59,7 @@ class States:
         return None if self._values is None else [value.numpy() for value in self._values]
 
     def restore(self, arrays: Sequence[np.ndarray] | None) -> None:
-        """Continue with these values; None begins anew."""
+        """Continue with these values; None restarts."""
         self._values = None if arrays is None else list(map(self._create, arrays))
 
     def keep(self, values: Sequence[Any]) -> None:
@@ -67,5 +67,5 @@ class States:
         self._values = list(values)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Restart from the initial values."""
         self._values = None

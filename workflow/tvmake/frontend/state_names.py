@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 NUMBER = "%d"
-"""The part of a name that stands for a number."""
+"""The part of a name that matches a number."""
 
 
 def name_pattern(name: str) -> re.Pattern[str]:

@@ -11,7 +11,7 @@ def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> l
     """The states, in the order of the inputs.
 
     Args:
-        state: for each input that is a state, the output with its next value; ``%d`` in both stands for a number.
+        state: for each input that is a state, the output with its next value; ``%d`` in both matches a number.
         where: the source, for messages.
 
     Raises:
@@ -21,7 +21,7 @@ def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> l
     if pairs and len(pairs) == len(signature.outputs):
         names = ", ".join(spec.name for spec in signature.outputs)
         problem = f"every output is the next value of a state ({names})"
-        raise InputError(where, problem, "leave one output to the caller: take it out of `state`")
+        raise InputError(where, problem, "leave one output to the caller")
     return [_fit(signature.inputs[start], signature.outputs[end], (start, end), where) for start, end in pairs]
 
 
@@ -67,7 +67,7 @@ def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[t
                 problem = f"it has no output '{output}' for the next value of state '{name}'"
                 raise InputError(where, problem, _choices("outputs", outputs))
             if found.get(inputs[name], outputs[output]) != outputs[output]:
-                raise InputError(where, f"state '{name}' has two next values", "name it once in `state`")
+                raise InputError(where, f"state '{name}' has two next values", "name it once")
             if outputs[output] in found.values() and inputs[name] not in found:
                 raise InputError(where, f"output '{output}' is the next value of two states", "give each its own")
             found[inputs[name]] = outputs[output]
@@ -80,7 +80,7 @@ def _insert(pattern: str, numbers: Sequence[str]) -> str:
 
 
 def _choices(what: str, names: Mapping[str, int]) -> str:
-    return f"its {what} are {', '.join(names)}; correct `state`"
+    return f"its {what} are {', '.join(names)}; correct `state: {INPUT: OUTPUT}`"
 
 
 def _fit(given: TensorSpec, returned: TensorSpec, places: tuple[int, int], where: str) -> StateSpec:
@@ -95,5 +95,7 @@ def _fit(given: TensorSpec, returned: TensorSpec, places: tuple[int, int], where
     ):
         described = [f"{spec.dtype}[{', '.join(map(str, spec.shape))}]" for spec in (given, returned)]
         problem = f"state '{given.name}' takes {described[0]}, and its next value '{returned.name}' is {described[1]}"
-        raise InputError(where, problem, "name the output that has the input's type and shape under `state`")
+        raise InputError(
+            where, problem, "name the output that has the input's type and shape: `state: {INPUT: OUTPUT}`"
+        )
     return StateSpec(**given.model_dump(), next=returned, places=places)

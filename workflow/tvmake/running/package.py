@@ -163,7 +163,7 @@ class Package:
             return Session(self.manifest, self._loaded.new_states(), self._run_with)
 
     def reset(self) -> None:
-        """Let the states begin anew."""
+        """Restart the states."""
         self._own.reset()
 
     def snapshot(self) -> bytes:

@@ -38,7 +38,7 @@ class Session:
         return self.run(inputs, *more, fill=fill, **named)
 
     def reset(self) -> None:
-        """Let the states begin anew."""
+        """Restart the states."""
         self._states.reset()
 
     def snapshot(self) -> bytes:

@@ -112,7 +112,7 @@ class LoadedPackage:
             self.states.keep(self._results(self.vm.get_outputs("main"))[len(self.signature.outputs) :])
 
     def reset(self) -> None:
-        """Let the states begin anew, for the inputs that are set next."""
+        """Restart the states, for the inputs that are set next."""
         self.states.reset()
 
     def outputs_of(self, inputs: list[np.ndarray], states: States | None = None) -> list[np.ndarray]:

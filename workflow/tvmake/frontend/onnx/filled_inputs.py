@@ -106,7 +106,7 @@ def make_inside(model: onnx.ModelProto, filled: FilledInput) -> None:
 
 
 def _names(extent: str) -> Iterator[str]:
-    """The dimensions in an extent; the extent itself if it is no arithmetic on names."""
+    """The dimensions in an extent; the extent itself unless it is arithmetic on names."""
     try:
         tree = ast.parse(extent, mode="eval").body
         evaluate_extent(extent, lambda _: 1)

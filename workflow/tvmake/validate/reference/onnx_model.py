@@ -8,8 +8,8 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from tvmake.artifact.signature import Signature
 from tvmake.errors import InputError, MachineError
-from tvmake.frontend.onnx.filled_inputs import filled_inputs
 from tvmake.frontend.onnx.external import map_initializers
+from tvmake.frontend.onnx.filled_inputs import filled_inputs
 from tvmake.frontend.onnx.inputs import input_values
 from tvmake.frontend.onnx.narrow_types import NARROW, from_storage_dtype, to_storage_dtype
 from tvmake.frontend.onnx.source import has_external, load_data

@@ -95,7 +95,7 @@ def reference_outputs(
 
     Args:
         samples: inputs of concrete shapes.
-        steps: the number of samples in a sequence, with each of which states begin anew; 0: all are one.
+        steps: the number of samples in a sequence, with each of which states restart; 0: all are one.
 
     Raises:
         InputError: the model cannot be run on these inputs.

@@ -37,7 +37,7 @@ class ReferenceSetInfo(FailsFast, BaseModel):
     samples: int = 0
     labelled: int = 0
     steps: int = Field(default=0, exclude_if=lambda value: not value)
-    """Samples in a sequence, with each of which states begin anew; 0: all are one."""
+    """Samples in a sequence, with each of which states restart; 0: all are one."""
     why_not: str = ""
     """Why there are fewer samples than requested, or none."""
 
