@@ -84,7 +84,7 @@ def read_manifest(data: bytes, where: str) -> Manifest:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
             version = first["input"]
-            problem = f"mod.json has schema version {version}, expected {OLDEST_SCHEMA_VERSION} or {SCHEMA_VERSION}"
+            problem = f"mod.json has schema version {version}, expected {OLDEST_SCHEMA_VERSION} to {SCHEMA_VERSION}"
             is_newer = isinstance(version, int) and version > SCHEMA_VERSION
             raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else AGAIN) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"

@@ -80,7 +80,7 @@ def _insert(pattern: str, numbers: Sequence[str]) -> str:
 
 
 def _choices(what: str, names: Mapping[str, int]) -> str:
-    return f"its {what} are {', '.join(names)}; correct `state: {INPUT: OUTPUT}`"
+    return f"its {what} are {', '.join(names)}; correct `state: {{INPUT: OUTPUT}}`"
 
 
 def _fit(given: TensorSpec, returned: TensorSpec, places: tuple[int, int], where: str) -> StateSpec:
