@@ -243,7 +243,7 @@ def of_a_config() -> tvmake.Model:
 
 MISTAKES = {
     "no file": (lambda: tvmake.load("none.onnx"), "none.onnx: no such file"),
-    "no model": (lambda: tvmake.load(3), "a int is not a model that tvmake reads"),
+    "no model": (lambda: tvmake.load(3), "an object of type int is not a model that tvmake reads"),
     "a function of jax": (lambda: tvmake.load(jax.jit(lambda x: x)), "write it as StableHLO and load that file"),
     "no shapes": (lambda: tvmake.load("digits.onnx", (1, 2)), "expected a mapping by name"),
     "no target": (

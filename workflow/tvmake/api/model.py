@@ -324,7 +324,7 @@ def load(
         (remedy for start, remedy in IN_MEMORY.items() if any(kind.startswith(start) for kind in kinds)),
         "use a file's path, a PyTorch module, an ONNX model, or a model's name in a config",
     )
-    raise InputError("load", f"a {type(model).__name__} is not a model that tvmake reads", remedy)
+    raise InputError("load", f"an object of type {type(model).__name__} is not a model that tvmake reads", remedy)
 
 
 def _load_by_name(text: str, keys: Mapping[str, Any], config: Path | None, name: str) -> Model:
