@@ -73,7 +73,7 @@ def test_a_wheel_is_installed_from_its_path_with_its_digest(install, path: Path)
     wheel.touch()
     install("9.9.9.dev0", {"url": wheel.as_uri(), "archive_info": {"hashes": {"sha256": digest}}})
     environment = yaml.safe_load(Path(conda_file()).read_text())
-    assert environment["dependencies"][-1] == {"pip": [f"tvmake[all] @ {wheel.as_uri()}#sha256={digest}"]}
+    assert environment["dependencies"][-1]["pip"][-1] == f"tvmake[all] @ {wheel.as_uri()}#sha256={digest}"
     assert conda_file() == conda_file()
     assert check_deployment(arguments(DeploymentMethod.CONDA)) is None
     wheel.unlink()
