@@ -93,7 +93,10 @@ def _load(source: str) -> Any:
 
 def _refuse_state(source: str, frozen: Any) -> None:
     graph = frozen.inlined_graph
-    if stored := sorted({node.s("name") for node in graph.findAllNodes("prim::SetAttr")}):
+    # Freezing makes constants of tensors that nothing writes to.
+    reads = graph.findAllNodes("prim::GetAttr")
+    written = [node for node in reads if node.output().type().kind() == "TensorType"]
+    if stored := sorted({node.s("name") for node in [*graph.findAllNodes("prim::SetAttr"), *written]}):
         problem = f"its outputs depend on earlier calls: forward() stores {', '.join(stored[:3])} in the module"
         remedy = "make the stored values inputs and outputs of forward() before it is scripted, or give another file of this network, such as ONNX"
         raise InputError(source, problem, remedy)
