@@ -28,6 +28,8 @@ def initial_states(signature: Signature, inputs: Mapping[str, np.ndarray]) -> di
         inputs: those of the first run, by name: a dynamic dimension has their size. One that no input has begins with its smallest
             size if it changes from run to run, as a cache's length does, and is 1 if not, as a batch.
     """
+    if not signature.states:
+        return {}
     smallest = {name: least for name, (least, _) in signature.bounds.items()}
     sizes: dict[str, int] = {}
     for spec in signature.inputs:
