@@ -92,5 +92,7 @@ def test_a_check_knows_what_the_caller_has_without_an_import(tmp_path: Path):
     declared = imported(tmp_path).signature
     left = without_states(declared, PAIRS, "models.m.state")
     assert ([spec.name for spec in left.inputs], [spec.name for spec in left.outputs]) == (["x"], ["sum"])
+    with pytest.raises(InputError, match="every output is the next value of a state"):
+        without_states(declared, {**PAIRS, "x": "sum"}, "models.m.state")
     with pytest.raises(InputError, match="no input 'h' for a state"):
         without_states(declared, {"h": "sum"}, "models.m.state")

@@ -187,4 +187,7 @@ def test_compile_names_the_states_and_what_it_does_not_have(file: Path, tmp_path
         ("--state=h=next_sum", "error: --state h=next_sum: it has no input 'h' for a state"),
         ("--state=h", "error: --state h: expected INPUT=OUTPUT"),
     ):
-        assert line in run("compile", str(file), option, "-o", str(tmp_path / "q.tar")).stderr
+        refused = run("compile", str(file), option, "-o", str(tmp_path / "q.tar"))
+        assert (refused.returncode != 0, (tmp_path / "q.tar").exists()) == (True, False)
+        assert line in refused.stderr.splitlines()
+        assert "state: {" not in refused.stderr

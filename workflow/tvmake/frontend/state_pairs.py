@@ -18,10 +18,6 @@ def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> l
         InputError: the network has no such input or output, they do not fit each other, or no output remains.
     """
     pairs = _pairs(signature, state, where)
-    if pairs and len(pairs) == len(signature.outputs):
-        names = ", ".join(spec.name for spec in signature.outputs)
-        problem = f"every output is the next value of a state ({names})"
-        raise InputError(where, problem, "leave one output to the caller")
     return [_fit(signature.inputs[start], signature.outputs[end], (start, end), where) for start, end in pairs]
 
 
@@ -36,7 +32,7 @@ def without_states(
         writes_inputs: whether the source may write to inputs, which ``state`` maps to themselves.
 
     Raises:
-        InputError: the network has no such input or output.
+        InputError: the network has no such input or output, or no output remains.
     """
     in_place = kept_in_place(state, (spec.name for spec in declared.inputs)) if writes_inputs else []
     pairs = _pairs(declared, {given: returned for given, returned in state.items() if given not in in_place}, where)
@@ -71,6 +67,9 @@ def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[t
             if outputs[output] in found.values() and inputs[name] not in found:
                 raise InputError(where, f"output '{output}' is the next value of two states", "give each its own")
             found[inputs[name]] = outputs[output]
+    if found and len(found) == len(outputs):
+        problem = f"every output is the next value of a state ({', '.join(outputs)})"
+        raise InputError(where, problem, "leave one output to the caller")
     return sorted(found.items())
 
 

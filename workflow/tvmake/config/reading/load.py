@@ -183,7 +183,7 @@ def _locate_among(positions: Mapping[KeyPath, Position], error: TvmakeError) -> 
 
 
 def naming(files: Sequence[Path], notation: Notation | None) -> Callable[[TvmakeError], TvmakeError]:
-    """Return a function that replaces an error's leading key by the option that set it, or adds file and line.
+    """Return a function that replaces an error's leading key by the option that set it, and keys in its text, or adds file and line.
 
     Args:
         files: see :func:`locate`.
@@ -199,7 +199,9 @@ def naming(files: Sequence[Path], notation: Notation | None) -> Callable[[Tvmake
             option = key.removeprefix(models)
         if option is None:
             return locate(error, files)
-        return type(error)(": ".join(filter(None, (option, rest))), error.problem, error.remedy)
+        where = ": ".join(filter(None, (option, rest)))
+        translate = notation.translate if notation else str
+        return type(error)(where, translate(error.problem), error.remedy and translate(error.remedy))
 
     return add_position
 
