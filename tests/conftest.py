@@ -35,6 +35,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache and a store of tuning records for the module's tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVMAKE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
 
 

@@ -1,5 +1,6 @@
 """Shared by the tests of the native programs."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,3 +31,12 @@ def package(static_net, tmp_path_factory: pytest.TempPathFactory) -> Path:  # no
     for name in ("mod.so", "mod.json", "mod.params"):
         (directory / name).chmod(0o444)
     return directory
+
+
+@pytest.fixture(scope="session")
+def library(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package library, with TVM's libraries beside it."""
+    directory = tmp_path_factory.mktemp("abi")
+    for file in programs.glob("libtvm*.so"):
+        shutil.copy(file, directory)
+    return Path(shutil.copy(devices.abi_library(), directory))

@@ -35,15 +35,6 @@ print(json.dumps(output.numpy().ravel().tolist()))
 
 
 @pytest.fixture(scope="session")
-def library(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package library, with TVM's libraries beside it."""
-    directory = tmp_path_factory.mktemp("abi")
-    for file in programs.glob("libtvm*.so"):
-        shutil.copy(file, directory)
-    return Path(shutil.copy(abi_library(), directory))
-
-
-@pytest.fixture(scope="session")
 def expected(package: Path) -> np.ndarray:
     """What the package gives for ones."""
     done = subprocess.run(

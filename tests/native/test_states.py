@@ -14,7 +14,7 @@ import pytest
 
 import tvmake
 from tests.native import stateful
-from tests.native.devices import abi_library, request_file, run
+from tests.native.devices import request_file, run
 from tests.native.test_abi import HEADERS, Tensor
 from tests.native.test_runner import WORKER, inputs_file, outputs_of
 from tvmake.artifact.package import REQUIRED, pack
@@ -38,14 +38,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def delay(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stateful.delay(tmp_path_factory.mktemp("delay"))
-
-
-@pytest.fixture(scope="module")
-def library(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("abi")
-    for file in programs.glob("libtvm*.so"):
-        shutil.copy(file, directory)
-    return Path(shutil.copy(abi_library(), directory))
 
 
 # --- tvmake-run ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,8 @@ import pytest
 import tvmake
 from tests.requirements import need
 from tvmake.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("own_home")
 
 STEPS = 1000
 
@@ -32,13 +33,6 @@ network (float[b, 4] x, float[b, 4] sum, float[b, past, 4] seen, float[b, 4] las
 """A sum, a cache that grows, and the last input, which is a state without a copy."""
 
 STATE = {"sum": "next_sum", "seen": "now_seen", "last": "x_again"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TVMAKE_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 @pytest.fixture(scope="module")

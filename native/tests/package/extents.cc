@@ -6,26 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "package/specs.h"
+
 using namespace tvmake;
 
 namespace {
-
-TensorSpec Input(const std::string& name, const std::vector<int64_t>& shape, const std::vector<std::string>& names) {
-  TensorSpec spec;
-  spec.name = name;
-  spec.dtype = "float32";
-  spec.shape = shape;
-  spec.names = names;
-  return spec;
-}
 
 // ids [batch, length], mask [batch, length], past [past, 8]
 Manifest Network() {
   Manifest manifest;
   for (const char* name : {"ids", "mask"}) {
-    manifest.inputs.push_back(Input(name, {kDynamic, kDynamic}, {"batch", "length"}));
+    manifest.inputs.push_back(Spec(name, {kDynamic, kDynamic}, {"batch", "length"}));
   }
-  manifest.inputs.push_back(Input("past", {kDynamic, 8}, {"past", ""}));
+  manifest.inputs.push_back(Spec("past", {kDynamic, 8}, {"past", ""}));
   manifest.bounds = {{"length", {1, 512}}, {"past", {0, 64}}, {"batch", {2, std::nullopt}}};
   return manifest;
 }
@@ -62,7 +55,7 @@ TEST_CASE("a size that differs between inputs is refused, and the message names 
 
 TEST_CASE("states have the sizes of the inputs, within their bounds") {
   Manifest manifest = Network();
-  manifest.states = {Input("cache", {kDynamic, kDynamic}, {"batch", "past"})};
+  manifest.states = {Spec("cache", {kDynamic, kDynamic}, {"batch", "past"})};
   CHECK_NOTHROW(CheckExtents(manifest, {{2, 16}, {2, 16}, {0, 8}}));
   CHECK_NOTHROW(CheckExtents(manifest, {{2, 16}, {2, 16}, {5, 8}, {2, 5}}));
   CHECK_THROWS_WITH_AS(CheckExtents(manifest, {{2, 16}, {2, 16}, {5, 8}, {3, 5}}),

@@ -9,20 +9,12 @@
 #include <vector>
 
 #include "extents.h"
+#include "package/specs.h"
 #include "tvmake/package.h"
 
 using namespace tvmake;
 
 namespace {
-
-TensorSpec Spec(const std::string& name, const std::vector<int64_t>& shape, const std::vector<std::string>& names) {
-  TensorSpec spec;
-  spec.name = name;
-  spec.dtype = "float32";
-  spec.shape = shape;
-  spec.names = names;
-  return spec;
-}
 
 // The input x [batch, 4] and one state; next: the names of the dimensions of its next value.
 Manifest Network(const std::vector<std::string>& names, const std::vector<std::string>& next) {

@@ -1,6 +1,5 @@
 """Inputs of dynamic shape with one value: a mask of ones that grows with a decoder's cache."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,8 @@ import pytest
 import tvmake
 from tvmake.frontend.onnx.filled_inputs import filled_inputs, make_inside
 from tvmake.frontend.options import InputSpec
+
+pytestmark = pytest.mark.usefixtures("own_home")
 
 DECODER = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -29,13 +30,6 @@ decoder (float[b, t, 8] x, int64[b, "past + t"] mask, float[b, past, 8] keys)
   y = MatMul(weights, present)
 }
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TVMAKE_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 def decoder() -> onnx.ModelProto:
