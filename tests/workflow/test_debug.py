@@ -44,6 +44,20 @@ def test_a_right_variant_is_right_at_every_stage(demo: Project):
     assert found["levels"][0]["error"] < found["levels"][1]["error"]
 
 
+def test_the_page_has_the_noise_of_each_operator_if_the_config_asks_for_it(single: Project):
+    single.edit("validation.operators", True)
+    single.edit("benchmark.profile_ops", True)
+    done = single.make()
+    assert done.returncode == 0, done.stderr
+    found = json.loads((single.directory / "results/digits/float32/cpu/operator_errors.json").read_text())
+    assert not found["why_not"]
+    noises = [operator["noise"] for operator in found["operators"]]
+    assert len(noises) >= 5 and all(noise is not None and noise < 1e-5 for noise in noises)
+    page = (single.directory / "results/index.html").read_text()
+    assert '<th scope="col" class="n">noise</th>' in page
+    assert f'<td class="n">{noises[-1]:.1e}</td>' in page
+
+
 def test_a_goal_that_needs_labels_is_none_of_the_one_sample(single: Project):
     single.edit("models.digits.goals", {"top1": 0.5})
     assert single.make().returncode == 0

@@ -218,6 +218,9 @@ class ValidationOptions(Strict):
     """Seed of the random inputs."""
     steps: int = Field(default=0, ge=0)
     """Samples in a sequence, for models with states: they restart with each sequence. 0: all samples are one."""
+    operators: bool = False
+    """Also compare the result of each operator with the original network's, for the first sample; the page shows its noise. Plain
+    loops compute them, in about 50 times the package's time."""
     dims: dict[str, Positive] = Field(default_factory=dict)
     """Sizes, by name, of dynamic dimensions in a package; by default 1, or the smallest allowed size. A model's own ``dims``
     override them."""

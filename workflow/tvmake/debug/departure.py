@@ -107,7 +107,7 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
     Returns:
         None if every value that is not found leads to one that is.
     """
-    pool = _Pool(others)
+    pool = ValuePool(others)
     nearest = {value.name: pool.nearest(value.array) for value in values}
     found_names = {name for name, (error, _) in nearest.items() if error <= bound}
     leads_to_found = set(found_names)
@@ -158,7 +158,7 @@ def difference(expected: np.ndarray, got: np.ndarray) -> float:
     return 0.0 if worst == 0 else worst / scale if scale else float("inf")
 
 
-class _Pool:
+class ValuePool:
     """Arrays, searched by content."""
 
     def __init__(self, arrays: Sequence[np.ndarray]):
@@ -180,6 +180,32 @@ class _Pool:
                 if error == 0:
                     return best
         return best
+
+    def noise(self, array: np.ndarray) -> float:
+        """The smallest noise of an array relative to any of them: RMS of the difference / RMS, infinite without one of its extents.
+
+        Integers may be scaled and shifted, as quantised values are.
+        """
+        views = (
+            view
+            for candidate in self._by_extents.get(_extents(np.shape(array)), ())
+            for view in _transpositions(candidate, np.shape(array))
+        )
+        return min((_noise(view, array) for view in views), default=float("inf"))
+
+
+def _noise(expected: np.ndarray, got: np.ndarray) -> float:
+    want, have = (np.asarray(array, np.float64).ravel() for array in (expected, got))
+    finite = np.isfinite(want)
+    want, have = want[finite], have[finite]
+    if not want.size or not np.isfinite(have).all():
+        return float("inf")
+    if got.dtype.kind in "iu" and expected.dtype.kind == "f" and np.ptp(have):
+        slope, offset = np.polyfit(have, want, 1)
+        have = slope * have + offset
+    scale = float(np.sqrt(np.mean(np.square(want))))
+    error = float(np.sqrt(np.mean(np.square(want - have))))
+    return error / scale if scale else (0.0 if error == 0 else float("inf"))
 
 
 def _difference_of_numbers(array: np.ndarray, other: np.ndarray) -> float:

@@ -64,6 +64,11 @@ class Trace:
         return [value for step in self.steps for value in step.values()]
 
 
+def main_arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:
+    """What ``main`` takes: the inputs, then parameters by their names."""
+    return [*inputs, *(params[str(parameter.name)].numpy() for parameter in module["main"].params[len(inputs) :])]
+
+
 def trace_operators(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Trace:
     """Run a graph of Relax operators, one by one.
 

@@ -30,7 +30,7 @@ from tvmake.debug.departure import (
 )  # fmt: skip
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import first_wrong_kernel, kernel_finding
-from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
+from tvmake.debug.relax_values import Step, Trace, main_arguments, trace_kernels, trace_operators
 from tvmake.debug.sample_goals import met_goals, missed_goals
 from tvmake.debug.source_values import source_values
 from tvmake.debug.variant import Variant
@@ -108,12 +108,12 @@ class _Search:
         inputs = self._inputs
         self.say("running the imported network, operator by operator")
         imported, weights = load_module(self.variant.imported), load_params(self.variant.imported_params)
-        first = trace_operators(imported, _arguments(imported, inputs, weights))
+        first = trace_operators(imported, main_arguments(imported, inputs, weights))
         if self._misses("import", first.outputs, default_goals("float32", self.is_quantized)):
             return self._in_import(first)
         self.say("running the transformed network, operator by operator")
         module, params = load_module(self.variant.module), load_params(self.variant.params)
-        second = trace_operators(module, _arguments(module, inputs, params))
+        second = trace_operators(module, main_arguments(module, inputs, params))
         if self._misses("transform", second.outputs, self.goals):
             if self._missed_goals(first.outputs, self.goals) and not self._missed_goals(
                 second.outputs, default_goals("float32")
@@ -287,7 +287,7 @@ class _Search:
     def _transform(self, imported: "tvm.IRModule", weights: Mapping[str, Any], request: TransformRequest) -> Trace:
         ranges = stage_json.load(Calibration, self.variant.calibration) if self.variant.calibration else None
         module, params = transform(imported, weights, request, ranges, self.variant.assignment)
-        return trace_operators(module, _arguments(module, self._inputs, params))
+        return trace_operators(module, main_arguments(module, self._inputs, params))
 
     def _in_lowering(self, before: Trace, after: Trace, module: "tvm.IRModule", params: Mapping[str, Any]) -> Finding:
         noise = NOISE.get(self.variant.transforming.precision.base, COARSE_NOISE)
@@ -363,7 +363,7 @@ class _Search:
     def _kernels(self, lowered: Lowered, params: Mapping[str, Any]) -> Trace:
         names = [str(parameter.name) for parameter in lowered.unscheduled["main"].params[len(self._inputs) :]]
         packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
-        return trace_kernels(lowered.unscheduled, _arguments(lowered.unscheduled, self._inputs, packed))
+        return trace_kernels(lowered.unscheduled, main_arguments(lowered.unscheduled, self._inputs, packed))
 
     def _lower(self, module: "tvm.IRModule", request: BuildRequest) -> tuple[Lowered, "tvm.target.Target"]:
         target = tvm_target(request.target, f"targets.{request.target_name}")
@@ -383,11 +383,6 @@ def _without_passes(passes: Sequence[UserPass]) -> Iterator[tuple[str, list[User
 def _leave_out(name: str) -> str:
     """The remedy for a wrong setting, or for passes that are wrong only in combination."""
     return f"leave {name} out, or correct {'them' if name.startswith('the passes') else 'it'}"
-
-
-def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:
-    """What ``main`` takes: the inputs, then parameters by their names."""
-    return [*inputs, *(params[str(parameter.name)].numpy() for parameter in module["main"].params[len(inputs) :])]
 
 
 def _finite(error: float) -> float | None:

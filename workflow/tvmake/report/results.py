@@ -9,6 +9,7 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.operator_errors import OperatorErrors
 from tvmake.artifact.package import read_manifest
 from tvmake.artifact.source import SourceRecord
 from tvmake.benchmark.precision_choice import PrecisionChoice
@@ -45,6 +46,9 @@ class VariantResults:
     """The source of its 8-bit ranges; None for a variant without them."""
     layout: LayoutChoice | None = None
     """Which data layout was chosen, and why; None for a variant that did not choose."""
+
+    operators: OperatorErrors | None = None
+    """The noise of each operator; None for a variant whose operators were not compared."""
 
     slow: tuple[str, ...] = ()
     """What is slow because of the form of the source, each with its remedy."""
@@ -109,6 +113,9 @@ def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
         calibration=stage_json.load(Calibration, path_to("calibration.json")) if variant.is_calibrated else None,
         precision=(
             stage_json.load(PrecisionChoice, path_to("precision.json")) if variant.is_precision_chosen else None
+        ),
+        operators=(
+            stage_json.load(OperatorErrors, path_to("operator_errors.json")) if variant.compares_operators else None
         ),
         layout=stage_json.load(LayoutChoice, path_to("layout.json")) if variant.layout == "auto" else None,
     )

@@ -241,7 +241,7 @@ def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
     try:
         return SummaryRow(
             **result.variant.model_dump(
-                exclude={"is_tuned", "is_calibrated", "is_precision_chosen", "layout", "goals"}
+                exclude={"is_tuned", "is_calibrated", "is_precision_chosen", "compares_operators", "layout", "goals"}
             ),
             soc=result.fingerprints[0].soc if result.fingerprints else None,
             tuned=_tuning_state(coverage.tuned, coverage.tunable),

@@ -19,6 +19,8 @@ class VariantRow(Strict):
     """Whether its activations are stored in 8 bits, with ranges from calibration."""
     is_precision_chosen: bool = False
     """Whether the precision of each layer was chosen by measuring."""
+    compares_operators: bool = False
+    """Whether each operator was compared with the original network's."""
     layout: Layout | Literal["auto"] = "keep"
     """``auto`` if the data layout was chosen by measuring."""
     goals: Goals = Goals()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from tvmake.artifact.manifest import GraphNode, Manifest
+from tvmake.artifact.operator_errors import OperatorErrors
 from tvmake.report import quantities
 from tvmake.report.page.charts.scale import Scale
 from tvmake.report.results import VariantResults
@@ -29,6 +30,7 @@ class NodeLine:
     schedule: str
     share: str
     bar: Markup
+    noise: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Network:
 
     nodes: list[NodeLine]
     note: str
+    has_noise: bool
 
 
 def networks(results: Iterable[VariantResults]) -> dict[str, Network]:
@@ -63,16 +66,28 @@ def _network(result: VariantResults) -> Network:
     note = "In order of computation; the time of a kernel with several calls is spread evenly over them."
     if len(manifest.graph) > len(nodes):
         note += f" The first {len(nodes)} of {len(manifest.graph)} operators."
-    lines = [_line(node, shares.get(node.call), longest, schedules.get(node.call, "")) for node in nodes]
-    return Network(lines, f"{note} {_errors(manifest)}")
+    compared = result.operators
+    noises = {error.position: error.noise for error in compared.operators} if compared else {}
+    lines = [
+        _line(node, shares.get(node.call), longest, schedules.get(node.call, ""), noises.get(position))
+        for position, node in enumerate(nodes)
+    ]
+    return Network(lines, f"{note} {_errors(manifest, compared)}", has_noise=bool(noises))
 
 
-def _errors(manifest: Manifest) -> str:
+def _errors(manifest: Manifest, compared: OperatorErrors | None) -> str:
+    if compared is not None and compared.why_not:
+        return f"Its operators are not compared: {compared.why_not}."
+    if compared is not None:
+        return (
+            "Noise: of the result, relative to the original network's, for one sample, computed in plain loops; "
+            "none for values that the original network does not have."
+        )
     name = f"{manifest.model}/{manifest.precision}/{manifest.target_name}"
-    return f"`tvmake debug {name}` computes the errors and names the first operator that departs."
+    return f"`validation.operators: true` adds the noise of each; `tvmake debug {name}` names the first that departs."
 
 
-def _line(node: GraphNode, share: float | None, longest: float, schedule: str) -> NodeLine:
+def _line(node: GraphNode, share: float | None, longest: float, schedule: str, noise: float | None) -> NodeLine:
     shape = "" if node.shape is None else f"{' × '.join(map(str, node.shape)) or 'scalar'} {node.dtype or ''}"
     return NodeLine(
         name=node.name,
@@ -82,6 +97,7 @@ def _line(node: GraphNode, share: float | None, longest: float, schedule: str) -
         schedule=schedule,
         share=quantities.share(share, 1),
         bar=_bar(share or 0.0, longest),
+        noise="" if noise is None else f"{noise:.1e}",
     )
 
 

@@ -114,8 +114,8 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 <tbody>{% for line in table.rows %}<tr>{% for cell in line %}{% if loop.first %}<th scope="row"><code>{{ cell }}</code></th>{% else %}<td class="n">{{ cell }}</td>{% endif %}{% endfor %}</tr>{% endfor %}</tbody></table>{% endcall %}{% endfor %}
 {% if entry.network %}<h3>Network</h3>
 <p class="note">{{ entry.network.note }}</p>
-{% call region("Network of " ~ row.variant) %}<table class="network"><thead><tr><th scope="col">operator</th><th scope="col">kernel</th><th scope="col">from</th><th scope="col">result</th><th scope="col">schedule</th><th scope="col" class="n">share of time</th><th scope="col"><span class="hidden">bar</span></th></tr></thead>
-<tbody>{% for node in entry.network.nodes %}<tr><th scope="row"><code>{{ node.name }}</code></th><td><code>{{ node.kernel }}</code></td><td><code>{{ node.inputs }}</code></td><td>{{ node.output }}</td><td>{{ node.schedule }}</td><td class="n">{{ node.share }}</td><td>{{ node.bar }}</td></tr>
+{% call region("Network of " ~ row.variant) %}<table class="network"><thead><tr><th scope="col">operator</th><th scope="col">kernel</th><th scope="col">from</th><th scope="col">result</th><th scope="col">schedule</th><th scope="col" class="n">share of time</th><th scope="col"><span class="hidden">bar</span></th>{% if entry.network.has_noise %}<th scope="col" class="n">noise</th>{% endif %}</tr></thead>
+<tbody>{% for node in entry.network.nodes %}<tr><th scope="row"><code>{{ node.name }}</code></th><td><code>{{ node.kernel }}</code></td><td><code>{{ node.inputs }}</code></td><td>{{ node.output }}</td><td>{{ node.schedule }}</td><td class="n">{{ node.share }}</td><td>{{ node.bar }}</td>{% if entry.network.has_noise %}<td class="n">{{ node.noise }}</td>{% endif %}</tr>
 {% endfor %}</tbody></table>{% endcall %}{% endif %}
 </details>
 {% endfor %}

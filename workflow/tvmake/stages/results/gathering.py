@@ -35,6 +35,7 @@ def gathering_request(job: JobContext) -> ReportRequest:
             is_tuned=variant.is_tuned,
             is_calibrated=variant.precision_config.is_calibrated,
             is_precision_chosen=variant.chooses_precision,
+            compares_operators=variant.validation.operators,
             layout=variant.layout_choice,
             goals=variant.goals.performance,
         )
@@ -54,7 +55,7 @@ def _input(artifact: str) -> Input:
     return Input(artifact, files=files)
 
 
-FIGURES = ("best", "calibration", "layout", "precision", "numerics", "latency")
+FIGURES = ("best", "calibration", "layout", "precision", "numerics", "latency", "operator_errors")
 """Results of a package that its manifest does not contain."""
 
 RESULTS = tuple(map(_input, ("package.tar", "mod.json", "source.json", *(f"{name}.json" for name in FIGURES))))
