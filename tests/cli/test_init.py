@@ -185,15 +185,18 @@ def test_an_existing_file_is_kept_unless_forced():
     ("model", "problem", "remedy"),
     [
         ("none.onnx", "no such file", "name the model"),
+        ("README.md", "no such file", "expected .onnx"),
         ("net.pth", "cannot tell its format", "torch.export.save"),
         ("net.pb", "cannot tell its format", "ONNX"),
-        ("net", "cannot tell its format", "expected .onnx"),
+        ("net.txt", "cannot tell its format", "expected .onnx"),
         ("zoo:resnet81", "no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
         ("a\tb.onnx", "control character", "remove it"),
         ("nowhere.to.be:found", "no Python module", "working directory"),
     ],
 )
 def test_a_file_that_is_not_a_model_is_refused_and_nothing_is_written(model, problem, remedy):
+    if "format" in problem:
+        Path(model).write_bytes(b"?")
     with pytest.raises(InputError) as caught:
         init(model, Path("tvmake.yaml"), force=False)
     assert problem in caught.value.problem

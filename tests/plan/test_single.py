@@ -40,6 +40,11 @@ def test_the_longest_name_of_a_file_gives_a_name_that_a_config_takes():
     assert one.model_name != other.model_name
 
 
+def test_a_name_has_plain_letters_for_those_with_accents():
+    Path("modèle.onnx").touch()
+    assert SingleRun("modèle.onnx").model_name == "modele"
+
+
 def test_a_layer_goes_over_it_key_by_key():
     run = SingleRun(DIGITS, trials=8, layer={"tuning": {"rounds": 1}})
     assert run.config()["tuning"] == {"trials": 8, "rounds": 1}

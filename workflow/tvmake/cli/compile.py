@@ -215,7 +215,8 @@ def _how_to_run(package: Path, kind: str, library: Path, device: str | None) -> 
     if not has_runtime(kind):
         return f"TVM here has no runtime for {kind} kernels; run it on a machine that has one: `tvmake run {name} -d rpc:TRACKER:PORT/KEY`"
     if is_for(library, platform.machine()):
-        return f"run it with `tvmake run {name}`"
+        needs = "" if kind == "cpu" else f" where there is a device for {kind}"
+        return f"run it with `tvmake run {name}`{needs}"
     return f"run it on its device: `tvmake run {name} -d ssh:HOST`, or `-d adb:SERIAL`"
 
 

@@ -66,7 +66,10 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
     """
     source, kind = options.source, options.source_format()
     if kind is None:
-        raise InputError(source, "tvmake cannot tell its format", format_remedy(source))
+        is_missing = not Path(source).exists()
+        raise InputError(
+            source, "no such file" if is_missing else "tvmake cannot tell its format", format_remedy(source)
+        )
     if kind == "zoo":
         return _inspect_zoo(options)
     if kind in ("factory", "relax"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.zoo_names import ZOO
 from tvmake.plan.layer_paths import with_absolute_paths
-from tvmake.process.output import argument
+from tvmake.process.output import argument, drop_accents
 from tvmake.storage.files import digest_bytes, write_text, writing
 from tvmake.storage.notes.state_file import read_state, write_state
 
@@ -338,5 +338,5 @@ class SingleRun:
 
 def name_of(text: str) -> str:
     """A name for a model or target: letters, digits and dashes of the text, and its digest if the name is long."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
+    name = re.sub(r"[^A-Za-z0-9]+", "-", drop_accents(text)).strip("-").lower() or "model"
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"

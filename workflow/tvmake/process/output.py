@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -38,6 +39,11 @@ def argument(path: object) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """``1 variant``, ``3 variants``; ``plural`` is for nouns without a regular plural."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def drop_accents(text: str) -> str:
+    """The text with plain letters in place of those with accents (``modèle`` → ``modele``)."""
+    return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 from tvmake.config.root import RESERVED_MODEL_NAMES
-from tvmake.process.output import printable
+from tvmake.process.output import drop_accents, printable
 
 SPATIAL = 224
 
@@ -61,7 +61,7 @@ def model_name(source: str) -> str:
     """Derive a name for a model's results from its source."""
     stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
     stem = re.sub(r"\.(onnx|pt2|pt|jit|torchscript|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", drop_accents(stem)).strip("_-")[:60] or "model"
     return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
 
 
