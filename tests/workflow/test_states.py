@@ -73,6 +73,16 @@ def test_steps_of_a_sequence_equal_the_original_with_its_states_fed_back(project
     assert report["repeatable"] is True
 
 
+def test_each_step_is_timed_in_turns_with_the_original(project: Project):
+    latency = project.result("results/lstm/float32/cpu/latency.json")
+    for steps in (latency["report"]["steps_ms"], latency["baseline"]["steps_ms"]):
+        assert [len(sequence) for sequence in steps] == [64, 64, 64]
+    recorded = project.result("results/recorded/float32/cpu/latency.json")
+    assert [len(sequence) for sequence in recorded["report"]["steps_ms"]] == [12, 12, 12]
+    page = (project.directory / "results/index.html").read_text()
+    assert "Time of a step by its position" in page and "Latency by step of lstm/float32/cpu" in page
+
+
 def test_lower_precisions_are_compared_over_steps_too(project: Project):
     for precision in ("float16", "int8"):
         report = project.result(f"results/lstm/{precision}/cpu/numerics.json")["report"]

@@ -40,6 +40,8 @@ class LatencyReport(FailsFast, BaseModel):
     samples_ms: list[SampleMs] = Field(min_length=1)
     statistics: LatencyStatistics
     peak_memory_bytes: int | None = None
+    steps_ms: list[list[SampleMs]] = Field(default_factory=list, exclude_if=lambda steps: not steps)
+    """Of a package with states: the time of each step, by sequence."""
     ops: list[KernelRow] = []
     conditions: dict[str, Condition] = {}
 
@@ -99,6 +101,7 @@ def latency_report(
     first_run_ms: float | None = None,
     warmup_ms: Sequence[float] = (),
     peak_memory_bytes: int | None = None,
+    steps_ms: Sequence[Sequence[float]] = (),
     ops: Sequence[KernelRow] = (),
     conditions: Mapping[str, Condition] | None = None,
 ) -> LatencyReport:
@@ -116,6 +119,7 @@ def latency_report(
         samples_ms=list(samples_ms),
         statistics=latency_statistics(samples_ms, measurement.noise_cv),
         peak_memory_bytes=peak_memory_bytes,
+        steps_ms=list(map(list, steps_ms)),
         ops=list(ops),
         conditions=dict(conditions or {}),
     )

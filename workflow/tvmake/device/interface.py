@@ -42,6 +42,8 @@ class RunRequest(_Message):
     """Run sample 0 again at the end, and return it as an additional sample."""
     measurement: Measurement | None = None
     """How to time sample 0; None for no measurement."""
+    timed_steps: int = Field(default=0, ge=0, exclude_if=lambda value: not value)
+    """With a measurement: the number of samples to time one by one, in sequences; 0: none."""
     wants_memory: bool = Field(default=True, exclude_if=lambda value: value)
     """Whether memory figures are needed; if not, the process may be forked from one with the runtime loaded, which takes a
     twentieth of the time."""
@@ -57,6 +59,8 @@ class Timing(_Message):
     samples_ms: list[float] = Field(default_factory=list)
     """Means of ``number`` runs each."""
     number: int = 1
+    steps_ms: list[list[float]] = Field(default_factory=list)
+    """The time of each step, by sequence."""
     op_runs: list["OpTime"] = Field(default_factory=list)
     peak_memory_bytes: int = 0
     """Peak resident memory of the process; 0 if unknown."""

@@ -2,6 +2,7 @@
 
 import time
 import zipfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
@@ -85,6 +86,31 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
             package.run()
             _collect(results, manifest, request.samples, _outputs(package, manifest))
     return first_run_ms
+
+
+def time_steps(
+    package: Package, manifest: Manifest, inputs: Path, steps: int, wait: Callable[[], object]
+) -> list[float]:
+    """Run the first samples as one sequence, from the states' beginning; afterwards as :func:`run_samples`.
+
+    Args:
+        wait: returns when the device has finished.
+
+    Returns:
+        The time of each run in ms, without copies of inputs and outputs.
+    """
+    times_ms: list[float] = []
+    with checking_arguments(), zipfile.ZipFile(inputs) as samples:
+        for number in range(steps):
+            package.set_inputs(_inputs(samples, number, manifest.signature))
+            started = time.perf_counter()
+            package.run()
+            wait()
+            times_ms.append(since(started))
+            package.advance()
+        package.reset()
+        package.set_inputs(_inputs(samples, 0, manifest.signature))
+    return times_ms
 
 
 def since(started: float) -> float:

@@ -10,6 +10,7 @@ from tvmake.artifact.manifest import Manifest, Unscheduled
 from tvmake.artifact.other_sizes import other_sizes
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.result import Latency
+from tvmake.benchmark.steps import StepRange, step_ranges
 from tvmake.config.validation import Goals
 from tvmake.process.output import counted
 from tvmake.records.best import BestSet
@@ -66,6 +67,8 @@ def variant_tables(result: VariantResults) -> list[Table]:
         tables.append(_outputs_table(result.numerics))
     if result.latency and result.latency.shapes:
         tables.append(_shapes_table(result.latency))
+    if result.latency and (ranges := step_ranges(result.latency)):
+        tables.append(_steps_table(ranges))
     if others := other_sizes(result.manifest):
         rows = [(entry.range, entry.how) for entry in others]
         tables.append(Table("Sizes without code of their own", ("sizes", "computed"), rows))
@@ -108,6 +111,21 @@ def _shapes_table(latency: Latency) -> Table:
         for shape in latency.shapes
     ]
     return Table("Latency by shape", ("shape", "p50 ms", "p90 ms", "min ms", "samples"), rows)
+
+
+def _steps_table(ranges: Sequence[StepRange]) -> Table:
+    ms = quantities.milliseconds
+    rows = [
+        (
+            str(steps.first) if steps.first == steps.last else f"{steps.first} to {steps.last}",
+            ms(steps.package_ms),
+            ms(steps.baseline_ms),
+            quantities.ABSENT if steps.baseline_ms is None else f"{steps.baseline_ms / steps.package_ms:.2f}",
+        )
+        for steps in ranges
+    ]
+    note = "Medians over the steps and over all sequences. The baseline ran its sequences in turns with the package."
+    return Table("Latency by step", ("steps", "ms", "baseline ms", "× baseline"), rows, note)
 
 
 def _latency_facts(row: SummaryRow, latency: Latency, goals: Goals) -> list[tuple[str, str]]:

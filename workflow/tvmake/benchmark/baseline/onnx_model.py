@@ -1,5 +1,8 @@
 """ONNX models in ONNX Runtime, with default options for the CPU except the number of threads."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import onnx
 
@@ -38,9 +41,16 @@ def prepare(
     binding = session.io_binding()
     model = onnx.load(source, load_external_data=False)
     fixed = input_values(model, options.inputs, source)
-    made = {entry.name: entry.array(inputs) for entry in filled_inputs(model, options.inputs)}
+    filled = filled_inputs(model, options.inputs)
+    made = {entry.name: entry.array(inputs) for entry in filled}
     for name, value in {**inputs, **fixed, **made}.items():
         binding.bind_cpu_input(name, np.asarray(value, order="C"))
     for spec in signature.outputs:
         binding.bind_output(spec.name)
-    return Prepared(library_version("onnxruntime"), lambda: session.run_with_iobinding(binding))
+    names = [spec.name for spec in signature.outputs]
+
+    def step(given: Mapping[str, Any]) -> dict[str, Any]:
+        made = {entry.name: entry.array(given) for entry in filled}
+        return dict(zip(names, session.run(names, {**given, **fixed, **made}), strict=True))
+
+    return Prepared(library_version("onnxruntime"), lambda: session.run_with_iobinding(binding), step)

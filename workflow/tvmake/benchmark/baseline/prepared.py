@@ -1,7 +1,8 @@
 """A model in its framework, ready to be timed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,3 +12,6 @@ class Prepared:
     framework: str
     """Library and version: ``onnxruntime 1.31.1``."""
     run: Callable[[], object]
+    step: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Computes the outputs, by name, from inputs by name: arrays, or outputs of an earlier step. None for a framework whose steps are
+    not timed."""

@@ -25,6 +25,8 @@ class Baseline(FailsFast, BaseModel):
     warmup_ms: list[float]
     samples_ms: list[SampleMs] = Field(min_length=1)
     statistics: LatencyStatistics
+    steps_ms: list[list[SampleMs]] = Field(default_factory=list, exclude_if=lambda steps: not steps)
+    """Of a model with states: the time of each step, by sequence."""
 
 
 class NoBaseline(FailsFast, BaseModel):

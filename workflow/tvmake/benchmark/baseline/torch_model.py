@@ -1,5 +1,6 @@
 """PyTorch programs in torch, called without export."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,4 +44,11 @@ def prepare(
         run()
         counters = [(tensor, value) for tensor, value in stored if not torch.equal(tensor, value)]
 
-    return Prepared(library_version("torch"), run)
+    def step(given: Mapping[str, Any]) -> dict[str, Any]:
+        values = [to_torch(given[spec.name]) for spec in signature.inputs]
+        args, kwargs = pytree.tree_unflatten(values, structure)
+        with torch.inference_mode():
+            outputs = pytree.tree_leaves(module(*args, **kwargs))
+        return {spec.name: value for spec, value in zip(signature.outputs, outputs, strict=True)}
+
+    return Prepared(library_version("torch"), run, None if stored else step)

@@ -10,7 +10,10 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -26,6 +29,8 @@ from tvmake.frontend.formats import BASELINES
 from tvmake.process.parent_death import end_with_starter
 from tvmake.process.tvm_import import hide_torch_from_tvm
 from tvmake.validate.reference.stored import ReferenceSet
+
+Step = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def main(arguments: list[str]) -> int:
@@ -63,8 +68,12 @@ def _serve(request: BenchmarkRequest, reference: Path, listening: socket.socket)
         sampler = Sampler(lambda number: _time_runs(prepared, number), request.measurement, TURNS)
         lines.write("ready\n")
         lines.flush()
-        while lines.readline().strip() == "turn":
-            sampler.take_turn(turn_limit_s(request.measurement))
+        steps_ms: list[list[float]] = []
+        while (word := lines.readline().strip()) in ("turn", "sequence"):
+            if word == "turn":
+                sampler.take_turn(turn_limit_s(request.measurement))
+            elif prepared.step is not None:
+                steps_ms.append(_time_steps(prepared.step, request, reference))
             lines.write("done\n")
             lines.flush()
     if not sampler.samples_ms:
@@ -78,6 +87,7 @@ def _serve(request: BenchmarkRequest, reference: Path, listening: socket.socket)
         warmup_ms=sampler.warmup_ms,
         samples_ms=sampler.samples_ms,
         statistics=latency_statistics(sampler.samples_ms, request.measurement.noise_cv),
+        steps_ms=steps_ms,
     )
 
 
@@ -92,6 +102,27 @@ def _prepare(request: BenchmarkRequest, reference: Path, threads: int) -> Prepar
     inputs = complete_inputs({**sample.inputs, **initial_states(known.info.signature, sample.inputs)}, fixed)
     prepared: Prepared = module.prepare(request.baseline.source, request.baseline, signature, inputs, threads)
     return prepared
+
+
+def _time_steps(step: Step, request: BenchmarkRequest, reference: Path) -> list[float]:
+    """The time of each step of a sequence in ms, with its states fed back."""
+    assert request.baseline is not None
+    known = ReferenceSet(reference)
+    signature = known.info.signature
+    fed = [state for state in signature.states if state.places is not None]
+    fixed = fixed_inputs(request.baseline)
+    states: dict[str, Any] = {}
+    times_ms = []
+    for sample in islice(known, known.sequence_length):
+        if not states:
+            begin = initial_states(signature, sample.inputs)
+            states = {state.name: begin[state.name] for state in fed}
+        inputs = {**complete_inputs(sample.inputs, fixed), **states}
+        started = time.perf_counter()
+        outputs = step(inputs)
+        times_ms.append(_since(started))
+        states = {state.name: outputs[state.next.name] for state in fed}
+    return times_ms
 
 
 def _time_runs(prepared: Prepared, number: int) -> float:

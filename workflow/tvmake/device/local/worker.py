@@ -9,6 +9,7 @@ that a user can correct, ``RESULT.error`` (kind, where, problem, remedy).
 import json
 import resource
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.memory_pool import MemoryPool
-from tvmake.device.samples import run_samples, since
-from tvmake.device.sharing.turns import TURNS, Partner, Sampler
+from tvmake.device.samples import run_samples, since, time_steps
+from tvmake.device.sharing.turns import SEQUENCES, TURNS, Partner, Sampler
 from tvmake.device.states import States
 from tvmake.device.store import read_stored_manifest
 from tvmake.errors import TvmakeError
@@ -189,7 +190,9 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
     package = LoadedPackage(directory, manifest)
     load_ms = since(started)
     first_run_ms = run_samples(package, manifest, request, inputs, outputs)
-    measured: dict[str, Any] = _measure(package, request.measurement, partner) if request.measurement else {}
+    timed = partial(time_steps, package, manifest, inputs, request.timed_steps, package.device.sync)
+    sequence = timed if request.timed_steps else None
+    measured: dict[str, Any] = _measure(package, request.measurement, partner, sequence) if request.measurement else {}
     timing = Timing(
         load_ms=load_ms,
         first_run_ms=first_run_ms,
@@ -203,7 +206,9 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
     return RunResult(timing=timing, fingerprint=fingerprint)
 
 
-def _measure(package: LoadedPackage, how: Measurement, address: str) -> dict[str, Any]:
+def _measure(
+    package: LoadedPackage, how: Measurement, address: str, sequence: Callable[[], list[float]] | None
+) -> dict[str, Any]:
     def timed(number: int) -> float:
         started = time.perf_counter()
         for _ in range(number):
@@ -219,6 +224,12 @@ def _measure(package: LoadedPackage, how: Measurement, address: str) -> dict[str
         sampler.take_turn()
         if partner:
             partner.pass_on()
+    steps_ms: list[list[float]] = []
+    if sequence:
+        for _ in range(SEQUENCES):
+            steps_ms.append(sequence())
+            if partner:
+                partner.time_sequence()
     if partner:
         partner.close()
     op_runs = _profile(package) if how.profile_ops else []
@@ -226,6 +237,7 @@ def _measure(package: LoadedPackage, how: Measurement, address: str) -> dict[str
         "warmup_ms": sampler.warmup_ms,
         "samples_ms": sampler.samples_ms,
         "number": sampler.number,
+        "steps_ms": steps_ms,
         "op_runs": op_runs,
     }
 

@@ -1,8 +1,8 @@
 """Two processes of this machine that measure alternately: a package's, and its baseline's.
 
 While one measures, the other waits in a system call. They communicate over a Unix socket, one line per message. The package's
-process sends ``threads N`` and waits for ``ready``; after each of its turns it sends ``turn`` and waits for ``done``. After a
-lost connection or a timeout, the package is measured without its partner.
+process sends ``threads N`` and waits for ``ready``; after each of its turns it sends ``turn``, or ``sequence`` after the steps of a
+sequence, and waits for ``done``. After a lost connection or a timeout, the package is measured without its partner.
 """
 
 import math
@@ -24,6 +24,9 @@ SETTLING_RUNS_MS = 5.0
 
 LOAD_LIMIT_S = 300.0
 """How long the baseline may take to be ready."""
+
+SEQUENCES = 3
+"""How often the steps of a sequence are timed."""
 
 TURN_LIMIT_S = 10.0
 """The time limit of the baseline's turn, in addition to twice the duration of the package's turn."""
@@ -128,6 +131,10 @@ class Partner:
     def pass_on(self) -> None:
         """Pass the turn on, and wait until it is over."""
         self._ask("turn", self._limit_s)
+
+    def time_sequence(self) -> None:
+        """Have it time the steps of one sequence, and wait until it has."""
+        self._ask("sequence", self._limit_s)
 
     def close(self) -> None:
         """Report that there are no more turns, so that it writes its result."""

@@ -5,11 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.benchmark.result import Latency
+from tvmake.benchmark.steps import baseline_steps, step_times
 from tvmake.process.output import counted
 from tvmake.report import quantities
 from tvmake.report.cache_use import cache_text
 from tvmake.report.detail import Facts, Table, device_facts, failure_facts, variant_facts, variant_tables
+from tvmake.report.page.charts.curves import line_svg
 from tvmake.report.page.comparison import Comparison, comparisons, headlines, name_of, untuned_twins
 from tvmake.report.page.html import Cell, number, render
 from tvmake.report.page.kernels import CURVES, search
@@ -57,6 +62,8 @@ class Entry:
     facts: list[Facts]
     tables: list[Table]
     network: Network | None
+    steps: Markup | None
+    """The curve of the time of a step by its position."""
     usages: list[Usage]
 
 
@@ -168,8 +175,20 @@ def _entry(
         facts=variant_facts(row, result) if result else failure_facts(row),
         tables=variant_tables(result) if result else [],
         network=graphs.get(result.package) if result else None,
+        steps=_steps(result.latency) if result and result.latency else None,
         usages=usages(result.manifest, f"{directory}/{result.package}", row.device) if result else [],
     )
+
+
+def _steps(latency: Latency) -> Markup | None:
+    """The curve of the time of a step by its position; None without several steps."""
+    times = step_times(latency.report.steps_ms)
+    if len(times) < 2:
+        return None
+    name = (
+        f"Time of a step by its position: {times[0]:.3g} ms at first, {times[-1]:.3g} ms at last; dashed: the baseline"
+    )
+    return line_svg(times, name, baseline_steps(latency))
 
 
 def _cells(row: SummaryRow, anchor: str, compared: Comparison | None) -> list[Cell]:

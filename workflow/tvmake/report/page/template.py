@@ -108,7 +108,9 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 <pre id="{{ entry.anchor }}-usage-{{ loop.index }}">{{ usage.text }}</pre>{% endfor %}{% endif %}
 {% for title, pairs in entry.facts %}<h3>{{ title }}</h3>
 {{ facts(pairs) }}{% endfor %}
-{% for table in entry.tables %}<h3>{{ table.title }}</h3>
+{% if entry.steps %}<h3>Time of a step by its position</h3>
+<div class="curves"><figure>{{ entry.steps }}<figcaption class="note"><span>solid: the package, dashed: the baseline; from 0 upwards</span></figcaption></figure></div>
+{% endif %}{% for table in entry.tables %}<h3>{{ table.title }}</h3>
 {% call region(table.title ~ " of " ~ row.variant) %}<table>{% if table.note %}<caption>{{ table.note }}</caption>{% endif %}
 <thead><tr>{% for name in table.columns %}<th scope="col"{% if not loop.first %} class="n"{% endif %}>{{ name }}</th>{% endfor %}</tr></thead>
 <tbody>{% for line in table.rows %}<tr>{% for cell in line %}{% if loop.first %}<th scope="row"><code>{{ cell }}</code></th>{% else %}<td class="n">{{ cell }}</td>{% endif %}{% endfor %}</tr>{% endfor %}</tbody></table>{% endcall %}{% endfor %}

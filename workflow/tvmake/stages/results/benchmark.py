@@ -75,8 +75,11 @@ def _measure(
     from tvmake.config.device_variables import plain
     from tvmake.device.interface import RunRequest
     from tvmake.device.local.device import LocalDevice
+    from tvmake.validate.reference.stored import ReferenceSet
 
-    run = RunRequest(samples=1, want_outputs=False, measurement=request.measurement)
+    # Elsewhere the time of a single run would contain that of the connection.
+    steps = ReferenceSet(reference).sequence_length if isinstance(device, LocalDevice) else 0
+    run = RunRequest(samples=1, want_outputs=False, measurement=request.measurement, timed_steps=steps)
     if request.baseline is None or not isinstance(device, LocalDevice):
         return device.execute(deployment, run, reference, None), None
     with baseline_process(request, reference, plain(device.config.env, device.where)) as baseline:
@@ -128,6 +131,7 @@ def _report(request: BenchmarkRequest, timing: Timing, conditions: Mapping[str, 
         first_run_ms=timing.first_run_ms,
         warmup_ms=timing.warmup_ms,
         peak_memory_bytes=timing.peak_memory_bytes,
+        steps_ms=timing.steps_ms,
         ops=kernel_table(calls, runs) if calls else (),
         conditions=conditions,
     )

@@ -114,6 +114,13 @@ class ReferenceSet:
     def __len__(self) -> int:
         return self.info.samples
 
+    @property
+    def sequence_length(self) -> int:
+        """The number of samples in the first sequence; 0 for a model without states."""
+        if not self.info.signature.states:
+            return 0
+        return min(self.info.steps or len(self), len(self))
+
     def __iter__(self) -> Iterator[ReferenceSample]:
         with zipfile.ZipFile(self.path) as archive:
             members = set(archive.namelist())

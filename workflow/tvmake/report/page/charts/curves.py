@@ -22,21 +22,28 @@ def steps_svg(points: Sequence[tuple[float, float]], level: float | None, name: 
     path = f"M{_x(first_x, last)},{_y(first_y, top)}"
     for trial, value in points[1:]:
         path += f"H{_x(trial, last)}V{_y(value, top)}"
-    return _svg(path, None if level is None else _y(level, top), name)
+    return _svg(path, None if level is None else f"M0,{_y(level, top)}H{WIDTH}", name)
 
 
-def line_svg(values: Sequence[float], name: str) -> Markup:
-    """Values one after the other, from 0 upwards."""
-    last, top = max(len(values) - 1, 1), max(*values, 1e-300) * 1.05
-    points = [f"{_x(number, last)},{_y(value, top)}" for number, value in enumerate(values)]
-    return _svg("M" + "L".join(points), None, name)
+def line_svg(values: Sequence[float], name: str, others: Sequence[float] = ()) -> Markup:
+    """Values one after the other, from 0 upwards.
+
+    Args:
+        others: as many values for comparison, as a dashed line.
+    """
+    last, top = max(len(values) - 1, 1), max(*values, *others, 1e-300) * 1.05
+
+    def path(heights: Sequence[float]) -> str:
+        return "M" + "L".join(f"{_x(number, last)},{_y(value, top)}" for number, value in enumerate(heights))
+
+    return _svg(path(values), path(others) if others else None, name)
 
 
-def _svg(path: str, level: float | None, name: str) -> Markup:
+def _svg(path: str, other: str | None, name: str) -> Markup:
     dashed = (
         Markup("")
-        if level is None
-        else Markup('<path class="level" d="M0,{0}H{1}" vector-effect="non-scaling-stroke"/>').format(level, WIDTH)
+        if other is None
+        else Markup('<path class="level" d="{}" vector-effect="non-scaling-stroke"/>').format(other)
     )
     return Markup(
         '<svg class="curve" role="img" aria-label="{}" width="100%" height="{}" viewBox="0 0 {} {}" preserveAspectRatio="none">'
