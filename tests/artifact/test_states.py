@@ -6,10 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.provenance.examples import manifest_of
-from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
-from tvmake.artifact.states import MAGIC, initial_states, read_snapshot, write_snapshot
+from tvmake.artifact.states import MAGIC, PackageStates, initial_states, read_snapshot, state_key, write_snapshot
 from tvmake.errors import InputError
 
 
@@ -50,33 +48,75 @@ def test_states_begin_as_zeros_in_the_sizes_of_the_inputs_else_in_their_smallest
     assert not any(array.any() for array in begin.values())
 
 
-def manifest(model: str = "m") -> Manifest:
-    signature = Signature(
-        inputs=(spec("x", 1),),
-        outputs=(spec("y", 1),),
-        states=(state("h", (2, "n"), (2, "n + 1")), state("c", (3,), (3,), "bfloat16")),
-    )
-    return manifest_of({}, (model, "float32", "cpu"), signature=signature)
+H, C = state("h", (2, "n"), (2, "n + 1")), state("c", (3,), (3,), "bfloat16")
 
 
-VALUES = [np.arange(6, dtype="float32").reshape(2, 3), np.array([1, -2, 3], ml_dtypes.bfloat16)]
+def network(*states: StateSpec) -> Signature:
+    return Signature(inputs=(spec("x", 1),), outputs=(spec("y", 1),), states=states)
+
+
+def states_of(package: str = "a") -> PackageStates:
+    return PackageStates.of_network(package * 64, network(H, C))
+
+
+VALUES = {
+    state_key(H): np.arange(6, dtype="float32").reshape(2, 3),
+    state_key(C): np.array([1, -2, 3], ml_dtypes.bfloat16),
+}
 
 
 def test_a_snapshot_is_restored_bit_for_bit_and_has_equal_bytes():
-    taken = write_snapshot(manifest(), VALUES)
-    assert taken == write_snapshot(manifest(), [np.asfortranarray(VALUES[0]), VALUES[1]])
-    restored = read_snapshot(manifest(), taken)
-    assert restored is not None
-    for before, after in zip(VALUES, restored, strict=True):
+    taken = write_snapshot(states_of(), VALUES)
+    assert taken == write_snapshot(states_of(), {key: np.asfortranarray(value) for key, value in VALUES.items()})
+    restored = read_snapshot(states_of(), taken)
+    assert restored.keys() == VALUES.keys()
+    for key, before in VALUES.items():
+        after = restored[key]
         assert (before.dtype, before.shape, before.tobytes()) == (after.dtype, after.shape, after.tobytes())
 
 
+def test_a_snapshot_of_a_network_has_the_header_of_earlier_versions():
+    line = write_snapshot(states_of(), VALUES).split(b"\n")[1]
+    rows = [{"dtype": "float32", "name": "h", "shape": [2, 3]}, {"dtype": "bfloat16", "name": "c", "shape": [3]}]
+    assert json.loads(line)["states"] == rows
+
+
 def test_states_that_have_not_begun_have_a_snapshot():
-    assert read_snapshot(manifest(), write_snapshot(manifest(), None)) is None
+    assert read_snapshot(states_of(), write_snapshot(states_of(), {})) == {}
+
+
+def functions() -> PackageStates:
+    shared, decimal = state("h", (2, "past"), (2, "total")), state("c", (3,), (3,), "float32")
+    return PackageStates.of_functions(
+        "f" * 64, {"prefill": network(H), "decode": network(shared, C), "end": network(decimal)}
+    )
+
+
+def test_functions_share_states_of_one_name_type_and_shape_whatever_their_dynamic_dimensions_are_called():
+    shared = {(key.name, key.dtype): names for key, names in functions().functions.items()}
+    assert shared == {
+        ("h", "float32"): ("prefill", "decode"),
+        ("c", "bfloat16"): ("decode",),
+        ("c", "float32"): ("end",),
+    }
+
+
+def test_a_snapshot_of_functions_has_the_states_that_have_begun():
+    only_last = {
+        key: np.ones(3, "float32") for key in functions().functions if key.dtype == "float32" and key.name == "c"
+    }
+    for values in ({}, VALUES, {state_key(C): VALUES[state_key(C)]}, only_last):
+        restored = read_snapshot(functions(), write_snapshot(functions(), values))
+        assert {key: value.tobytes() for key, value in restored.items()} == {
+            key: value.tobytes() for key, value in values.items()
+        }
+    for other in (write_snapshot(states_of("f"), VALUES), write_snapshot(states_of(), VALUES)):
+        with pytest.raises(InputError, match=r"does not have the package's states|of another package"):
+            read_snapshot(functions(), other)
 
 
 def forged(**changes: object) -> bytes:
-    line, _, data = write_snapshot(manifest(), VALUES).removeprefix(MAGIC).partition(b"\n")
+    line, _, data = write_snapshot(states_of(), VALUES).removeprefix(MAGIC).partition(b"\n")
     return MAGIC + json.dumps({**json.loads(line), **changes}).encode() + b"\n" + data
 
 
@@ -88,15 +128,16 @@ def forged(**changes: object) -> bytes:
         (MAGIC, "not a snapshot"),
         (MAGIC + b"[]\n", "not a snapshot"),
         (MAGIC + b"[" * 100_000 + b"\n", "not a snapshot"),
-        (write_snapshot(manifest(), VALUES)[:-1], "damaged"),
-        (write_snapshot(manifest(), VALUES) + b"x", "damaged"),
-        (write_snapshot(manifest(model="another"), VALUES), "of another package"),
+        (write_snapshot(states_of(), VALUES)[:-1], "damaged"),
+        (write_snapshot(states_of(), VALUES) + b"x", "damaged"),
+        (write_snapshot(states_of("b"), VALUES), "of another package"),
         (forged(states=[]), "does not have the package's states"),
         (forged(states=[{"name": "h", "dtype": "float32", "shape": [2, 3]}]), "does not have the package's states"),
         (forged(states="h"), "not a snapshot"),
+        (forged(states=[{"shape": [2, 3]}, {"shape": [3]}]), "does not have the package's states"),
     ],
 )
 def test_what_is_no_snapshot_of_the_package_is_refused(snapshot: bytes, problem: str):
     with pytest.raises(InputError) as refused:
-        read_snapshot(manifest(), snapshot)
+        read_snapshot(states_of(), snapshot)
     assert problem in refused.value.problem

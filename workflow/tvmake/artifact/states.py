@@ -2,17 +2,21 @@
 
 A snapshot is ``MAGIC``, a line of canonical JSON with the package's digest, the states' names, types and shapes, and the sha256 of
 what follows: their elements, row by row and little-endian. The native runtime writes and reads the same (native/package/snapshot.cc).
+
+In a package with several functions, those whose state has the same name, type and shape share it; dynamic dimensions are equal, whatever
+their names. Its snapshots also name the functions of each state, and lack the states that have not begun.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tvmake.artifact.extents import evaluate_extent
-from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.signature import Signature, is_arithmetic
+from tvmake.artifact.signature import Signature, TensorSpec, is_arithmetic
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.errors import InputError
 from tvmake.storage.files import canonical_json, digest_bytes
@@ -50,23 +54,73 @@ def initial_states(signature: Signature, inputs: Mapping[str, np.ndarray]) -> di
     }
 
 
-def write_snapshot(manifest: Manifest, values: Sequence[np.ndarray] | None) -> bytes:
-    """A snapshot of a package's states; None for states that have not begun."""
-    arrays = [np.ascontiguousarray(value) for value in values or ()]
-    data = b"".join(array.tobytes() for array in arrays)
+@dataclass(frozen=True)
+class StateKey:
+    """A state of a package, which its functions may share."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    """None for a dynamic dimension."""
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether values of this shape can be the state's."""
+        return len(shape) == len(self.shape) and all(
+            actual >= 0 if extent is None else actual == extent
+            for extent, actual in zip(self.shape, shape, strict=True)
+        )
+
+
+def state_key(state: TensorSpec) -> StateKey:
+    """The key by which functions share a state."""
+    return StateKey(
+        state.name, state.dtype, tuple(extent if isinstance(extent, int) else None for extent in state.shape)
+    )
+
+
+@dataclass(frozen=True)
+class PackageStates:
+    """The states of a package, for snapshots."""
+
+    own_sha256: str
+    """The digest of the package's manifest."""
+    functions: Mapping[StateKey, tuple[str, ...]]
+    """In order; the functions that have each state, none in a package with one network."""
+
+    @classmethod
+    def of_network(cls, own_sha256: str, signature: Signature) -> "PackageStates":
+        """Those of a package with one network."""
+        return cls(own_sha256, {state_key(state): () for state in signature.states})
+
+    @classmethod
+    def of_functions(cls, own_sha256: str, signatures: Mapping[str, Signature]) -> "PackageStates":
+        """Those of a package with several functions, by name."""
+        functions: dict[StateKey, tuple[str, ...]] = {}
+        for name, signature in signatures.items():
+            for key in map(state_key, signature.states):
+                functions[key] = (*functions.get(key, ()), name)
+        return cls(own_sha256, functions)
+
+    def row(self, key: StateKey, shape: Sequence[int]) -> dict[str, Any]:
+        """The description of a state in a snapshot."""
+        functions = {"functions": list(self.functions[key])} if self.functions[key] else {}
+        return {"name": key.name, "dtype": key.dtype, "shape": list(map(int, shape)), **functions}
+
+
+def write_snapshot(states: PackageStates, values: Mapping[StateKey, np.ndarray]) -> bytes:
+    """A snapshot of those states that have begun."""
+    arrays = {key: np.ascontiguousarray(values[key]) for key in states.functions if key in values}
+    data = b"".join(array.tobytes() for array in arrays.values())
     header = {
-        "package": manifest.own_sha256,
-        "states": [
-            {"name": state.name, "dtype": state.dtype, "shape": list(array.shape)}
-            for state, array in zip(manifest.signature.states if arrays else (), arrays, strict=True)
-        ],
+        "package": states.own_sha256,
+        "states": [states.row(key, array.shape) for key, array in arrays.items()],
         "sha256": digest_bytes(data),
     }
     return MAGIC + canonical_json(header).encode() + b"\n" + data
 
 
-def read_snapshot(manifest: Manifest, snapshot: bytes) -> list[np.ndarray] | None:
-    """The states' values of a snapshot; None if they had not begun.
+def read_snapshot(states: PackageStates, snapshot: bytes) -> dict[StateKey, np.ndarray]:
+    """The values of the states in a snapshot; the others had not begun.
 
     Raises:
         InputError: it is none, is damaged, or is another package's.
@@ -74,24 +128,28 @@ def read_snapshot(manifest: Manifest, snapshot: bytes) -> list[np.ndarray] | Non
     line, separator, data = snapshot.removeprefix(MAGIC).partition(b"\n")
     try:
         header = json.loads(line) if snapshot.startswith(MAGIC) and separator else {}
-        known = [
-            (str(state["name"]), str(state["dtype"]), tuple(map(int, state["shape"]))) for state in header["states"]
-        ]
+        rows = [dict(row) for row in header["states"]]
+        shapes = [tuple(map(int, row["shape"])) for row in rows]
         package, digest = str(header["package"]), str(header["sha256"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError("snapshot", "is not a snapshot of states", "pass what `snapshot()` returned") from None
     if digest_bytes(data) != digest:
         raise InputError("snapshot", "is damaged: its content differs from its own digest", "take another one")
-    if package != manifest.own_sha256:
+    if package != states.own_sha256:
         raise InputError("snapshot", "is of another package", "restore it in the package that it was taken from")
-    expected = [(state.name, state.dtype) for state in manifest.signature.states]
-    sizes = [math.prod(shape) * numpy_dtype(dtype).itemsize for _, dtype, shape in known]
-    if (known and [entry[:2] for entry in known] != expected) or sum(sizes) != len(data):
+    known = list(states.functions)
+    keys: list[StateKey] = []
+    for row, shape in zip(rows, shapes, strict=True):
+        while known and (row != states.row(known[0], shape) or not known[0].fits(shape)):
+            known.pop(0)  # has not begun
+        keys += known[:1]
+        del known[:1]
+    sizes = [math.prod(shape) * numpy_dtype(key.dtype).itemsize for key, shape in zip(keys, shapes, strict=False)]
+    is_partial = keys and len(keys) < len(states.functions) and not all(states.functions.values())
+    if len(keys) < len(rows) or is_partial or sum(sizes) != len(data):
         raise InputError("snapshot", "does not have the package's states", "pass what `snapshot()` returned")
-    if not known:
-        return None
-    arrays, begin = [], 0
-    for (_, dtype, shape), size in zip(known, sizes, strict=True):
-        arrays.append(np.frombuffer(data, numpy_dtype(dtype), math.prod(shape), begin).reshape(shape))
+    arrays, begin = {}, 0
+    for key, shape, size in zip(keys, shapes, sizes, strict=True):
+        arrays[key] = np.frombuffer(data, numpy_dtype(key.dtype), math.prod(shape), begin).reshape(shape)
         begin += size
     return arrays

@@ -68,9 +68,19 @@ def _stamp(path: Path) -> tuple[str, int]:
 
 
 def _files(path: Path) -> list[tuple[str, os.stat_result]]:
-    """A file, or a directory and its files."""
-    inside = sorted(path.iterdir()) if path.is_dir() else []
-    return [(path.name, path.stat()), *((file.name, file.lstat()) for file in inside)]
+    """A file, or a directory and what is in it."""
+    inside = package_entries(path) if path.is_dir() else []
+    return [
+        (path.name, path.stat()),
+        *((entry.relative_to(path).as_posix(), entry.lstat()) for entry in inside),
+    ]
+
+
+def package_entries(directory: Path) -> list[Path]:
+    """The files and directories of an unpacked package, and the files in these directories: those of its functions."""
+    entries = sorted(directory.iterdir())
+    inside = [sorted(entry.iterdir()) for entry in entries if entry.is_dir() and not entry.is_symlink()]
+    return [*entries, *(file for files in inside for file in files)]
 
 
 def _read(file: Path) -> dict[str, tuple[str, str]]:

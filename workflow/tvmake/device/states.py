@@ -6,24 +6,28 @@ from typing import Any
 import numpy as np
 
 from tvmake.artifact.signature import Signature
-from tvmake.artifact.states import initial_states
+from tvmake.artifact.states import StateKey, initial_states, state_key
 from tvmake.errors import InputError
 
 
 class States:
-    """The values of a package's states, from run to run.
+    """The values of a network's states, from run to run.
 
     Args:
-        create: makes a tensor on the package's device.
+        create: makes a tensor on the network's device.
+        values: those of the session, which the functions of a package share; arrays become tensors when a run needs them.
     """
 
-    def __init__(self, signature: Signature, create: Callable[[np.ndarray], Any]):
+    def __init__(
+        self, signature: Signature, create: Callable[[np.ndarray], Any], values: dict[StateKey, Any] | None = None
+    ):
         self._signature = signature
         self._create = create
-        self._values: list[Any] | None = None
+        self._keys = list(map(state_key, signature.states))
+        self._values: dict[StateKey, Any] = {} if values is None else values
 
     def __len__(self) -> int:
-        return len(self._signature.states)
+        return len(self._keys)
 
     def values(self, inputs: Sequence[np.ndarray]) -> list[Any]:
         """The values for a run on these inputs; at the beginning zeros, in whose shapes the inputs' sizes are.
@@ -31,20 +35,24 @@ class States:
         Raises:
             InputError: an input has another size than the states began with.
         """
-        if not self._signature.states:
+        if not self._keys:
             return []
-        if self._values is not None:
-            self._check_sizes(inputs, self._values)
-        else:
+        self._check_sizes(inputs)
+        if not self._values.keys() >= set(self._keys):
             named = {spec.name: value for spec, value in zip(self._signature.inputs, inputs, strict=True)}
-            self._values = list(map(self._create, initial_states(self._signature, named).values()))
-        return self._values
+            begin = zip(self._keys, initial_states(self._signature, named).values(), strict=True)
+            self._values |= {key: value for key, value in begin if key not in self._values}
+        for key in self._keys:
+            if isinstance(self._values[key], np.ndarray):
+                self._values[key] = self._create(self._values[key])
+        return [self._values[key] for key in self._keys]
 
-    def _check_sizes(self, inputs: Sequence[np.ndarray], values: Sequence[Any]) -> None:
+    def _check_sizes(self, inputs: Sequence[np.ndarray]) -> None:
         kept = {
             extent: int(size)
-            for state, value in zip(self._signature.states, values, strict=True)
-            for extent, size in zip(state.shape, value.shape, strict=True)
+            for state, key in zip(self._signature.states, self._keys, strict=True)
+            if key in self._values
+            for extent, size in zip(state.shape, self._values[key].shape, strict=True)
         }
         for spec, array in zip(self._signature.inputs, inputs, strict=True):
             for extent, size in zip(spec.shape, array.shape, strict=True):
@@ -53,19 +61,10 @@ class States:
                     remedy = "use inputs of the size with which the states began, or `reset()`"
                     raise InputError("inputs", problem, remedy)
 
-    @property
-    def arrays(self) -> list[np.ndarray] | None:
-        """Copies of the values; None if they have not begun."""
-        return None if self._values is None else [value.numpy() for value in self._values]
-
-    def restore(self, arrays: Sequence[np.ndarray] | None) -> None:
-        """Continue with these values; None restarts."""
-        self._values = None if arrays is None else list(map(self._create, arrays))
-
     def keep(self, values: Sequence[Any]) -> None:
         """Keep the next values, as tensors on the device."""
-        self._values = list(values)
+        self._values |= zip(self._keys, values, strict=True)
 
     def reset(self) -> None:
         """Restart from the initial values."""
-        self._values = None
+        self._values.clear()

@@ -6,7 +6,7 @@ A package does not name its source: two files with one network give the same pac
 import os
 from pathlib import Path
 
-from tvmake.artifact.package import inspect
+from tvmake.artifact.package import inspect_any
 from tvmake.errors import TvmakeError
 from tvmake.storage.notes.state_file import read_state, write_state
 
@@ -24,7 +24,7 @@ def note_package(directory: Path, package: Path, source: str) -> None:
         directory: the parent directory of runs.
         source: the model's full path, or ``zoo:<name>``.
     """
-    packages = {**_read(directory), str(package.absolute()): [source, inspect(package).own_sha256]}
+    packages = {**_read(directory), str(package.absolute()): [source, inspect_any(package).own_sha256]}
     write_state(directory / FILE, FORM, {name: entry for name, entry in packages.items() if Path(name).exists()})
 
 
@@ -34,7 +34,7 @@ def replaced_source(directory: Path, package: Path, source: str) -> str | None:
     if noted == source or not package.is_file():
         return None
     try:
-        is_noted = inspect(package).own_sha256 == sha256
+        is_noted = inspect_any(package).own_sha256 == sha256
     except TvmakeError:
         return None
     if not is_noted:

@@ -1,11 +1,13 @@
 """Check a package against its digests, provenance, component list and signatures, without loading any of its code."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake import __version__
+from tvmake.artifact.functions import FunctionsManifest
 from tvmake.artifact.manifest import Component, Manifest
-from tvmake.artifact.package import inspect
+from tvmake.artifact.package import AnyManifest, inspect_functions
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.components import SUFFIX, check_component_list, component_list
@@ -13,7 +15,7 @@ from tvmake.provenance.keys import name_of, read_public_keys
 from tvmake.provenance.library import library_of
 from tvmake.provenance.origin import check_origin, origin_file
 from tvmake.provenance.signature import Signed, check, signature_file
-from tvmake.provenance.statement import Statement, check_statement
+from tvmake.provenance.statement import check_functions_statement, check_statement
 from tvmake.storage.files import digest_file
 from tvmake.storage.plain_files import read_plain
 
@@ -25,8 +27,9 @@ MOST_LIST_BYTES = 64 << 20
 class Checked:
     """A package that is intact."""
 
-    manifest: Manifest
-    statement: Statement
+    manifest: AnyManifest
+    networks: Mapping[str, Manifest]
+    """The manifests of its functions by name; a package with one network has its own under an empty name."""
     sha256: str
     source: SourceRecord | None
     """The origin of its network; None without a provenance file beside it."""
@@ -70,13 +73,16 @@ def check_package(
         InputError: a check fails, or a file cannot be read.
     """
     trusted = None if key is None else read_public_keys(key)
-    manifest = inspect(package)
-    statement = check_statement(manifest, str(package))
+    manifest, functions = inspect_functions(package)
+    source, has_list = None, components_file(package).is_file()
     digest = digest_file(package)
-    source = check_origin(origin_file(package), manifest, digest) if origin_file(package).exists() else None
-    has_list = components_file(package).is_file()
-    if has_list:
-        _check_list(package, manifest, digest, source)
+    if isinstance(manifest, FunctionsManifest):
+        _check_functions(manifest, functions, package)
+    else:
+        check_statement(manifest, str(package))
+        source = check_origin(origin_file(package), manifest, digest) if origin_file(package).exists() else None
+        if has_list:
+            _check_list(package, manifest, digest, source)
     is_required = require_signature or trusted is not None
     signed = source_signed = None
     if not ignore_signature:
@@ -84,7 +90,7 @@ def check_package(
         source_signed = _signature(origin_file(package), trusted, is_required) if source else None
     return Checked(
         manifest=manifest,
-        statement=statement,
+        networks={"": manifest} if isinstance(manifest, Manifest) else functions,
         sha256=digest,
         source=source,
         signed=signed,
@@ -92,6 +98,16 @@ def check_package(
         is_trusted=signed is not None and trusted is not None,
         has_list=has_list,
     )
+
+
+def _check_functions(manifest: FunctionsManifest, functions: Mapping[str, Manifest], package: Path) -> None:
+    check_functions_statement(manifest, str(package))
+    for name, function in functions.items():
+        check_statement(function, f"{package}: {name}")
+    for file in (origin_file(package), components_file(package)):
+        if file.exists():
+            problem = "describes a package with one network, and this one has several functions"
+            raise InputError(str(file), problem, "delete it: it belongs to a package that had this name before")
 
 
 def _signature(file: Path, trusted: list[bytes] | None, is_required: bool) -> Signed | None:

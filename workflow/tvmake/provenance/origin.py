@@ -3,6 +3,7 @@
 The package identifies its network by content. This statement names the file, its format and the importer, so that another file with the same network gives the same package without new measurements.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -92,10 +93,11 @@ def check_origin(file: Path, manifest: Manifest, package_sha256: str) -> SourceR
     return source
 
 
-def check_made_of(file: Path, package: Path, manifest: Manifest, source: SourceRecord | None) -> None:
-    """Check that a package was built from a file: one of the model's, or one of its network's.
+def check_made_of(file: Path, package: Path, networks: Sequence[Manifest], source: SourceRecord | None) -> None:
+    """Check that a package was built from a file: one of the model's, or one of its networks'.
 
     Args:
+        networks: the manifests of its functions; its own if it has one network.
         source: the network's origin, as far as the files beside the package state it.
 
     Raises:
@@ -105,7 +107,9 @@ def check_made_of(file: Path, package: Path, manifest: Manifest, source: SourceR
         digest = digest_file(file)
     except OSError as error:
         raise unreadable_error(file, error) from None
-    if digest in manifest.network.values() or (source is not None and digest in source.files.values()):
+    if any(digest in network.network.values() for network in networks) or (
+        source is not None and digest in source.files.values()
+    ):
         return
     if source is None:
         raise InputError(

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tvmake.artifact.functions import FunctionsManifest
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
 from tvmake.artifact.package import AGAIN
 from tvmake.errors import InputError
@@ -133,16 +134,7 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
     """
     if not manifest.provenance:
         raise InputError(where, "has no provenance", AGAIN)
-    try:
-        recorded = Statement.model_validate(manifest.provenance)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InputError(
-            where, f"its provenance is not a statement of tvmake ({key}: {first['msg'].lower()})", AGAIN
-        ) from None
-    if _digests(recorded.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
-        raise InputError(where, "its provenance belongs to other files", AGAIN)
+    recorded = _parse(manifest, where)
     definition = recorded.predicate.buildDefinition
     if definition.externalParameters != manifest.build:
         raise InputError(where, "its provenance names other build options than its manifest", AGAIN)
@@ -158,6 +150,30 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
     }
     if versions != {part.name: part.version for part in manifest.components}:
         raise InputError(where, "its provenance names other programs and libraries than its manifest", AGAIN)
+    return recorded
+
+
+def check_functions_statement(manifest: FunctionsManifest, where: str) -> None:
+    """Check that the statement of a package with several functions, if it has one, is well-formed and of the package's files.
+
+    Raises:
+        InputError: it is of another kind, or of other files.
+    """
+    if manifest.provenance:
+        _parse(manifest, where)
+
+
+def _parse(manifest: Manifest | FunctionsManifest, where: str) -> Statement:
+    try:
+        recorded = Statement.model_validate(manifest.provenance)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            where, f"its provenance is not a statement of tvmake ({key}: {first['msg'].lower()})", AGAIN
+        ) from None
+    if _digests(recorded.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
+        raise InputError(where, "its provenance belongs to other files", AGAIN)
     return recorded
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tvmake.artifact.elf import Library, read_library
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import LIBRARY, unpack
+from tvmake.artifact.package import LIBRARY, single_network, unpack
 from tvmake.config.dataset import Preprocessing
 from tvmake.errors import InputError, MachineError
 from tvmake.native.parts import parts, root
@@ -88,7 +88,7 @@ def write_app(
     _check_images(images)
     directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     with scratch_directory(directory.absolute().parent) as scratch:
-        manifest = unpack(package, scratch)
+        manifest = single_network(unpack(package, scratch), str(package))
         code = _code_for_android(scratch / LIBRARY, manifest, str(package))
         _check_labels(names, manifest, labels)
         chosen, is_resized = _with_size(preprocessing or Preprocessing(), manifest)

@@ -1,11 +1,11 @@
 """A package that is loaded into this process: ``tvmake.open("package.tar").run({...})``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from threading import RLock, local
+from threading import local
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -13,17 +13,20 @@ from pydantic import Field
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import StateSpec, TensorSpec
+from tvmake.artifact.states import PackageStates, StateKey
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.errors import InputError
 from tvmake.options import Positive
 from tvmake.process.cpu_affinity import disable_thread_binding
 from tvmake.process.output import counted
-from tvmake.running.arguments import check_is_package, path_of, validate_argument
+from tvmake.running.arguments import path_of, validate_argument
 from tvmake.running.inputs import Arrays, Fill, Given, as_array, describe_tensor, match_inputs
+from tvmake.running.opened import Opened
 from tvmake.running.session import Session
 
 if TYPE_CHECKING:
+    from tvmake.device.local.weights import Weights
     from tvmake.device.local.worker import LoadedPackage
     from tvmake.device.states import States
     from tvmake.frontend.options import ImportOptions
@@ -98,6 +101,11 @@ class Package:
 
     ``package(image)`` and ``package.run(image=image)`` run it too. A ``with`` block closes it at the end.
 
+    A package with several functions has their names in ``functions``: ``package["decode"]`` is one of them, and is used as a package
+    with one network is. The functions share the package's weights, which are in memory once, and states of the same name, type and
+    shape. A function's code is loaded when it is first needed. ``session``, ``reset``, ``snapshot`` and ``restore`` are about the
+    states of all functions.
+
     Args:
         file: a ``package.tar``.
         threads: the number of CPU threads for kernels; default: TVM's, all cores.
@@ -107,21 +115,61 @@ class Package:
     """
 
     def __init__(self, file: Path | str, threads: int | None = None):
-        from tvmake.device import store
+        self._name = ""
+        self._opened = Opened(path_of("open", "a package.tar", file), threads)
+        self._functions: dict[str, Package] = {name: self._function(name) for name in self._opened.networks if name}
 
-        self.file = path_of("open", "a package.tar", file)
-        check_is_package(self.file)
-        self._absolute_file = self.file.absolute()  # the working directory may change
-        self.threads: int | None = validate_argument("threads", Positive | None, threads)
-        self._turn = RLock()  # TVM's virtual machine stores the inputs and outputs of one run
-        self._is_closed = False
-        self._directory = store.put(self.file, store.store_root())
-        self.manifest: Manifest = store.read_stored_manifest(self._directory)
+    def _function(self, name: str) -> "Package":
+        function = Package.__new__(Package)
+        function._name, function._opened, function._functions = name, self._opened, {}
+        return function
+
+    @property
+    def file(self) -> Path:
+        """The package's file."""
+        return self._opened.file
+
+    @property
+    def threads(self) -> int | None:
+        """The number of CPU threads for kernels; None for TVM's, all cores."""
+        return self._opened.threads
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the package's functions, in order; none if it has one network."""
+        return tuple(self._functions)
+
+    def __getitem__(self, function: str) -> "Package":
+        """A function of the package. Its runs continue the same states as those of the package's other functions.
+
+        Raises:
+            InputError: the package has no such function.
+        """
+        if function in self._functions:
+            return self._functions[function]
+        if not self._functions:
+            raise InputError(
+                str(self.file), f"has no function {function!r}, only one network", "use the package itself"
+            )
+        raise InputError(str(self.file), f"has no function {function!r}", f"its functions are {self._function_names()}")
+
+    @property
+    def manifest(self) -> Manifest:
+        """The content of ``mod.json`` of the network.
+
+        Raises:
+            InputError: the package has several functions; each has its own.
+        """
+        if self._functions:
+            first = next(iter(self._functions))
+            problem = f"has several functions: {self._function_names()}"
+            raise InputError(str(self.file), problem, f"choose one: package[{first!r}]")
+        return self._opened.networks[self._name]
 
     @cached_property
     def _own(self) -> Session:
-        """The session of the package's own runs."""
-        return self.session()
+        """The session of the package's own runs, which its functions share."""
+        return self._session_of(self._opened.values)
 
     @cached_property
     def _loaded(self) -> "LoadedPackage":
@@ -132,10 +180,11 @@ class Package:
         from tvmake.device import store
         from tvmake.device.architecture import check_library
 
-        store.read_stored_manifest(self._directory)  # it may have been altered since the package was opened
+        manifest, directory = self.manifest, self._opened.directory
+        store.read_any_stored_manifest(directory)  # it may have been altered since the package was opened
         if sys.platform == "linux":
-            check_library(self._directory / LIBRARY, platform.machine(), str(self.file))
-        return _load(self._directory, self.manifest)
+            check_library(directory / self._name / LIBRARY, platform.machine(), str(self.file))
+        return _load(directory / self._name, manifest, self._opened.weights(self._name))
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -153,14 +202,28 @@ class Package:
         return self.manifest.signature.states
 
     def session(self) -> Session:
-        """A sequence of runs with states of its own, over the same weights.
+        """A sequence of runs with states of its own, over the same weights. ``session["decode"]`` runs a function of the package.
 
         Raises:
             InputError, DeviceError: the package cannot be loaded (:meth:`run`).
         """
-        with self._turn:
+        return self._session_of({})
+
+    def _session_of(self, values: dict[StateKey, Any]) -> Session:
+        """A session with these values of states, of which none may have begun."""
+        with self._opened.turn:
             self._check_open()
-            return Session(self.manifest, self._loaded.new_states(), self._run_with)
+            if not self._functions:
+                _ = self._loaded
+            return Session(self, values)
+
+    def _states_of(self, values: dict[StateKey, Any]) -> "States":
+        """The states of the network in a session; the caller has the turn."""
+        return self._loaded.new_states(values)
+
+    @property
+    def _package_states(self) -> PackageStates:
+        return self._opened.states
 
     def reset(self) -> None:
         """Restart the states."""
@@ -179,14 +242,15 @@ class Package:
         self._own.restore(snapshot)
 
     def close(self) -> None:
-        """Release the weights and the memory of runs; a package that is closed does not run again.
+        """Release the weights and the memory of runs; a package that is closed does not run again, nor do its functions.
 
         Its code stays loaded as long as the process lives. A call waits for the end of a run in another thread.
         """
-        with self._turn:
-            self._is_closed = True
-            self.__dict__.pop("_own", None)
-            self.__dict__.pop("_loaded", None)
+        with self._opened.turn:
+            self._opened.close()
+            for package in (self, *self._functions.values()):
+                package.__dict__.pop("_own", None)
+                package.__dict__.pop("_loaded", None)
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +285,7 @@ class Package:
 
     def _run_with(
         self,
-        states: "States",
+        states: "Callable[[], States]",
         inputs: Given,
         more: tuple[np.ndarray, ...],
         fill: Fill | None,
@@ -231,11 +295,11 @@ class Package:
         from tvmake.device.code import check_outputs, checking_arguments
 
         arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, more, named), fill)
-        with self._turn:
+        with self._opened.turn:
             self._check_open()
             _use_threads(self.threads)
             with checking_arguments():
-                outputs = self._loaded.outputs_of(list(arrays.values()), states)
+                outputs = self._loaded.outputs_of(list(arrays.values()), states())
         check_outputs(outputs, self.manifest)
         return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
 
@@ -266,6 +330,7 @@ class Package:
         from tvmake.config.benchmark import Measurement
         from tvmake.config.device import LocalDeviceConfig
         from tvmake.device.connect import connect
+        from tvmake.device.function_packages import put_function
         from tvmake.running.run import run
 
         self._check_file()
@@ -274,7 +339,10 @@ class Package:
         options = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
         how = validate_argument("", Measurement, {**options, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
-        finished = run(self._absolute_file, self.manifest, device, [arrays], how)
+        file, manifest = self._opened.absolute_file, self.manifest
+        if self._name:
+            file, manifest = put_function(file, self._name)
+        finished = run(file, manifest, device, [arrays], how)
         assert finished.latency is not None
         timing = finished.result.timing
         return Benchmark(
@@ -353,34 +421,43 @@ class Package:
         return arrays
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self._opened.is_closed:
             raise InputError(str(self.file), "is closed", f"open it again: tvmake.open({str(self.file)!r})")
 
     def _check_file(self) -> None:
         """Refuse to time a package that is closed, or whose file changed after it was opened."""
-        from tvmake.device.store import inspect_package
+        from tvmake.device.store import inspect_any_package
 
         self._check_open()
-        if inspect_package(self._absolute_file).own_sha256 != self.manifest.own_sha256:
+        if inspect_any_package(self._opened.absolute_file).own_sha256 != self._opened.manifest.own_sha256:
             raise InputError(str(self.file), "has changed since it was opened", "open it again")
+
+    def _function_names(self) -> str:
+        return ", ".join(self._functions)
 
     def __reduce__(self) -> NoReturn:
         again = f"tvmake.open({str(self.file)!r})"
         raise TypeError(f"an open package cannot be copied or pickled; open it again: {again}")
 
     def __repr__(self) -> str:
+        if self._functions:
+            return f"<tvmake.Package {self._variant()} with the functions {self._function_names()}>"
         inputs, outputs = (", ".join(map(describe_tensor, specs)) for specs in (self.inputs, self.outputs))
         kept = f", keeps {', '.join(map(describe_tensor, self.states))}" if self.states else ""
         return f"<tvmake.Package {self._variant()}: {inputs} -> {outputs}{kept}>"
 
     def _repr_html_(self) -> str:
+        if self._functions:
+            return _table(self._variant(), [("function", name) for name in self.functions])
         rows = [("input", describe_tensor(spec)) for spec in self.inputs]
         rows += [("output", describe_tensor(spec)) for spec in self.outputs]
         rows += [("state", describe_tensor(spec)) for spec in self.states]
         return _table(self._variant(), rows)
 
     def _variant(self) -> str:
-        return f"{self.manifest.model}/{self.manifest.precision}/{self.manifest.target_name}"
+        manifest = self._opened.manifest
+        variant = f"{manifest.model}/{manifest.precision}/{manifest.target_name}"
+        return f"{variant}[{self._name!r}]" if self._name else variant
 
 
 class _Pool(local):
@@ -404,12 +481,12 @@ def _use_threads(threads: int | None) -> None:
         _pool.threads = threads
 
 
-def _load(directory: Path, manifest: Manifest) -> "LoadedPackage":
+def _load(directory: Path, manifest: Manifest, weights: "Weights") -> "LoadedPackage":
     from tvmake.device.local.worker import LoadedPackage
     from tvmake.errors import DeviceError
 
     try:
-        return LoadedPackage(directory, manifest)
+        return LoadedPackage(directory, manifest, weights)
     except (OSError, RuntimeError) as error:
         line = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         raise DeviceError(

@@ -20,7 +20,7 @@ import tvm_ffi
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
-from tvmake.artifact.weights.tensors import load_params
+from tvmake.artifact.states import StateKey
 from tvmake.config.benchmark import Measurement
 from tvmake.device import clml
 from tvmake.device.code import check_arguments, check_kind
@@ -28,6 +28,7 @@ from tvmake.device.fingerprint import local_fingerprint, usable_cores
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
+from tvmake.device.local.weights import CPU, WeightFile, Weights
 from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.samples import run_samples, since, time_steps
 from tvmake.device.sharing.turns import SEQUENCES, TURNS, Partner, Sampler
@@ -38,9 +39,6 @@ from tvmake.native.runtime_libraries import present
 from tvmake.process.cpu_affinity import tvm_threads
 
 from tvm.runtime.vm import VirtualMachine  # isort: skip
-
-CPU = 1
-"""``kDLCPU`` of DLPack."""
 
 PROFILED_RUNS = 5
 
@@ -60,12 +58,16 @@ NUMPY_DTYPES = (
 class LoadedPackage:
     """A package's virtual machine with its parameters loaded.
 
+    Args:
+        directory: the directory with its code, and its weights if they are not given.
+        weights: of its parameters, in order; they may be shared with others.
+
     Raises:
         DeviceError: this machine does not have the package's kind of device.
         InputError: the code does not match its manifest.
     """
 
-    def __init__(self, directory: Path, manifest: Manifest):
+    def __init__(self, directory: Path, manifest: Manifest, weights: Weights | None = None):
         self.signature = manifest.signature
         self.kind = manifest.device_kind
         if self.kind == "cuda":
@@ -77,20 +79,16 @@ class LoadedPackage:
         check_arguments(self.vm.module, manifest)
         self._main = self.vm["main"]
         self._pool = MemoryPool(manifest.signature, tvm_ffi.get_global_func)
-        weights = load_params(directory / WEIGHTS)
-        self.params = [
-            weights[parameter.name]
-            if self.device.dlpack_device_type() == CPU
-            else tvm.runtime.tensor(weights[parameter.name].numpy(), self.device)
-            for parameter in manifest.parameters
-        ]
+        names = [parameter.name for parameter in manifest.parameters]
+        given = weights or Weights(WeightFile(directory / WEIGHTS), names)
+        self.params = given.on(self.device)
         self.states = self.new_states()
         self._arguments: dict[int, tuple[tvm.runtime.Tensor, np.ndarray]] = {}
         """For ``outputs_of``, by index: the last run's tensors, and arrays that share their memory."""
 
-    def new_states(self) -> States:
-        """States on this device, at their beginning."""
-        return States(self.signature, lambda value: tvm.runtime.tensor(value, self.device))
+    def new_states(self, values: dict[StateKey, Any] | None = None) -> States:
+        """States on this device: those of a session, by default new ones at their beginning."""
+        return States(self.signature, lambda value: tvm.runtime.tensor(value, self.device), values)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Set the arguments of ``main`` for all following runs."""
