@@ -11,7 +11,7 @@ from tvmake.cli import cache, check, clean, compile, completion, init, make, tun
 from tvmake.cli.device import app as device
 from tvmake.cli.help import EXAMPLES, help_command
 from tvmake.cli.machine import doctor, runtime, targets
-from tvmake.cli.packages import bundle, run, sign, verify
+from tvmake.cli.packages import bundle, run, show, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import debug, diff, explain, lock, logs, report, status
 from tvmake.cli.step import command as step
@@ -45,6 +45,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Use": {
         "run": "run a package: outputs, latency, kernels, self-test",
+        "show": "show a package's functions, inputs, outputs, states and weights",
         "verify": "check a package's digests, provenance and signature",
         "sign": "sign packages",
         "runtime": "compile the C++ that devices need and TVM's wheel lacks",
@@ -135,6 +136,7 @@ app.command("clean")(clean.clean)
 app.command("compile")(compile.compile_model)
 app.command("tune")(tune.tune)
 app.command("run")(run.run)
+app.command("show")(show.show)
 app.command("lock")(lock.lock)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)

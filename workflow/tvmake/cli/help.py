@@ -12,6 +12,7 @@ EXAMPLES: Mapping[str, str] = {
     "tune": "tvmake tune model.onnx --trials 500",
     "clean": "tvmake clean --stale",
     "run": "tvmake run package.tar --input image.png --repeat 100",
+    "show": "tvmake show package.tar",
     "verify": "tvmake verify package.tar",
     "sign": "tvmake sign package.tar --key ~/.ssh/id_ed25519",
     "check": "tvmake check --config tvmake.yaml",

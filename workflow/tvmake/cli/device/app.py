@@ -101,12 +101,20 @@ def push_command(
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a package to a device, or to all equal devices. Files that the device already has are not sent again."""
+    """Copy a package to a device, or to all equal devices. Files that the device already has are not sent again.
+
+    A package with several functions is copied as one package for each, with its weights.
+    """
     from tvmake.cli.device import tables as device_tables
     from tvmake.device.connect import push_everywhere
+    from tvmake.device.function_packages import put_functions
     from tvmake.errors import ErrorList
 
-    rows, errors = push_everywhere(name, chosen_device(name, config), package)
+    rows, errors = [], []
+    for file, _ in put_functions(package).values():
+        pushed, failed = push_everywhere(name, chosen_device(name, config), file)
+        rows += pushed
+        errors += failed
     if rows or as_json:
         device_tables.show(rows, as_json, device_tables.PUSH)
     if errors:

@@ -57,6 +57,9 @@ def run(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Run the package's own samples and compare with the original framework's outputs.")
     ] = False,
+    function: Annotated[
+        str | None, typer.Option("--function", metavar="NAME", help="The function to run, of a package with several; `tvmake show` lists them.")
+    ] = None,
     device: Annotated[str, typer.Option("--device", "-d", "-D", metavar="NAME", help="A device of the config, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY); `local` is this machine.")] = "local",
     config: ConfigFiles = None,
     as_json: AsJson = False,
@@ -69,11 +72,11 @@ def run(
     from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
     from tvmake.cli.packages.preprocessing import preprocessing
-    from tvmake.cli.packages.self_test import print_self_test
+    from tvmake.cli.packages.self_test import print_self_test, self_tests
     from tvmake.cli.single import dimension_size, values_by_name
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
-    from tvmake.device.store import inspect_package
+    from tvmake.device.function_packages import choose_function
     from tvmake.errors import UsageError
     from tvmake.running.arguments import check_is_package
     from tvmake.running.inputs import describe_nonfinite, inputs_from_files
@@ -99,10 +102,10 @@ def run(
         check_destination(output, "file of arrays (.npz)", is_outputs)
     check_is_package_file(package)
     check_is_package(package)
-    manifest = inspect_package(package)
     if self_test:
-        print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
+        print_self_test(self_tests(package, function), connect(device, chosen_device(device, config)), as_json)
         return
+    package, manifest = choose_function(package, function)
     names = read_labels(labels) if labels else []
     if labels:
         check_labels(names, labels, manifest.signature.outputs)

@@ -12,8 +12,38 @@ if TYPE_CHECKING:
     from tvmake.running.self_test import Checked
 
 
-def print_self_test(package: Path, manifest: "Manifest", device: "Device", as_json: bool) -> None:
-    """Run a package's self-test and print a line for each output of each sample.
+def self_tests(package: Path, function: str | None) -> "dict[str, tuple[Path, Manifest]]":
+    """The networks of a package that a self-test runs, by function: the chosen one, or all with a self-test.
+
+    Raises:
+        InputError: the package is damaged, or has no self-test.
+    """
+    from tvmake.device.function_packages import choose_function, put_functions
+    from tvmake.errors import InputError
+    from tvmake.running.self_test import self_test_of
+
+    if function is not None:
+        return {function: choose_function(package, function)}
+    networks = put_functions(package)
+    refusals = {}
+    for name, (file, manifest) in list(networks.items()):
+        try:
+            self_test_of(manifest, str(package) if file == package else f"{package}: {name}")
+        except InputError as error:
+            refusals[name] = error
+            del networks[name]
+    if not networks:
+        raise next(iter(refusals.values()))
+    for refusal in refusals.values():
+        typer.echo(f"note: {refusal.where} {refusal.problem}", err=True)
+    return networks
+
+
+def print_self_test(networks: "dict[str, tuple[Path, Manifest]]", device: "Device", as_json: bool) -> None:
+    """Run the self-tests of a package's networks, and print a line for each output of each sample.
+
+    Args:
+        networks: by function; the name is empty for a package with one network.
 
     Raises:
         GoalError: an output differs from the original framework's.
@@ -22,23 +52,29 @@ def print_self_test(package: Path, manifest: "Manifest", device: "Device", as_js
     from tvmake.process.output import counted, printable
     from tvmake.running.self_test import run_self_test, self_test_of
 
-    self_test = self_test_of(manifest, str(package))
-    checked = run_self_test(package, manifest, device)
-    wrong = [entry for entry in checked if entry.missed]
-    if as_json:
-        typer.echo(json.dumps(_values(self_test, device, checked, not wrong), indent=2))
-    else:
+    values, failures = {}, []
+    for name, (package, manifest) in networks.items():
+        where = f"{name}: " if name else ""
+        self_test = self_test_of(manifest, str(package))
+        checked = run_self_test(package, manifest, device)
+        wrong = [entry for entry in checked if entry.missed]
+        values[name] = _values(self_test, device, checked, not wrong)
+        outputs = f"{len(checked)} outputs of {counted(self_test.samples, 'sample')}"
         width = max(len(entry.output) for entry in checked)
-        for entry in checked:
-            typer.echo(printable(_line(entry, self_test, width)))
-    outputs = f"{len(checked)} outputs of {counted(self_test.samples, 'sample')}"
-    if wrong:
+        lines = [f"{where}{_line(entry, self_test, width)}" for entry in checked]
+        if wrong:
+            failures.append((name or str(package), f"{len(wrong)} of {outputs} are wrong"))
+        else:
+            lines.append(f"{where}self-test passed on '{device.name}': {outputs}, against {self_test.reference}")
+        for line in () if as_json else lines:
+            typer.echo(printable(line))
+    if as_json:
+        everything = {"passed": not failures, "device": device.name, "functions": values}
+        typer.echo(json.dumps(values.get("", everything), indent=2))
+    if failures:
+        where, problem = failures[0]
         remedy = "the device, its driver or the package's code is faulty: try another device, and `tvmake debug`"
-        raise GoalError(
-            str(package), f"self-test failed on '{device.name}': {len(wrong)} of {outputs} are wrong", remedy
-        )
-    if not as_json:
-        typer.echo(printable(f"self-test passed on '{device.name}': {outputs}, against {self_test.reference}"))
+        raise GoalError(where, f"self-test failed on '{device.name}': {problem}", remedy)
 
 
 def _line(entry: "Checked", self_test: "SelfTest", width: int) -> str:

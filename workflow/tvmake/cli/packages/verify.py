@@ -8,6 +8,7 @@ import typer
 from tvmake.cli.configs import AsJson
 
 if TYPE_CHECKING:
+    from tvmake.artifact.manifest import Manifest
     from tvmake.provenance.check import Checked
 
 AGAIN = "copy the package and the files beside it again from their source; `tvmake make` rebuilds your own"
@@ -46,7 +47,7 @@ def verify(
             check_is_package(package)
             checked = check_package(package, key, require_signature=require_signature)
             if made_from is not None:
-                check_made_of(made_from, package, checked.manifest, checked.source)
+                check_made_of(made_from, package, [*checked.networks.values()], checked.source)
             rows.append(_row(package, checked, made_from))
             if not as_json:
                 _print_checked(package, checked, made_from)
@@ -58,13 +59,12 @@ def verify(
 
 def _row(package: Path, checked: "Checked", made_from: Path | None) -> dict[str, Any]:
     manifest = checked.manifest
+    networks = {name: _network_row(network) for name, network in checked.networks.items()}
     return {
         "package": str(package),
         "sha256": checked.sha256,
         "variant": f"{manifest.model}/{manifest.precision}/{manifest.target_name}",
-        "components": {part.name: part.version for part in manifest.components},
-        "network": manifest.network,
-        "records_sha256": manifest.records_sha256,
+        **networks.get("", {"functions": networks}),
         "source": checked.source and checked.source.model_dump(mode="json"),
         "made_from": made_from and str(made_from),
         "has_component_list": checked.has_list,
@@ -74,21 +74,34 @@ def _row(package: Path, checked: "Checked", made_from: Path | None) -> dict[str,
     }
 
 
+def _network_row(manifest: "Manifest") -> dict[str, Any]:
+    return {
+        "components": {part.name: part.version for part in manifest.components},
+        "network": manifest.network,
+        "records_sha256": manifest.records_sha256,
+    }
+
+
 def _print_checked(package: Path, checked: "Checked", made_from: Path | None) -> None:
     from tvmake.process.output import printable
     from tvmake.provenance.origin import origin_file
 
     manifest = checked.manifest
-    versions = {part.name: part.version for part in manifest.components}
+    parts = [part for network in checked.networks.values() for part in network.components]
+    versions = {
+        name: ", ".join(dict.fromkeys(part.version for part in parts if part.name == name))
+        for name in ("tvmake", "apache-tvm")
+    }
     typer.echo(f"{package}: intact, sha256 {checked.sha256}")
-    made_with = f"tvmake {versions.get('tvmake', '?')}, TVM {versions.get('apache-tvm', '?')}"
+    made_with = f"tvmake {versions['tvmake'] or '?'}, TVM {versions['apache-tvm'] or '?'}"
     typer.echo(printable(f"  {manifest.model}/{manifest.precision}/{manifest.target_name}, made with {made_with}"))
-    network = ", ".join(f"{name} {digest[:12]}…" for name, digest in sorted(manifest.network.items()))
-    records = f", records {manifest.records_sha256[:12]}…" if manifest.records_sha256 else ""
-    typer.echo(printable(f"  network: {network}{records}"))
-    if checked.source is None:
+    for name, part in checked.networks.items():
+        network = ", ".join(f"{file} {digest[:12]}…" for file, digest in sorted(part.network.items()))
+        records = f", records {part.records_sha256[:12]}…" if part.records_sha256 else ""
+        typer.echo(printable(f"  {f'function {name}' if name else 'network'}: {network}{records}"))
+    if "" in checked.networks and checked.source is None:
         typer.echo(f"  source: unknown, {origin_file(package).name} is missing")
-    else:
+    elif checked.source is not None:
         typer.echo(printable(f"  source: {checked.source.summary()}"))
     if made_from is not None:
         typer.echo(printable(f"  made from {made_from}"))
