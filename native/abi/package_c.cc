@@ -68,6 +68,23 @@ int tvmake_package_new_session(const tvmake_package* package, tvmake_package** s
   return Guarded([&] { *session = new tvmake_package{package->package.NewSession(), {}}; });
 }
 
+size_t tvmake_package_functions(const tvmake_package* package) { return package->package.functions().size(); }
+
+int tvmake_package_function_name(const tvmake_package* package, size_t index, const char** name) {
+  return Guarded([&] {
+    const std::vector<std::string>& functions = package->package.functions();
+    if (index >= functions.size()) {
+      tvmake::RefuseInput("package", "it has " + std::to_string(functions.size()) + " functions, no number " +
+                                         std::to_string(index));
+    }
+    *name = functions[index].c_str();
+  });
+}
+
+int tvmake_package_function(const tvmake_package* package, const char* name, tvmake_package** function) {
+  return Guarded([&] { *function = new tvmake_package{package->package.Function(name), {}}; });
+}
+
 int tvmake_package_set_input(tvmake_package* package, size_t index, const void* data, const int64_t* shape,
                              int32_t rank) {
   return Guarded([&] { package->package.SetInput(index, data, std::vector<int64_t>(shape, shape + rank)); });

@@ -39,6 +39,9 @@ std::string LoadLibraryOnce(Library* library) {
                         Find(file, "tvmake_package_output", &found.output) &&
                         Find(file, "tvmake_package_state", &found.state) &&
                         Find(file, "tvmake_package_new_session", &found.new_session) &&
+                        Find(file, "tvmake_package_functions", &found.functions) &&
+                        Find(file, "tvmake_package_function_name", &found.function_name) &&
+                        Find(file, "tvmake_package_function", &found.function) &&
                         Find(file, "tvmake_package_set_input", &found.set_input) &&
                         Find(file, "tvmake_package_run", &found.run) &&
                         Find(file, "tvmake_package_value", &found.value) &&

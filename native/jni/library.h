@@ -19,6 +19,9 @@ struct Library {
   decltype(&tvmake_package_output) output;
   decltype(&tvmake_package_state) state;
   decltype(&tvmake_package_new_session) new_session;
+  decltype(&tvmake_package_functions) functions;
+  decltype(&tvmake_package_function_name) function_name;
+  decltype(&tvmake_package_function) function;
   decltype(&tvmake_package_set_input) set_input;
   decltype(&tvmake_package_run) run;
   decltype(&tvmake_package_value) value;

@@ -102,6 +102,22 @@ jlong NewSession(JNIEnv* env, jclass, jlong handle) {
   });
 }
 
+jlong Function(JNIEnv* env, jclass, jlong handle, jbyteArray name) {
+  return Guarded(env, jlong{0}, [&] {
+    auto opened = std::make_unique<Opened>();
+    if (!Succeeded(env, library.function(Of(handle).package, TextOf(env, name).c_str(), &opened->package))) return jlong{0};
+    return reinterpret_cast<jlong>(opened.release());
+  });
+}
+
+jint Functions(JNIEnv*, jclass, jlong handle) { return static_cast<jint>(library.functions(Of(handle).package)); }
+
+jbyteArray FunctionName(JNIEnv* env, jclass, jlong handle, jint index) {
+  const char* name = nullptr;
+  const int code = library.function_name(Of(handle).package, static_cast<std::size_t>(index), &name);
+  return Succeeded(env, code) ? BytesOf(env, name) : nullptr;
+}
+
 // The values of Native.INPUTS ...
 enum Kind : jint { kInputs, kOutputs, kStates };
 
@@ -251,6 +267,9 @@ const JNINativeMethod kMethods[] = {
     Method("load", "()[B", Load),
     Method("open", "([B[B)J", Open),
     Method("newSession", "(J)J", NewSession),
+    Method("function", "(J[B)J", Function),
+    Method("functions", "(J)I", Functions),
+    Method("functionName", "(JI)[B", FunctionName),
     Method("close", "(J)V", Close),
     Method("count", "(JI)I", Count),
     Method("name", "(JII)[B", Name),

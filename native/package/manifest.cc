@@ -6,7 +6,10 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/json.h>
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "canonical_json.h"
 #include "errors.h"
@@ -20,7 +23,8 @@ namespace json = tvm::ffi::json;
 using tvm::ffi::Any;
 using tvm::ffi::String;
 
-constexpr int64_t kOldestSchemaVersion = 2, kSchemaVersion = 4;
+constexpr int64_t kOldestSchemaVersion = 2, kFunctionsSchemaVersion = 5;
+constexpr std::size_t kMostFunctions = 16, kLongestFunctionName = 64;
 
 constexpr char kRebuildRuntime[] = "rebuild the runtime with the tvmake that wrote the package: `tvmake runtime build`";
 
@@ -123,6 +127,7 @@ Manifest Read(const json::Object& document) {
   for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
     manifest.parameters.push_back(Text(parameter.cast<json::Object>(), "name"));
   }
+  manifest.weights = manifest.parameters;
   manifest.arguments.insert(manifest.arguments.end(), manifest.parameters.begin(), manifest.parameters.end());
   manifest.has_kernels = At(document, "kernels").cast<json::Array>().size() > 0;
   if (const auto test = document.find(String("self_test")); test != document.end() && (*test).second != nullptr) {
@@ -132,9 +137,6 @@ Manifest Read(const json::Object& document) {
 }
 
 void CheckFile(const std::string& directory, const std::string& name, const json::Object& entry) {
-  if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos) {
-    RefuseInput(directory, "mod.json names a file outside the package: '" + name + "'", kMakeAgain);
-  }
   const std::string path = directory + "/" + name;
   struct stat facts;
   if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
@@ -154,11 +156,140 @@ void CheckFile(const std::string& directory, const std::string& name, const json
 
 void CheckFiles(const std::string& directory, const json::Object& files) {
   for (const auto& [name, entry] : files) {
-    CheckFile(directory, name.cast<String>(), entry.cast<json::Object>());
+    const std::string file = name.cast<String>();
+    if (file.empty() || file[0] == '.' || file.find('/') != std::string::npos) {
+      RefuseInput(directory, "mod.json names a file outside the package: '" + file + "'", kMakeAgain);
+    }
+    CheckFile(directory, file, entry.cast<json::Object>());
   }
   for (const char* name : {kLibrary, kWeights}) {
     if (!files.count(String(name))) RefuseInput(directory, std::string(name) + " is not in the manifest", kMakeAgain);
   }
+}
+
+json::Object ReadDocument(const std::string& directory) {
+  const std::string text = ReadFile(directory + "/" + kManifest);
+  // First of all: it also refuses what is too deep for TVM's parser.
+  const std::string canonical = CanonicalJsonWithout(text, "own_sha256");
+  const auto document = json::Parse(text).cast<json::Object>();
+  const auto version = At(document, "schema_version").as<int64_t>();
+  if (!version || *version < kOldestSchemaVersion || *version > kFunctionsSchemaVersion) {
+    const bool is_newer = version && *version > kFunctionsSchemaVersion;
+    RefuseInput(directory,
+                "mod.json has schema version " + (version ? std::to_string(*version) : "?") + ", expected " +
+                    std::to_string(kOldestSchemaVersion) + " to " + std::to_string(kFunctionsSchemaVersion),
+                is_newer ? kRebuildRuntime : kMakeAgain);
+  }
+  if (DigestOf(canonical) != Text(document, "own_sha256")) {
+    RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kMakeAgain);
+  }
+  return document;
+}
+
+bool HasFunctions(const json::Object& document) {
+  return At(document, "schema_version").cast<int64_t>() == kFunctionsSchemaVersion;
+}
+
+// Calls `read` on a directory, and names the directory whose manifest is damaged.
+template <typename Reader>
+auto Reading(const std::string& directory, Reader read) {
+  try {
+    return read(directory);
+  } catch (const tvm::ffi::Error& error) {
+    RefuseInput(directory, "mod.json is damaged (" + Cause(error.message()) + ")", kMakeAgain);
+  } catch (const std::invalid_argument& error) {
+    RefuseInput(directory, std::string("mod.json is damaged (") + error.what() + ")", kMakeAgain);
+  }
+}
+
+bool IsFunctionName(const std::string& name) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !name.empty() && name.size() <= kLongestFunctionName && is_letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+std::vector<std::string> NamesOf(const std::string& directory, const json::Array& functions) {
+  std::vector<std::string> names;
+  for (const Any& row : functions) {
+    names.push_back(Text(row.cast<json::Object>(), "name"));
+    const std::string& name = names.back();
+    if (!IsFunctionName(name)) RefuseInput(directory, "mod.json has a function '" + Printable(name) + "'", kMakeAgain);
+    if (std::count(names.begin(), names.end(), name) > 1) {
+      RefuseInput(directory, "mod.json has the function '" + name + "' twice", kMakeAgain);
+    }
+  }
+  if (names.empty() || names.size() > kMostFunctions) {
+    RefuseInput(directory, "mod.json has " + std::to_string(names.size()) + " functions", kMakeAgain);
+  }
+  return names;
+}
+
+// The weights and the files of the functions, each with its digest, and nothing else.
+void CheckFunctionFiles(const std::string& directory, const std::vector<std::string>& functions,
+                        const json::Object& files) {
+  std::set<std::string> required = {kWeights}, allowed = {kWeights};
+  for (const std::string& function : functions) {
+    for (const char* file : {kManifest, kLibrary}) required.insert(function + "/" + file);
+    allowed.insert(function + "/" + kSelfTest);
+  }
+  allowed.insert(required.begin(), required.end());
+  for (const auto& [key, entry] : files) {
+    const std::string name = key.cast<String>();
+    if (!allowed.count(name)) {
+      RefuseInput(directory, "mod.json lists '" + Printable(name) + "', which is not a file of a function", kMakeAgain);
+    }
+  }
+  for (const std::string& name : required) {
+    if (!files.count(String(name))) RefuseInput(directory, "mod.json does not list " + name, kMakeAgain);
+  }
+  for (const auto& [name, entry] : files) CheckFile(directory, name.cast<String>(), entry.cast<json::Object>());
+}
+
+std::string DigestIn(const json::Object& files, const std::string& name) {
+  const auto found = files.find(String(name));
+  return found == files.end() ? "" : Text((*found).second.cast<json::Object>(), "sha256");
+}
+
+// row: of the package's manifest; files: those of the package.
+Manifest ReadFunction(const std::string& directory, const json::Object& row, const json::Object& files) {
+  const std::string name = Text(row, "name"), own_directory = directory + "/" + name;
+  const json::Object own = ReadDocument(own_directory);
+  if (HasFunctions(own)) RefuseInput(own_directory, "is a package with functions inside another one", kMakeAgain);
+  for (const char* file : {kLibrary, kSelfTest}) {
+    if (DigestIn(At(own, "files").cast<json::Object>(), file) != DigestIn(files, name + "/" + file)) {
+      RefuseInput(directory, name + "/mod.json belongs to another " + file, kMakeAgain);
+    }
+  }
+  Manifest manifest = Read(own);
+  manifest.function = name;
+  manifest.weights.clear();
+  for (const Any& weight : At(row, "weights").cast<json::Array>()) manifest.weights.push_back(weight.cast<String>());
+  if (manifest.weights.size() != manifest.parameters.size()) {
+    RefuseInput(directory, "mod.json has " + std::to_string(manifest.weights.size()) + " weights for the " +
+                               std::to_string(manifest.parameters.size()) + " parameters of '" + name + "'",
+                kMakeAgain);
+  }
+  return manifest;
+}
+
+std::vector<Manifest> ReadFunctions(const std::string& directory, const json::Object& document) {
+  const auto functions = At(document, "functions").cast<json::Array>();
+  const auto files = At(document, "files").cast<json::Object>();
+  CheckFunctionFiles(directory, NamesOf(directory, functions), files);
+  std::vector<Manifest> manifests;
+  for (const Any& function : functions) {
+    const auto row = function.cast<json::Object>();
+    manifests.push_back(Reading(directory + "/" + Text(row, "name"),
+                                [&](const std::string&) { return ReadFunction(directory, row, files); }));
+    if (DeviceOf(manifests.back()) != DeviceOf(manifests.front())) {
+      RefuseInput(directory, "its functions are for several kinds of devices", kMakeAgain);
+    }
+  }
+  return manifests;
+}
+
+bool IsSameState(const TensorSpec& one, const TensorSpec& other) {
+  return one.name == other.name && one.dtype == other.dtype && one.shape == other.shape;
 }
 
 }  // namespace
@@ -168,37 +299,55 @@ std::string DeviceOf(const Manifest& manifest) {
   return kind == "llvm" || kind == "c" ? "cpu" : kind;
 }
 
-Manifest VerifyPackage(const std::string& directory) {
+std::string CodeDirectory(const std::string& package, const Manifest& manifest) {
+  return manifest.function.empty() ? package : package + "/" + manifest.function;
+}
+
+PackageManifest PackageOf(const std::string& own_sha256, std::vector<Manifest> networks) {
+  PackageManifest package{own_sha256, std::move(networks), {}, {}};
+  for (Manifest& network : package.networks) {
+    if (!network.function.empty()) package.functions.push_back(network.function);
+    network.state_indices.clear();
+    for (const TensorSpec& state : network.states) {
+      auto known = std::find_if(package.states.begin(), package.states.end(),
+                                [&](const PackageState& other) { return IsSameState(other.spec, state); });
+      if (known == package.states.end()) known = package.states.insert(known, {state, {}});
+      if (!network.function.empty()) known->functions.push_back(network.function);
+      network.state_indices.push_back(static_cast<std::size_t>(known - package.states.begin()));
+    }
+  }
+  return package;
+}
+
+std::size_t NetworkOf(const PackageManifest& package, const std::string& where, const std::string& function,
+                      const std::string& choose) {
+  std::string names;
+  for (const std::string& name : package.functions) names += (names.empty() ? "" : ", ") + name;
+  if (function.empty()) {
+    if (package.networks.size() == 1) return 0;
+    RefuseInput(where, "has several functions: " + names, choose);
+  }
+  for (std::size_t index = 0; index < package.functions.size(); ++index) {
+    if (package.functions[index] == function) return index;
+  }
+  RefuseInput(where, "has no function '" + Printable(function) + "'",
+              names.empty() ? "it has only one network" : "its functions are " + names);
+}
+
+PackageManifest VerifyPackage(const std::string& directory) {
   struct stat facts;
   if (stat(directory.c_str(), &facts) != 0) RefuseInput(directory, "no such package", "`tvmake make` makes it");
   if (!S_ISDIR(facts.st_mode)) {
     RefuseInput(directory, "is a file, not an unpacked package", "unpack it: mkdir p && tar -xf package.tar -C p");
   }
-  const std::string path = directory + "/" + kManifest;
-  if (stat(path.c_str(), &facts) != 0) RefuseInput(directory, "mod.json is missing", kMakeAgain);
-  const std::string text = ReadFile(path);
-  try {
-    // First of all: it also refuses what is too deep for TVM's parser.
-    const std::string canonical = CanonicalJsonWithout(text, "own_sha256");
-    const auto document = json::Parse(text).cast<json::Object>();
-    const auto version = At(document, "schema_version").as<int64_t>();
-    if (!version || *version < kOldestSchemaVersion || *version > kSchemaVersion) {
-      const bool is_newer = version && *version > kSchemaVersion;
-      RefuseInput(directory,
-                  "mod.json has schema version " + (version ? std::to_string(*version) : "?") + ", expected " +
-                      std::to_string(kOldestSchemaVersion) + " to " + std::to_string(kSchemaVersion),
-                  is_newer ? kRebuildRuntime : kMakeAgain);
-    }
-    if (DigestOf(canonical) != Text(document, "own_sha256")) {
-      RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kMakeAgain);
-    }
-    CheckFiles(directory, At(document, "files").cast<json::Object>());
-    return Read(document);
-  } catch (const tvm::ffi::Error& error) {
-    RefuseInput(directory, "mod.json is damaged (" + Cause(error.message()) + ")", kMakeAgain);
-  } catch (const std::invalid_argument& error) {
-    RefuseInput(directory, std::string("mod.json is damaged (") + error.what() + ")", kMakeAgain);
-  }
+  if (stat((directory + "/" + kManifest).c_str(), &facts) != 0) RefuseInput(directory, "mod.json is missing", kMakeAgain);
+  return Reading(directory, [](const std::string& package) {
+    const json::Object document = ReadDocument(package);
+    const std::string own_sha256 = Text(document, "own_sha256");
+    if (HasFunctions(document)) return PackageOf(own_sha256, ReadFunctions(package, document));
+    CheckFiles(package, At(document, "files").cast<json::Object>());
+    return PackageOf(own_sha256, {Read(document)});
+  });
 }
 
 }  // namespace tvmake

@@ -6,6 +6,7 @@
 #include <tvm/ffi/extra/json.h>
 
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -26,15 +27,21 @@ constexpr std::size_t kMagicSize = sizeof kMagic - 1;
 
 [[noreturn]] void Refuse(const std::string& problem) { RefuseInput("snapshot", problem, "take it again"); }
 
-std::string Header(const Manifest& manifest, const std::vector<Tensor>& states, const std::string& sha256) {
+std::string Row(const PackageState& state, const std::vector<int64_t>& shape) {
+  std::string extents, functions;
+  for (const int64_t extent : shape) extents += (extents.empty() ? "" : ",") + std::to_string(extent);
+  for (const std::string& function : state.functions) functions += (functions.empty() ? "" : ",") + JsonText(function);
+  if (!functions.empty()) functions = R"("functions":[)" + functions + "],";
+  return R"({"dtype":)" + JsonText(state.spec.dtype) + "," + functions + R"("name":)" + JsonText(state.spec.name) +
+         R"(,"shape":[)" + extents + "]}";
+}
+
+std::string Header(const PackageManifest& package, const StateValues& states, const std::string& sha256) {
   std::string rows;
   for (std::size_t index = 0; index < states.size(); ++index) {
-    std::string extents;
-    for (const int64_t extent : states[index].shape) extents += (extents.empty() ? "" : ",") + std::to_string(extent);
-    rows += std::string(index ? "," : "") + R"({"dtype":)" + JsonText(states[index].dtype) + R"(,"name":)" +
-            JsonText(manifest.states[index].name) + R"(,"shape":[)" + extents + "]}";
+    if (states[index]) rows += (rows.empty() ? "" : ",") + Row(package.states[index], states[index]->shape);
   }
-  return R"({"package":)" + JsonText(manifest.own_sha256) + R"(,"sha256":)" + JsonText(sha256) + R"(,"states":[)" + rows +
+  return R"({"package":)" + JsonText(package.own_sha256) + R"(,"sha256":)" + JsonText(sha256) + R"(,"states":[)" + rows +
          "]}";
 }
 
@@ -42,6 +49,7 @@ std::string Header(const Manifest& manifest, const std::vector<Tensor>& states, 
 struct Content {
   std::string package, sha256;
   std::vector<Tensor> states;  // without data
+  std::vector<std::string> names, functions;  // of each state, the first function
 };
 
 Content ParseHeader(const std::string& line) {
@@ -59,6 +67,13 @@ Content ParseHeader(const std::string& line) {
     const auto fields = row.cast<json::Object>();
     Tensor& state = content.states.emplace_back();
     state.dtype = at(fields, "dtype").cast<String>();
+    content.names.push_back(at(fields, "name").cast<String>());
+    content.functions.emplace_back();
+    if (const auto found = fields.find(String("functions")); found != fields.end()) {
+      const auto functions = (*found).second.cast<json::Array>();
+      if (functions.empty()) throw std::invalid_argument("functions");
+      content.functions.back() = functions[0].cast<String>();
+    }
     for (const Any& extent : at(fields, "shape").cast<json::Array>()) state.shape.push_back(extent.cast<int64_t>());
   }
   return content;
@@ -73,47 +88,66 @@ Content ReadHeader(const std::string& line) {
   Refuse("is altered: its header is damaged");
 }
 
+// Each state of a header at its place in the package; nothing if the package has no such states in this order.
+std::optional<StateValues> Place(const PackageManifest& package, const Content& content) {
+  StateValues states(package.states.size());
+  std::size_t place = 0;
+  for (std::size_t index = 0; index < content.states.size(); ++index) {
+    const Tensor& value = content.states[index];
+    const auto is_at = [&](std::size_t candidate) {
+      const PackageState& state = package.states[candidate];
+      const std::string function = state.functions.empty() ? "" : state.functions[0];
+      return state.spec.name == content.names[index] && function == content.functions[index] &&
+             Fits(state.spec, value.dtype, value.shape);
+    };
+    while (place < states.size() && !is_at(place)) ++place;
+    if (place == states.size()) return std::nullopt;
+    states[place++] = value;
+  }
+  // In a package with one network all states begin together.
+  const bool is_whole = content.states.empty() || content.states.size() == states.size();
+  if (package.functions.empty() && !is_whole) return std::nullopt;
+  return states;
+}
+
 }  // namespace
 
-std::vector<uint8_t> WriteSnapshot(const Manifest& manifest, const std::vector<Tensor>& states) {
+std::vector<uint8_t> WriteSnapshot(const PackageManifest& package, const StateValues& states) {
   Sha256 sha256;
   std::size_t size = 0;
-  for (const Tensor& state : states) {
-    sha256.Add(state.data.data(), state.data.size());
-    size += state.data.size();
+  for (const std::optional<Tensor>& state : states) {
+    if (!state) continue;
+    sha256.Add(state->data.data(), state->data.size());
+    size += state->data.size();
   }
-  const std::string head = kMagic + Header(manifest, states, sha256.Hex()) + "\n";
+  const std::string head = kMagic + Header(package, states, sha256.Hex()) + "\n";
   std::vector<uint8_t> bytes;
   bytes.reserve(head.size() + size);
   bytes.insert(bytes.end(), head.begin(), head.end());
-  for (const Tensor& state : states) bytes.insert(bytes.end(), state.data.begin(), state.data.end());
+  for (const std::optional<Tensor>& state : states) {
+    if (state) bytes.insert(bytes.end(), state->data.begin(), state->data.end());
+  }
   return bytes;
 }
 
-std::vector<Tensor> ReadSnapshot(const Manifest& manifest, const void* data, std::size_t bytes) {
+StateValues ReadSnapshot(const PackageManifest& package, const void* data, std::size_t bytes) {
   const auto* const begin = static_cast<const uint8_t*>(data);
   if (bytes < kMagicSize || std::memcmp(begin, kMagic, kMagicSize) != 0) Refuse("is not a snapshot of a package's states");
   const auto* const line = begin + kMagicSize;
   const auto* const end = static_cast<const uint8_t*>(std::memchr(line, '\n', bytes - kMagicSize));
   if (!end) Refuse("is truncated: its header has no end");
   const std::string text(line, end);
-  Content content = ReadHeader(text);
-  if (content.package != manifest.own_sha256) {
+  const Content content = ReadHeader(text);
+  if (content.package != package.own_sha256) {
     RefuseInput("snapshot", "belongs to another package: its sha256 begins with " + Printable(content.package.substr(0, 12)) +
-                                ", this one's with " + manifest.own_sha256.substr(0, 12),
+                                ", this one's with " + package.own_sha256.substr(0, 12),
                 "restore it in the package that it was taken from");
   }
-  const std::size_t count = content.states.size();
-  if ((count != 0 && count != manifest.states.size()) || Header(manifest, content.states, content.sha256) != text) {
-    Refuse("is altered: its header has other states");
-  }
+  std::optional<StateValues> states = Place(package, content);
+  if (!states || Header(package, *states, content.sha256) != text) Refuse("is altered: its header has other states");
   const auto* at = end + 1;
   std::size_t left = bytes - static_cast<std::size_t>(at - begin), size = 0;
-  for (std::size_t index = 0; index < count; ++index) {
-    const Tensor& state = content.states[index];
-    if (!Fits(manifest.states[index], state.dtype, state.shape)) Refuse("is altered: its header has other states");
-    size += BytesOf(state.dtype, state.shape);
-  }
+  for (const std::optional<Tensor>& state : *states) size += state ? BytesOf(state->dtype, state->shape) : 0;
   if (left != size) {
     Refuse((left < size ? "is truncated: " : "is altered: ") + std::to_string(left) + " bytes of states, expected " +
            std::to_string(size));
@@ -121,12 +155,13 @@ std::vector<Tensor> ReadSnapshot(const Manifest& manifest, const void* data, std
   Sha256 sha256;
   sha256.Add(at, left);
   if (sha256.Hex() != content.sha256) Refuse("is altered: its content differs from its own digest");
-  for (Tensor& state : content.states) {
-    const std::size_t part = BytesOf(state.dtype, state.shape);
-    state.data.assign(at, at + part);
+  for (std::optional<Tensor>& state : *states) {
+    if (!state) continue;
+    const std::size_t part = BytesOf(state->dtype, state->shape);
+    state->data.assign(at, at + part);
     at += part;
   }
-  return std::move(content.states);
+  return std::move(*states);
 }
 
 }  // namespace tvmake

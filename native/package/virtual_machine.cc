@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/dtype.h>
 #include <tvm/ffi/error.h>
 
@@ -12,13 +11,11 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <stdexcept>
 
 #include "device.h"
 #include "errors.h"
 #include "extents.h"
 #include "states.h"
-#include "weights_file.h"
 
 namespace tvmake {
 namespace {
@@ -205,14 +202,6 @@ void CheckArguments(const ffi::Module& machine, const Manifest& manifest, const 
   }
 }
 
-WeightsFile OpenWeights(const std::string& directory) {
-  try {
-    return WeightsFile(directory + "/" + kWeights);
-  } catch (const std::invalid_argument& error) {
-    RefuseInput(directory, std::string(kWeights) + " is damaged: " + error.what(), kMakeAgain);
-  }
-}
-
 std::vector<int64_t> ShapeOf(const ffi::Tensor& value) { return {value.shape().begin(), value.shape().end()}; }
 
 // Throws Error unless these are the outputs and states that the manifest declares.
@@ -260,22 +249,19 @@ std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape)
   return ffi::GetDataSize(count, ffi::StringToDLDataType(dtype));
 }
 
-VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& manifest, DLDevice device)
-    : where_(directory),
+VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& manifest, Weights* weights)
+    : where_(CodeDirectory(directory, manifest)),
       manifest_(manifest),
-      device_(device),
-      library_(Load(directory)),
+      transfer_(weights->transfer()),
+      library_(Load(where_)),
       machine_(library_),  // until there is the real one
-      allocate_(Function::GetGlobalRequired("runtime.TVMTensorAllocWithScope")),
-      send_(Function::GetGlobalRequired("runtime.TVMTensorCopyFromBytes")),
-      fetch_(Function::GetGlobalRequired("runtime.TVMTensorCopyToBytes")),
       clear_pool_(Function::GetGlobalRequired("vm.builtin.memory_manager.clear")),
       sync_(Function::GetGlobalRequired("runtime.Device_StreamSync")) {
+  const DLDevice device = transfer_.device();
   const std::string kind = DeviceOf(manifest);
   if (kind != "cpu" && manifest.has_kernels && !HasKind(library_, kind)) {
-    RefuseCode(directory, "has no kernels for " + kind, "that it has");
+    RefuseCode(where_, "has no kernels for " + kind, "that it has");
   }
-  const WeightsFile weights = OpenWeights(directory);
   try {
     machine_ = Required(library_, "vm_load_executable")().cast<ffi::Module>();
     std::vector<AnyView> devices;
@@ -289,55 +275,46 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
     add(DLDevice{kDLCPU, 0});  // shape functions run there
     ffi::Any nothing;
     Required(machine_, "vm_initialization").CallPacked(devices.data(), static_cast<int>(devices.size()), &nothing);
-    CheckArguments(machine_, manifest, directory);
+    CheckArguments(machine_, manifest, where_);
     set_input_ = Required(machine_, "set_input");
     invoke_ = Required(machine_, "invoke_stateful");
     get_output_ = Required(machine_, "get_output");
     get_output_arity_ = Required(machine_, "get_output_arity");
 
-    for (const std::string& name : manifest.parameters) {
-      const std::optional<ffi::Tensor> stored = weights.Load(name);
-      if (!stored) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'", kMakeAgain);
-      ffi::Tensor value = *stored;
-      if (device.device_type != kDLCPU) {
-        value = Send(value.data_ptr(), ffi::DLDataTypeToString(value.dtype()), ShapeOf(value));
-      }
-      parameters_.push_back(value);
-    }
+    parameters_ = weights->Of(manifest);
   } catch (const ffi::Error& error) {
     FailDevice(where_, "cannot be set up: " + Cause(error.message()));
   }
 }
 
-ffi::Tensor VirtualMachine::Send(const void* data, const std::string& dtype, const std::vector<int64_t>& shape) const {
-  auto value = allocate_(ffi::Shape(shape), ffi::StringToDLDataType(dtype), device_, nullptr).cast<ffi::Tensor>();
-  if (const std::size_t bytes = BytesOf(dtype, shape)) {
-    send_(value, const_cast<void*>(data), static_cast<int64_t>(bytes));
-  }
-  return value;
-}
-
-void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs, std::vector<ffi::Tensor>* states) {
+void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs,
+                               std::vector<std::optional<ffi::Tensor>>* states) {
   std::vector<std::vector<int64_t>> shapes;
   for (const ffi::Tensor& input : inputs) shapes.push_back(ShapeOf(input));
   CheckExtents(manifest_, shapes);  // the states' first shapes follow from them
-  if (states->empty()) {
-    const std::vector<std::vector<int64_t>> initial = InitialShapes(manifest_, shapes);
-    for (std::size_t index = 0; index < initial.size(); ++index) {
-      const std::string& dtype = manifest_.states[index].dtype;
-      states->push_back(Send(std::vector<uint8_t>(BytesOf(dtype, initial[index])).data(), dtype, initial[index]));
-    }
-  }
-  for (const ffi::Tensor& state : *states) shapes.push_back(ShapeOf(state));
+  states->resize(manifest_.states.size());
+  if (std::find(states->begin(), states->end(), std::nullopt) != states->end()) Begin(shapes, states);
+  for (const std::optional<ffi::Tensor>& state : *states) shapes.push_back(ShapeOf(*state));
   if (!states->empty()) CheckExtents(manifest_, shapes);
   FreeOtherShapes(std::move(shapes));
   const ffi::String main(kMain);
   std::vector<AnyView> arguments = {main};
   arguments.insert(arguments.end(), inputs.begin(), inputs.end());
-  arguments.insert(arguments.end(), states->begin(), states->end());
+  for (const std::optional<ffi::Tensor>& state : *states) arguments.push_back(*state);
   arguments.insert(arguments.end(), parameters_.begin(), parameters_.end());
   ffi::Any nothing;
   set_input_.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &nothing);
+}
+
+void VirtualMachine::Begin(const std::vector<std::vector<int64_t>>& inputs,
+                           std::vector<std::optional<ffi::Tensor>>* states) const {
+  const std::vector<std::vector<int64_t>> initial = InitialShapes(manifest_, inputs);
+  for (std::size_t index = 0; index < initial.size(); ++index) {
+    if ((*states)[index]) continue;
+    const std::string& dtype = manifest_.states[index].dtype;
+    const std::vector<uint8_t> zeros(BytesOf(dtype, initial[index]));
+    (*states)[index] = transfer_.Send(zeros.data(), dtype, initial[index]);
+  }
 }
 
 // TVM's pool keeps every block by its exact size, so that a process would grow with each shape that it runs.
@@ -355,12 +332,12 @@ void VirtualMachine::Start() {
   }
 }
 
-void VirtualMachine::Wait() { sync_(device_, 0); }
+void VirtualMachine::Wait() { sync_(transfer_.device(), 0); }
 
 std::vector<Tensor> VirtualMachine::Outputs() const {
   std::vector<Tensor> outputs;
   const std::vector<ffi::Tensor> results = Results();
-  for (std::size_t index = 0; index < manifest_.outputs.size(); ++index) outputs.push_back(Fetch(results[index]));
+  for (std::size_t index = 0; index < manifest_.outputs.size(); ++index) outputs.push_back(transfer_.Fetch(results[index]));
   return outputs;
 }
 
@@ -393,17 +370,6 @@ void VirtualMachine::Collect(std::vector<AnyView>* indices, std::vector<ffi::Ten
     Collect(indices, results);
     indices->pop_back();
   }
-}
-
-Tensor VirtualMachine::Fetch(const ffi::Tensor& value) const {
-  Tensor tensor;
-  tensor.dtype = ffi::DLDataTypeToString(value.dtype());
-  tensor.shape = ShapeOf(value);
-  tensor.data.resize(BytesOf(tensor.dtype, tensor.shape));
-  if (!tensor.data.empty()) {
-    fetch_(value, static_cast<void*>(tensor.data.data()), static_cast<int64_t>(tensor.data.size()));
-  }
-  return tensor;
 }
 
 void VirtualMachine::Watch(std::function<void(const std::string&, bool)> watcher) {

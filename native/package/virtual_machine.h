@@ -8,10 +8,12 @@
 #include <tvm/ffi/function.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "manifest.h"
+#include "weights.h"
 
 namespace tvmake {
 
@@ -26,20 +28,19 @@ std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape)
 
 class VirtualMachine {
  public:
+  // directory: of the package, which has the code, or a directory with the function's.
   // Throws Error if the device's loader or TVM refuses the package.
-  VirtualMachine(const std::string& directory, const Manifest& manifest, DLDevice device);
+  VirtualMachine(const std::string& directory, const Manifest& manifest, Weights* weights);
 
-  // A value on the device.
-  tvm::ffi::Tensor Send(const void* data, const std::string& dtype, const std::vector<int64_t>& shape) const;
-
-  // A copy of a value, here.
-  Tensor Fetch(const tvm::ffi::Tensor& value) const;
+  // Values between here and the device.
+  const Transfer& transfer() const { return transfer_; }
 
   // Give main its arguments; they stay for every following run.
   //
-  // states: if there are none yet, they become the zeros that they begin with.
+  // states: those that have not begun become the zeros that they begin with; an empty list if none has.
   // Throws Error if the sizes are not those that the package takes.
-  void SetInputs(const std::vector<tvm::ffi::Tensor>& inputs, std::vector<tvm::ffi::Tensor>* states);
+  void SetInputs(const std::vector<tvm::ffi::Tensor>& inputs,
+                 std::vector<std::optional<tvm::ffi::Tensor>>* states);
 
   // Start main on the inputs set last. On a CPU it has also ended when this returns.
   void Start();
@@ -59,14 +60,15 @@ class VirtualMachine {
  private:
   std::vector<tvm::ffi::Tensor> Results() const;
   void Collect(std::vector<tvm::ffi::AnyView>* indices, std::vector<tvm::ffi::Tensor>* results) const;
+  void Begin(const std::vector<std::vector<int64_t>>& inputs,
+             std::vector<std::optional<tvm::ffi::Tensor>>* states) const;
   void FreeOtherShapes(std::vector<std::vector<int64_t>> shapes);
 
   std::string where_;
   Manifest manifest_;
-  DLDevice device_;
+  Transfer transfer_;
   tvm::ffi::Module library_, machine_;
-  tvm::ffi::Function set_input_, invoke_, get_output_, get_output_arity_, allocate_, send_, fetch_, clear_pool_,
-      sync_;
+  tvm::ffi::Function set_input_, invoke_, get_output_, get_output_arity_, clear_pool_, sync_;
   std::vector<tvm::ffi::Tensor> parameters_;
   std::vector<std::vector<int64_t>> shapes_;  // of the inputs and states set last
 };

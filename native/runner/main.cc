@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "device.h"
 #include "errors.h"
@@ -18,12 +20,14 @@
 #include "result.h"
 #include "self_test.h"
 #include "virtual_machine.h"
+#include "weights.h"
 
 namespace {
 
 using namespace tvmake;
 
 constexpr int kUsageError = 2, kGoalsMissed = 4;
+constexpr char kChoose[] = "choose one: --function NAME";
 constexpr char kThreads[] = "TVM_NUM_THREADS";  // read by TVM's thread pool
 
 Request RequestOf(const Options& options) {
@@ -46,7 +50,8 @@ int64_t Threads() {
 }
 
 void Run(const Options& options) {
-  const Manifest manifest = VerifyPackage(options.package);
+  const PackageManifest package = VerifyPackage(options.package);
+  const Manifest& manifest = package.networks[NetworkOf(package, options.package, options.function, kChoose)];
   const Request request = RequestOf(options);
   const InputSource inputs = OpenInputs(manifest, options);
   for (const std::string& library : options.libraries) LoadLibrary(library);
@@ -59,7 +64,8 @@ void Run(const Options& options) {
   timing.baseline_memory_bytes = ResidentMemory();
   try {
     const double began = NowMs();
-    VirtualMachine machine(options.package, manifest, device);
+    Weights weights(options.package, device);
+    VirtualMachine machine(options.package, manifest, &weights);
     timing.load_ms = NowMs() - began;
     timing.first_run_ms = RunSamples(&machine, manifest, request, inputs, outputs ? &*outputs : nullptr);
     if (request.measurement) Measure(&machine, *request.measurement, &timing);
@@ -80,18 +86,39 @@ void Run(const Options& options) {
   if (options.request.empty()) std::fputs(SummaryJson(manifest, timing, fingerprint).c_str(), stdout);
 }
 
+// The networks that a self-test runs: the chosen one, the only one, or all functions that have samples.
+std::vector<Manifest> NetworksToTest(const Options& options) {
+  const PackageManifest package = VerifyPackage(options.package);
+  if (!options.function.empty() || package.functions.empty()) {
+    const std::size_t index = NetworkOf(package, options.package, options.function, kChoose);
+    RequireSelfTest(package.networks[index], CodeDirectory(options.package, package.networks[index]));
+    return {package.networks[index]};
+  }
+  std::vector<Manifest> networks;
+  for (const Manifest& manifest : package.networks) {
+    if (HasSelfTest(manifest)) networks.push_back(manifest);
+    else std::fprintf(stderr, "note: function %s has no self-test\n", manifest.function.c_str());
+  }
+  if (networks.empty()) RequireSelfTest(package.networks[0], CodeDirectory(options.package, package.networks[0]));
+  return networks;
+}
+
 // Whether the package gives what the original framework gave.
 bool Test(const Options& options) {
-  const Manifest manifest = VerifyPackage(options.package);
-  RequireSelfTest(manifest, options.package);
+  const std::vector<Manifest> networks = NetworksToTest(options);
   for (const std::string& library : options.libraries) LoadLibrary(library);
-  const DLDevice device = OpenDevice(DeviceOf(options, manifest));
+  bool is_right = true;
   try {
-    VirtualMachine machine(options.package, manifest, device);
-    return RunSelfTest(&machine, manifest, options.package);
+    Weights weights(options.package, OpenDevice(DeviceOf(options, networks[0])));
+    for (const Manifest& manifest : networks) {
+      if (!manifest.function.empty()) std::printf("function %s\n", manifest.function.c_str());
+      VirtualMachine machine(options.package, manifest, &weights);
+      is_right = RunSelfTest(&machine, manifest, CodeDirectory(options.package, manifest)) && is_right;
+    }
   } catch (const tvm::ffi::Error& error) {
     FailDevice(options.package, "running it failed: " + Cause(error.message()));
   }
+  return is_right;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ const char kUsage[] =
 Check a package against its digests, load it, run it and time it.
 
   --package DIR       an unpacked package: mod.so, mod.json, mod.params
+  --function NAME     what to run of a package with several functions
   --device KIND       cpu, opencl ...; left out, what the package was compiled for
   --threads N         threads of CPU kernels; left out, one per core
   --load-library SO   something to add to the runtime; may be repeated
@@ -19,7 +20,8 @@ Check a package against its digests, load it, run it and time it.
   --dim NAME=N        a dynamic dimension of random inputs; may be repeated
   --outputs OUT.npz   where outputs go (output/NAME/00000.npy ...)
   --result RES.json   where the raw figures go
-  --self-test         run the package's own samples instead, and compare with what the original framework made of them
+  --self-test         run the package's own samples instead, and compare with what the original framework made of them;
+                      of a package with several functions those of all, or of --function
 
 What to do, from a file:
   --request REQ.json  samples, repeat_first, measurement; needs --result
@@ -47,7 +49,8 @@ const std::set<std::string> kMeasuring = {"--samples",       "--steps",        "
                                           "--min-repeat-ms", "--min-duration", "--cooldown", "--profile"};
 
 // What a self-test takes.
-const std::set<std::string> kSelfTesting = {"--self-test", "--package", "--device", "--threads", "--load-library"};
+const std::set<std::string> kSelfTesting = {"--self-test", "--package",  "--function",
+                                            "--device",    "--threads", "--load-library"};
 
 double Duration(const std::string& flag, const std::string& text) {
   char* end = nullptr;
@@ -65,6 +68,7 @@ Options ParseOptions(int argc, char** argv) {
   Measurement& how = options.measurement;
   CommandLine line;
   line.Text("--package", &options.package);
+  line.Text("--function", &options.function);
   line.Text("--request", &options.request);
   line.Text("--inputs", &options.inputs);
   line.Text("--outputs", &options.outputs);

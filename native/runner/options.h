@@ -14,6 +14,7 @@ namespace tvmake {
 
 struct Options {
   std::string package, request, inputs, outputs, result;  // paths; empty when not given
+  std::string function;                                   // of a package with several
   std::string device;                                     // empty: the package's target
   int64_t threads = 0;                                    // 0: as many as the runtime likes
   Measurement measurement;                                // without a request

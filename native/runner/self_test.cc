@@ -30,8 +30,12 @@ std::string Spelled(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+bool HasSelfTest(const Manifest& manifest) {
+  return manifest.self_test.samples > 0 && !manifest.self_test.goals.empty();
+}
+
 void RequireSelfTest(const Manifest& manifest, const std::string& package) {
-  if (manifest.self_test.samples > 0 && !manifest.self_test.goals.empty()) return;
+  if (HasSelfTest(manifest)) return;
   const std::string why_not = manifest.self_test.samples > 0
                                   ? "it states no bounds, so that whatever a device gives would pass"
                                   : manifest.self_test.why_not;

@@ -10,6 +10,9 @@
 
 namespace tvmake {
 
+// Whether a package has samples to test itself by, and bounds.
+bool HasSelfTest(const Manifest& manifest);
+
 // Throws Error unless a package has samples to test itself by.
 void RequireSelfTest(const Manifest& manifest, const std::string& package);
 

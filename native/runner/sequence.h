@@ -2,6 +2,7 @@
 #ifndef TVMAKE_RUNNER_SEQUENCE_H_
 #define TVMAKE_RUNNER_SEQUENCE_H_
 
+#include <optional>
 #include <vector>
 
 #include "virtual_machine.h"
@@ -19,14 +20,14 @@ class Sequence {
   std::vector<Tensor> Run();
 
   // Keep the states that the last run gave, for the inputs that are set next.
-  void Advance() { states_ = machine_->NextStates(); }
+  void Advance();
 
   // Let the states begin as zeros, for the inputs that are set next.
   void Reset() { states_.clear(); }
 
  private:
   VirtualMachine* machine_;
-  std::vector<tvm::ffi::Tensor> states_;
+  std::vector<std::optional<tvm::ffi::Tensor>> states_;
 };
 
 }  // namespace tvmake

@@ -10,6 +10,13 @@
 //   for (const auto& frame : sound) { package.SetInput("input", frame.data(), {1, 576}); package.Run(); ... }
 //   package.Reset();  // the next sound
 //
+// A package with several functions has one set of weights for them, and states that they share:
+//
+//   tvmake::Package speech = tvmake::Package::Load("speech");
+//   tvmake::Package prefill = speech.Function("prefill"), decode = speech.Function("decode");
+//   prefill.SetInput(0, tokens.data(), {1, 12}); prefill.Run();
+//   decode.SetInput(0, token.data(), {1, 1}); decode.Run();  // reads the cache that prefill wrote
+//
 // Link with libtvmake_package.so. It needs libtvm_runtime.so and libtvm_ffi.so beside it.
 #ifndef TVMAKE_PACKAGE_H_
 #define TVMAKE_PACKAGE_H_
@@ -66,8 +73,8 @@ struct Tensor {
   }
 };
 
-// A loaded package, or a session of one. It can be moved, not copied, and used by one thread at a time; sessions of one
-// package may be used by several, and their runs wait for each other.
+// A loaded package, a session of one, or a function of either. It can be moved, not copied, and used by one thread at a
+// time; sessions of one package may be used by several, and their runs wait for each other.
 class TVMAKE_API Package {
  public:
   // Check every file of an unpacked package against its digest, and load it.
@@ -84,6 +91,14 @@ class TVMAKE_API Package {
   const std::vector<TensorSpec>& outputs() const;
   // Tensors that the package keeps on its device from run to run. They begin as zeros.
   const std::vector<TensorSpec>& states() const;
+
+  // The names of a package's functions, in order; none in a package with one network, and in a function. A package with
+  // several functions has no inputs, outputs and states of its own, and does not run.
+  const std::vector<std::string>& functions() const;
+
+  // A function, with the states of this session: functions share one of the same name, type and shape. Its code is loaded
+  // when it runs first; weights are in memory once. It may outlive this package. Throws Error if there is none of the name.
+  Package Function(const std::string& name) const;
 
   // A session with inputs, outputs and states of its own, on the same code and weights. It may outlive this package.
   Package NewSession() const;
@@ -116,11 +131,11 @@ class TVMAKE_API Package {
   // The last run's output, there until the next run. Throws Error if there was none.
   const Tensor& Output(std::size_t index) const;
 
-  // Let the states begin as zeros with the next run.
+  // Let the states begin as zeros with the next run: those of the whole session, also if this is a function.
   void Reset();
 
-  // The states as bytes, and the states from such bytes, exactly: in any session, process or device. tvmake's Python
-  // interface has the same format. Restore throws Error, and changes nothing, if the bytes are truncated, altered, or of
+  // The session's states as bytes, and the states from such bytes, exactly: in any session, process or device. tvmake's
+  // Python interface has the same format. Restore throws Error, and changes nothing, if the bytes are truncated, altered, or of
   // another package.
   std::vector<uint8_t> Snapshot() const;
   void Restore(const void* data, std::size_t bytes);
@@ -131,7 +146,7 @@ class TVMAKE_API Package {
   struct Session;
   std::size_t Find(const std::string& name) const;
   void CheckType(std::size_t index, const std::string& kind, std::size_t bytes) const;
-  explicit Package(std::shared_ptr<Code> code);
+  explicit Package(std::unique_ptr<Session> session);
   std::unique_ptr<Session> session_;
 };
 

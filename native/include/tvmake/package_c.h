@@ -50,6 +50,15 @@ TVMAKE_C_API int tvmake_package_state(const tvmake_package* package, size_t inde
  * package, which may be freed before. */
 TVMAKE_C_API int tvmake_package_new_session(const tvmake_package* package, tvmake_package** session);
 
+/* The names of a package's functions, in order; none in a package with one network. A package with several functions has
+ * no inputs, outputs and states of its own, and does not run. A name lives as long as the package. */
+TVMAKE_C_API size_t tvmake_package_functions(const tvmake_package* package);
+TVMAKE_C_API int tvmake_package_function_name(const tvmake_package* package, size_t index, const char** name);
+
+/* A function, with the states of this session, which functions share if name, type and shape are equal. It is used and
+ * freed like the package, which may be freed before. */
+TVMAKE_C_API int tvmake_package_function(const tvmake_package* package, const char* name, tvmake_package** function);
+
 /* Copy an input's value, row by row; it stays for the following runs. */
 TVMAKE_C_API int tvmake_package_set_input(tvmake_package* package, size_t index, const void* data, const int64_t* shape,
                                           int32_t rank);
@@ -61,10 +70,10 @@ TVMAKE_C_API int tvmake_package_run(tvmake_package* package);
 TVMAKE_C_API int tvmake_package_value(tvmake_package* package, size_t index, tvmake_tensor* output, const void** data,
                                       size_t* bytes);
 
-/* Let the states begin as zeros with the next run. */
+/* Let the states of the session begin as zeros with the next run. */
 TVMAKE_C_API int tvmake_package_reset(tvmake_package* package);
 
-/* The states as bytes, there until the next snapshot or the package's end; and the states from such bytes, exactly, in
+/* The states of the session as bytes, there until the next snapshot or the package's end; and the states from such bytes, exactly, in
  * any session, process or device. Bytes that are truncated, altered, or of another package are refused, and change
  * nothing. */
 TVMAKE_C_API int tvmake_package_snapshot(tvmake_package* package, const void** data, size_t* bytes);

@@ -10,33 +10,47 @@ using namespace tvmake;
 
 namespace {
 
-// A network with the states h, float32[2], and cache, int8[past, 3].
-Manifest Network() {
-  Manifest manifest;
-  manifest.own_sha256 = std::string(64, 'a');
+TensorSpec Hidden() {
   TensorSpec hidden;
   hidden.name = "h \"\xC3\xA9\"\n\x01";
   hidden.dtype = "float32";
   hidden.shape = {2};
   hidden.names = {""};
+  return hidden;
+}
+
+TensorSpec Cache() {
   TensorSpec cache;
   cache.name = "cache";
   cache.dtype = "int8";
   cache.shape = {kDynamic, 3};
   cache.names = {"past", ""};
-  manifest.states = {hidden, cache};
-  manifest.next_states = manifest.states;
+  return cache;
+}
+
+Manifest NetworkWith(const std::vector<TensorSpec>& states, const std::string& function = "") {
+  Manifest manifest;
+  manifest.states = manifest.next_states = states;
+  manifest.function = function;
   return manifest;
 }
 
-std::vector<Tensor> Values() {
-  return {{"float32", {2}, {0, 0, 128, 63, 255, 255, 255, 255}}, {"int8", {1, 3}, {1, 2, 3}}};
+// A network with the states h, float32[2], and cache, int8[past, 3].
+PackageManifest Network() { return PackageOf(std::string(64, 'a'), {NetworkWith({Hidden(), Cache()})}); }
+
+// Functions that share cache; the second one has h, too.
+PackageManifest Functions() {
+  return PackageOf(std::string(64, 'f'), {NetworkWith({Cache()}, "prefill"), NetworkWith({Cache(), Hidden()}, "decode")});
+}
+
+StateValues Values() {
+  return {Tensor{"float32", {2}, {0, 0, 128, 63, 255, 255, 255, 255}}, Tensor{"int8", {1, 3}, {1, 2, 3}}};
 }
 
 std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 // What the bytes are refused for; empty if they are accepted.
-std::string Problem(const std::string& bytes, const Manifest& manifest = Network()) {
+std::string Problem(const std::string& bytes, const PackageManifest& manifest = Network()) {
   try {
     ReadSnapshot(manifest, bytes.data(), bytes.size());
     return "";
@@ -61,25 +75,53 @@ TEST_CASE("a snapshot has the header that Python writes, and the data behind it"
 
 TEST_CASE("a snapshot gives the same values back") {
   const std::vector<uint8_t> bytes = WriteSnapshot(Network(), Values());
-  const std::vector<Tensor> values = ReadSnapshot(Network(), bytes.data(), bytes.size());
+  const StateValues values = ReadSnapshot(Network(), bytes.data(), bytes.size());
   REQUIRE(values.size() == 2);
   for (std::size_t index = 0; index < 2; ++index) {
-    CHECK(values[index].dtype == Values()[index].dtype);
-    CHECK(values[index].shape == Values()[index].shape);
-    CHECK(values[index].data == Values()[index].data);
+    CHECK(values[index]->dtype == Values()[index]->dtype);
+    CHECK(values[index]->shape == Values()[index]->shape);
+    CHECK(values[index]->data == Values()[index]->data);
   }
 }
 
 TEST_CASE("states that have not begun are none") {
-  const std::vector<uint8_t> bytes = WriteSnapshot(Network(), {});
+  const std::vector<uint8_t> bytes = WriteSnapshot(Network(), StateValues(2));
   CHECK(TextOf(bytes) ==
         "TVMAKE-STATE-1\n{\"package\":\"" + std::string(64, 'a') +
             "\",\"sha256\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\",\"states\":[]}\n");
-  CHECK(ReadSnapshot(Network(), bytes.data(), bytes.size()).empty());
+  CHECK_FALSE(ReadSnapshot(Network(), bytes.data(), bytes.size())[0].has_value());
+}
+
+TEST_CASE("a snapshot of functions names those of each state, and leaves out states that have not begun") {
+  const std::vector<uint8_t> bytes = WriteSnapshot(Functions(), {Values()[1], std::nullopt});
+  CHECK(TextOf(bytes) == "TVMAKE-STATE-1\n{\"package\":\"" + std::string(64, 'f') +
+                             "\",\"sha256\":\"039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81\",\"states\":["
+                             "{\"dtype\":\"int8\",\"functions\":[\"prefill\",\"decode\"],\"name\":\"cache\",\"shape\":[1,3]}]}\n" +
+                             std::string({1, 2, 3}));
+  const StateValues values = ReadSnapshot(Functions(), bytes.data(), bytes.size());
+  REQUIRE(values.size() == 2);
+  CHECK(values[0]->data == std::vector<uint8_t>{1, 2, 3});
+  CHECK_FALSE(values[1].has_value());
+  const std::string only_hidden = TextOf(WriteSnapshot(Functions(), {std::nullopt, Values()[0]}));
+  CHECK(Problem(only_hidden, Functions()) == "");
+  CHECK(Problem(TextOf(WriteSnapshot(Functions(), {Values()[1], Values()[0]})), Functions()) == "");
+  for (const std::string& whole : {TextOf(bytes), only_hidden}) {
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      CHECK(Problem(whole.substr(0, at), Functions()) != "");
+      std::string altered = whole;
+      altered[at] = static_cast<char>(altered[at] ^ 1);
+      CHECK(Problem(altered, Functions()) != "");
+    }
+  }
+}
+
+TEST_CASE("a network's states begin together") {
+  const std::string part = TextOf(WriteSnapshot(Network(), {std::nullopt, Values()[1]}));
+  CHECK(Problem(part) == "is altered: its header has other states");
 }
 
 TEST_CASE("another package's snapshot is refused") {
-  Manifest other = Network();
+  PackageManifest other = Network();
   other.own_sha256 = std::string(64, 'b');
   CHECK(Problem(TextOf(WriteSnapshot(Network(), Values())), other) ==
         "belongs to another package: its sha256 begins with aaaaaaaaaaaa, this one's with bbbbbbbbbbbb");
@@ -121,7 +163,7 @@ TEST_CASE("a header with states that the package does not have is refused") {
            std::string("\"sha256\":\"\",\"states\":[") + std::string(100000, '[') + "\n"}) {
     CHECK(Problem(begin + rest).rfind("is altered: its header ", 0) == 0);
   }
-  std::vector<Tensor> large = Values();
-  large[1].shape = {int64_t{1} << 50, 3};
+  StateValues large = Values();
+  large[1]->shape = {int64_t{1} << 50, 3};
   CHECK_THROWS_AS(ReadSnapshot(Network(), WriteSnapshot(Network(), large).data(), 1000), Error);
 }
