@@ -52,6 +52,12 @@ final class Native {
 
   static native long newSession(long handle);
 
+  static native int functions(long handle);
+
+  static native byte[] functionName(long handle, int index);
+
+  static native long function(long handle, byte[] name);
+
   static native void close(long handle);
 
   static native int count(long handle, int kind);

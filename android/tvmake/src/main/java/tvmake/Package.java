@@ -24,6 +24,10 @@ import java.util.Map;
  * <p><b>States.</b> A package with {@link #states} keeps them from run to run, until {@link #reset}. {@link #newSession}
  * gives another sequence of runs on the same weights.
  *
+ * <p><b>Functions.</b> A package with several {@link #functions} has one set of weights for them: {@code
+ * speech.function("decode")} is one of them, and is used as a package with one network is. Functions share states of the same
+ * name, type and shape; {@link #reset}, {@link #snapshot} and {@link #restore} are about the states of all.
+ *
  * <p>Import it by its name: {@code java.lang} has a class of this name, too.
  *
   * <p><b>Threads.</b> Any thread may use a package, and several may share one: their runs wait for each other, as those of
@@ -34,6 +38,7 @@ import java.util.Map;
  */
 public final class Package implements Closeable {
   private final String where;
+  private final List<String> functions;
   private final List<TensorSpec> inputs;
   private final List<TensorSpec> outputs;
   private final List<TensorSpec> states;
@@ -43,6 +48,7 @@ public final class Package implements Closeable {
   private Package(String where, long handle) {
     this.where = where;
     this.handle = handle;
+    this.functions = functions(handle);
     this.inputs = specs(handle, Native.INPUTS);
     this.outputs = specs(handle, Native.OUTPUTS);
     this.states = specs(handle, Native.STATES);
@@ -107,6 +113,22 @@ public final class Package implements Closeable {
     }
     Unpacking.unpack(files, directory);
     return open(directory, "");
+  }
+
+  /** The names of the package's functions, in order; empty if it has one network, and of a function. */
+  public List<String> functions() {
+    return functions;
+  }
+
+  /**
+    * A function of the package, with the states of this session. It is used and closed like the package, which may be closed
+    * before; its code is loaded when it runs first.
+   *
+    * @throws PackageException there is no such function, or the package is closed
+   */
+  public synchronized Package function(String name) {
+    needOpen();
+    return of(where, Native.function(handle, utf8(name)));
   }
 
   /** The inputs, in order. */
@@ -222,6 +244,10 @@ public final class Package implements Closeable {
 
   private void start(Map<String, Tensor> given) {
     needOpen();
+    if (!functions.isEmpty()) {
+      String names = String.join(", ", functions);
+      throw PackageException.input(where + ": has several functions: " + names + "\n  choose one: function(name)");
+    }
     for (Map.Entry<String, Tensor> input : given.entrySet()) {
       Integer index = indices.get(input.getKey());
       if (index == null) {
@@ -265,6 +291,12 @@ public final class Package implements Closeable {
     StringBuilder text = new StringBuilder();
     for (TensorSpec spec : specs) text.append(text.length() == 0 ? "" : "; ").append(spec);
     return text.toString();
+  }
+
+  private static List<String> functions(long handle) {
+    List<String> found = new ArrayList<>();
+    for (int index = 0; index < Native.functions(handle); ++index) found.add(Native.text(Native.functionName(handle, index)));
+    return Collections.unmodifiableList(found);
   }
 
   private static List<TensorSpec> specs(long handle, int kind) {

@@ -5,7 +5,10 @@ import java.io.InputStream;
 
 /** The files of a package in any storage: an app's assets, a jar. */
 public interface PackageFiles {
-  /** Their names: {@code mod.json}, {@code mod.so}, {@code mod.params} and others. */
+  /**
+   * Their names: {@code mod.json}, {@code mod.so}, {@code mod.params} and others; those of a function begin with its directory
+   * ({@code decode/mod.so}).
+   */
   String[] list() throws IOException;
 
   /** The content of a file. */

@@ -8,11 +8,15 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.util.Arrays;
+import java.util.regex.Pattern;
 
 /** Copies the files of a package into a directory: the system loads code from real files only. */
 final class Unpacking {
   private static final String MANIFEST = "mod.json";
   private static final int BLOCK = 1 << 16;
+
+  /** A file of a package, or of one of its functions. */
+  private static final Pattern NAME = Pattern.compile("([^./\\\\][^/\\\\]*/)?[^./\\\\][^/\\\\]*");
 
   private Unpacking() {}
 
@@ -39,10 +43,12 @@ final class Unpacking {
       delete(fresh);
       if (!fresh.mkdirs()) throw new IOException(fresh + " cannot be created");
       for (String name : files.list()) {
-        if (name.isEmpty() || name.startsWith(".") || name.indexOf('/') >= 0 || name.indexOf('\\') >= 0) {
-          throw new IOException("'" + name + "' is not a file name");
+        if (!NAME.matcher(name).matches()) throw new IOException("'" + name + "' is not a file name");
+        File file = new File(fresh, name);
+        if (!file.getParentFile().isDirectory() && !file.getParentFile().mkdir()) {
+          throw new IOException(file.getParentFile() + " cannot be created");
         }
-        copy(files, name, new File(fresh, name));
+        copy(files, name, file);
       }
       delete(directory);
       if (!fresh.renameTo(directory)) throw new IOException(directory + " cannot be renamed");

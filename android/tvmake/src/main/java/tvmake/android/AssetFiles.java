@@ -3,6 +3,8 @@ package tvmake.android;
 import android.content.res.AssetManager;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.List;
 import tvmake.PackageFiles;
 
 /** A package that is unpacked in a directory of an app's assets. */
@@ -21,7 +23,13 @@ public final class AssetFiles implements PackageFiles {
 
   @Override
   public String[] list() throws IOException {
-    return assets.list(directory);
+    List<String> names = new ArrayList<>();
+    for (String name : assets.list(directory)) {
+      String[] inside = assets.list(directory + "/" + name);
+      if (inside.length == 0) names.add(name);
+      for (String file : inside) names.add(name + "/" + file);
+    }
+    return names.toArray(new String[0]);
   }
 
   @Override
