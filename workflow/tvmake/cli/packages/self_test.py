@@ -54,18 +54,17 @@ def print_self_test(networks: "dict[str, tuple[Path, Manifest]]", device: "Devic
 
     values, failures = {}, []
     for name, (package, manifest) in networks.items():
-        where = f"{name}: " if name else ""
         self_test = self_test_of(manifest, str(package))
         checked = run_self_test(package, manifest, device)
         wrong = [entry for entry in checked if entry.missed]
         values[name] = _values(self_test, device, checked, not wrong)
         outputs = f"{len(checked)} outputs of {counted(self_test.samples, 'sample')}"
         width = max(len(entry.output) for entry in checked)
-        lines = [f"{where}{_line(entry, self_test, width)}" for entry in checked]
+        lines = [*([f"function {name}"] if name else []), *(_line(entry, self_test, width) for entry in checked)]
         if wrong:
             failures.append((name or str(package), f"{len(wrong)} of {outputs} are wrong"))
         else:
-            lines.append(f"{where}self-test passed on '{device.name}': {outputs}, against {self_test.reference}")
+            lines.append(f"self-test passed on '{device.name}': {outputs}, against {self_test.reference}")
         for line in () if as_json else lines:
             typer.echo(printable(line))
     if as_json:
