@@ -11,7 +11,7 @@ from tvmake.cli import cache, check, clean, compile, completion, init, make, tun
 from tvmake.cli.device import app as device
 from tvmake.cli.help import EXAMPLES, help_command
 from tvmake.cli.machine import doctor, runtime, targets
-from tvmake.cli.packages import bundle, run, show, sign, verify
+from tvmake.cli.packages import bundle, pack, run, show, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import debug, diff, explain, lock, logs, report, status
 from tvmake.cli.step import command as step
@@ -40,6 +40,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "make": "make everything the config requests",
         "compile": "compile one model for one target, without a config",
         "tune": "search for fast kernels of one model, without a config",
+        "pack": "join packages to one with several functions over the same weights",
         "clean": "list and delete the files that runs made",
         "step": "run one stage, as the workflow's rules do",
     },
@@ -135,6 +136,7 @@ app.command("make", context_settings=make.CONTEXT)(make.make)
 app.command("clean")(clean.clean)
 app.command("compile")(compile.compile_model)
 app.command("tune")(tune.tune)
+app.command("pack")(pack.pack)
 app.command("run")(run.run)
 app.command("show")(show.show)
 app.command("lock")(lock.lock)

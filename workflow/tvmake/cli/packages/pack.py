@@ -1,0 +1,61 @@
+"""``tvmake pack``: join packages to one with several functions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tvmake.cli.configs import AsJson
+
+
+def pack(
+    functions: Annotated[
+        list[str], typer.Argument(metavar="FUNCTION=PACKAGE...", help="A package for each function: decode=decode.tar.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Package to write.", dir_okay=False)],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Name of the model; by default the output's name.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Join packages to one with several functions, which has each distinct weight once.
+
+    The packages are those of `tvmake compile` or `tvmake make`, for one kind of device. In a config, `models.NAME.functions`
+    also lets the functions agree on the layout of weights, so that more of them are equal.
+    """
+    from tvmake.artifact.joining import join
+    from tvmake.artifact.package import WEIGHTS, check_is_package_file, is_package
+    from tvmake.cli.terminal import print_json
+    from tvmake.plan.single import name_of
+    from tvmake.process.output import printable
+    from tvmake.report import quantities
+    from tvmake.running.arguments import check_is_package
+    from tvmake.storage.destinations import check_destination
+
+    packages = _named_packages(functions)
+    for file in packages.values():
+        check_is_package_file(file)
+        check_is_package(file)
+    check_destination(output, "package", is_package)
+    manifest = join(packages, output, model=model or name_of(output.stem))
+    if as_json:
+        print_json(manifest.model_dump(mode="json", exclude={"provenance"}))
+        return
+    weights = quantities.size(manifest.files[WEIGHTS].size)
+    names = ", ".join(function.name for function in manifest.functions)
+    typer.echo(printable(f"wrote {output}: functions {names}; {weights} of weights, each distinct one once"))
+
+
+def _named_packages(words: list[str]) -> dict[str, Path]:
+    """Parse ``FUNCTION=PACKAGE`` words."""
+    from tvmake.errors import UsageError
+
+    packages: dict[str, Path] = {}
+    for word in words:
+        name, equals, file = word.partition("=")
+        if not equals or not name or not file:
+            raise UsageError(word, "is not a function and its package", "write FUNCTION=PACKAGE, as decode=decode.tar")
+        if name in packages:
+            raise UsageError(word, f"names the function '{name}' again", "give each package a name of its own")
+        packages[name] = Path(file)
+    return packages
