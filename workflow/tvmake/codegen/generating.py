@@ -1,6 +1,6 @@
 """Generate code from a transformed module, without the schedules that the code generator cannot handle."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from tvmake.codegen.shapes.lowering import lower_shapes
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.isolation import Refused, map_isolated
 from tvmake.records.best import BestSet
+from tvmake.targets.backend import NO_WIDTHS
 from tvmake.targets.backends import backend_of, kernel_pipeline
 from tvmake.targets.kernels.scheduled_kernel import is_scheduled
 
@@ -35,6 +36,7 @@ def lower_and_generate(
     best: BestSet | None = None,
     record: PassRecord | None = None,
     times: PassTimes | None = None,
+    widths: Mapping[str, int] = NO_WIDTHS,
 ) -> tuple[Lowered, Any]:
     """A module's code (a ``relax.VMExecutable``), and the lowered module.
 
@@ -42,6 +44,7 @@ def lower_and_generate(
 
     Args:
         inputs: number of model inputs among ``main``'s arguments.
+        widths: the numbers of adjacent results for which another package packs parameters, by name.
 
     Raises:
         InputError: TVM refuses a pass setting, a user pass fails, or code generation fails without these schedules, too.
@@ -67,6 +70,7 @@ def lower_and_generate(
                 plain,
                 instruments,
                 backend_of(target).memory(request.target),
+                widths,
             )
             lowered = lower_shapes(module, how, request.shapes) if request.shapes else lower_function(module, how)
         refuse_python_functions(lowered.final, f"models.{request.model}")

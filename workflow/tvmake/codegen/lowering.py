@@ -32,7 +32,7 @@ from tvmake.targets.dynamic.shape_order import order_shape_stores, ordered_shape
 from tvmake.targets.memory import Memory
 from tvmake.targets.passes import Pass, pass_name, run_passes
 from tvmake.targets.weights.layout_free import mark_layout_free
-from tvmake.targets.weights.prepack import Packing, Prepacked, packed_width, prepack, split
+from tvmake.targets.weights.prepack import Packing, Prepacked, kernel_widths, packed_width, prepack, split
 from tvmake.transform.options import UserPass
 from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
@@ -40,7 +40,7 @@ from tvmake.transform.user_passes import apply_user_passes
 SIZE_CHECK = re.compile(r"ErrorContext\(match_cast, ty=R\.Shape\(\[.*, (\d+)\]\)\)")
 """TVM's text for the context of a size check; it ends with the index of the report."""
 
-OTHER_LAYOUT = "its weights have the layout that a function for another shape chose"
+OTHER_LAYOUT = "its weights have the layout that another function chose"
 """Why a record is not used."""
 
 PYTHON_FUNCTIONS = "relax.run."
@@ -111,6 +111,8 @@ class LoweringOptions:
     instruments: Sequence[Any] = ()
     memory: Memory | None = None
     """What each tensor must fit; None without a limit."""
+    widths: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of adjacent results for which another package packs parameters of the network, by name."""
 
     @property
     def captures_graphs(self) -> bool:
@@ -150,7 +152,9 @@ def lower_function(module: "tvm.IRModule", how: LoweringOptions) -> Lowered:
     graph = fused_graph(
         module, how.target, how.passes, how.build, how.inputs, layout_free=how.packs, instruments=how.instruments
     )
-    scheduled = schedule_kernels(graph, how)
+    packed = {name for packing in graph.packings for name in packing.results}
+    widths = kernel_widths(graph.module, lambda name: None if name in packed else how.widths.get(name))
+    scheduled = schedule_kernels(graph, how, widths)
     return replace(scheduled, final=to_machine_code(plan_memory(scheduled.fused, bounds_of(module), how), how))
 
 

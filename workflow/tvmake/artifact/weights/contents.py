@@ -53,3 +53,17 @@ def read_blocks(tensor: StoredTensor, data: np.ndarray) -> Iterator[memoryview]:
         block = data[begin : min(begin + BLOCK, tensor.offset + tensor.size)]
         yield block.data
         release(block.ctypes.data, block.nbytes)
+
+
+def distinct_bytes(files: Collection[Path]) -> int:
+    """The size of the distinct tensors of several files, in bytes.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: it is not a file of parameters, or is truncated.
+    """
+    sizes: dict[Content, int] = {}
+    for file in files:
+        contents = read_contents(file)
+        sizes |= {contents[tensor.name]: tensor.size for tensor in stored_tensors(file)}
+    return sum(sizes.values())

@@ -61,7 +61,7 @@ def lower_shapes(module: "tvm.IRModule", how: LoweringOptions, shapes: Sequence[
     modules = {name: bind_shape(module, shape) for name, shape in functions.items()}
     graphs = {name: _graph(bound, how, how.packs, name) for name, bound in modules.items()}
     parameters = [str(parameter.name) for parameter in module["main"].params[how.inputs :]]
-    weights, names = SharedWeights(how.inputs, parameters), KernelNames()
+    weights, names = SharedWeights(how.inputs, parameters, how.widths), KernelNames()
     lowered: dict[str, Lowered] = {}
     for name in sorted(graphs, key=lambda name: (not functions[name], -_work(graphs[name].module))):
         graph = graphs[name]

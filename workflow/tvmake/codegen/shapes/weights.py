@@ -9,8 +9,8 @@ import tvm_ffi
 
 from tvmake.codegen.lowering import Lowered
 from tvmake.ir.rewriting import with_functions
-from tvmake.targets.weights.layout_free import tensor_calls
-from tvmake.targets.weights.prepack import Packing, Prepacked, packed_width, unused_name
+from tvmake.targets.backend import NO_WIDTHS
+from tvmake.targets.weights.prepack import Packing, Prepacked, kernel_widths, packed_width, unused_name
 
 from tvm import relax  # isort: skip
 
@@ -21,9 +21,10 @@ class SharedWeights:
     Args:
         inputs: number of network inputs among ``main``'s arguments.
         parameters: names of the network's parameters.
+        widths: the numbers of adjacent results for which another package packs parameters.
     """
 
-    def __init__(self, inputs: int, parameters: Iterable[str]):
+    def __init__(self, inputs: int, parameters: Iterable[str], widths: Mapping[str, int] = NO_WIDTHS):
         self.inputs = inputs
         self.variables: dict[str, Any] = {}
         """The weights by name, in order."""
@@ -31,7 +32,7 @@ class SharedWeights:
         """Convert the network's parameters to the weights; each runs once."""
         self._names: dict[Hashable, str] = {name: name for name in parameters}
         """Names of weights by identity: that of the network's parameter, or a packing and the identities of its sources."""
-        self._widths: dict[Hashable, int] = {}
+        self._widths: dict[Hashable, int] = {name: width for name, width in widths.items()}
         """The number of adjacent results for which a weight was packed."""
         self._functions: list[Any] = []
         """Different packing functions; a position identifies one."""
@@ -39,14 +40,7 @@ class SharedWeights:
     def widths(self, graph: Prepacked) -> dict[str, int]:
         """The numbers of adjacent results of tiles for which weights have been packed, by kernel of a graph."""
         identities = self._identities(graph.packings)
-        widths: dict[str, int] = {}
-        for call in tensor_calls(graph.module):
-            for argument in call.args[1].fields:
-                name = str(getattr(argument, "name", ""))
-                width = self._widths.get(identities.get(name, name))
-                if width is not None:
-                    widths.setdefault(str(call.args[0].name_hint), width)
-        return widths
+        return kernel_widths(graph.module, lambda name: self._widths.get(identities.get(name, name)))
 
     def add(self, lowered: Lowered) -> Lowered:
         """The function with the names of equal weights that were added before."""

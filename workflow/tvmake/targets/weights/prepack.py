@@ -4,7 +4,7 @@ A kernel tuned with layout-free weights starts with blocks that copy each weight
 module makes separate functions of these blocks, and ``main`` takes packed weights instead of the original ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,6 +88,21 @@ def packed_width(packing: "tvm.tirx.PrimFunc") -> int | None:
     source, result = (list(parameter.ty.shape) for parameter in packing.params)
     added = len(result) - len(source)
     return int(result[-added]) if added in (1, 2) else None
+
+
+def kernel_widths(module: "tvm.IRModule", width_of: Callable[[str], int | None]) -> dict[str, int]:
+    """The numbers of adjacent results for which kernels' weights are packed already, by kernel.
+
+    Args:
+        width_of: that of a weight by its name; None if it is not packed.
+    """
+    widths: dict[str, int] = {}
+    for call in tensor_calls(module):
+        for argument in call.args[1].fields:
+            width = width_of(str(getattr(argument, "name", "")))
+            if width is not None:
+                widths.setdefault(str(call.args[0].name_hint), width)
+    return widths
 
 
 def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
