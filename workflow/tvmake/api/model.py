@@ -186,7 +186,7 @@ class Model:
         from tvmake.config.root import ModelConfig
 
         if self.config_file:
-            return self._config(self.config_file).models[self.name].import_options()
+            return self._config(self.config_file).networks[self.name].import_options()
         return ModelConfig(source=str(self.source), **self._keys).import_options()
 
     @contextmanager
@@ -332,7 +332,7 @@ def _load_by_name(text: str, keys: Mapping[str, Any], config: Path | None, name:
     file = config or (DEFAULT_CONFIG if not is_file and DEFAULT_CONFIG.is_file() else None)
     if file is not None:
         loaded = Model(text, config=file)
-        models = loaded._config(file).models
+        models = loaded._config(file).networks
         if text in models:
             if given := next((key for key in keys if key != "trusted"), None):
                 problem = f"model '{text}' has its inputs in the config"

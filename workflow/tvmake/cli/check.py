@@ -55,7 +55,7 @@ def check(
         check_results_directory(plan)
         check_access(plan, plan.variants, WRITING)
         check_output_paths(plan, plan.variants)
-        declared = check_models(plan.config.models)
+        declared = check_models(plan)
         check_dims(plan, declared)
         check_datasets(plan, declared)
         # Loading TVM takes a second: ask it only if the answer may be no.
@@ -105,13 +105,13 @@ def _exclude_notes(plan: "Plan") -> list[str]:
     config = plan.config
     axes = [
         (name, precision, target)
-        for name, model in config.models.items()
+        for name, model in config.networks.items()
         for precision, target in product(model.precisions or config.precisions, model.targets or config.targets)
     ]
     return [
         f"note: variants.exclude[{index}]: no combination matches it"
         for index, part in enumerate(config.variants.exclude)
-        if not any(part.matches(*combination) for combination in axes)
+        if not any(config.matches(part, *combination) for combination in axes)
     ]
 
 

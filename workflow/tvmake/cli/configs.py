@@ -160,17 +160,17 @@ def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | No
 
 
 def named_variants(plan: Plan, named: str) -> Sequence[Variant]:
-    """Return the variant of a name (``model/precision/target``), or all variants of a model.
+    """Return the variant of a name (``model/precision/target``), or all variants of a model, its functions included.
 
     Raises:
         InputError: nothing has this name.
     """
     from difflib import get_close_matches
 
-    variants = [variant for variant in plan.variants if named.strip("/") in (str(variant), variant.model)]
+    variants = [variant for variant in plan.variants if named.strip("/") in plan.names_of(variant)]
     if variants:
         return variants
-    names = [*map(str, plan.variants), *plan.config.models]
+    names = [*map(str, plan.variants), *plan.config.networks, *plan.config.models]
     close = get_close_matches(named, names, 1)
     remedy = f"did you mean '{close[0]}'? " if close else ""
     raise InputError(named, "no such variant or model", f"{remedy}`tvmake status` lists the variants")

@@ -16,7 +16,9 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
 def pattern_of(text: Any) -> str:
     """Return the regular expression of a string type such as :data:`Name`."""
     (constraints,) = text.__metadata__
-    return str(constraints.pattern)
+    return next(
+        str(part.pattern) for part in (constraints, *getattr(constraints, "metadata", ())) if hasattr(part, "pattern")
+    )
 
 
 def _local_path(text: str) -> str:

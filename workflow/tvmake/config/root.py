@@ -1,11 +1,14 @@
 """The complete config: axes, stage options, and checks across them."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, TypeVar, get_args
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from tvmake.artifact.dims import DimBounds, Dims, Shapes, spell_shape
+from tvmake.artifact.functions import MOST_FUNCTIONS, FunctionName
 from tvmake.codegen.options import BuildOptions
 from tvmake.config.base import LocalPath, LogsPath, Name, ResultsPath
 from tvmake.config.benchmark import BenchmarkOptions
@@ -16,12 +19,15 @@ from tvmake.config.export import ExportOptions
 from tvmake.config.target import TargetConfig, obstacle
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for
-from tvmake.config.variants import LEAVE_OUT, VariantFilter
+from tvmake.config.variants import LEAVE_OUT, Combination, VariantFilter
 from tvmake.frontend.file_kinds import format_remedy
 from tvmake.frontend.options import ImportOptions
 from tvmake.options import Strict
 from tvmake.quantize.precision import BasePrecision, PrecisionConfig
 from tvmake.transform.options import TransformOptions
+
+LONGEST_NAME = 80
+"""Maximum number of letters in the name of a function with its model's."""
 
 RESERVED_MODEL_NAMES = frozenset({"best", "diff", "history", "sources", "tuning"})
 
@@ -106,18 +112,8 @@ class ModelConfig(ImportOptions):
     @field_validator("shapes")
     @classmethod
     def _has_free_dimensions(cls, shapes: list[dict[str, int]], info: ValidationInfo) -> list[dict[str, int]]:
-        dims = info.data.get("dims", {})
-        for shape in shapes:
-            for name, size in shape.items():
-                if isinstance(dims.get(name), int):
-                    raise ValueError(
-                        f"{spell_shape(shape)} gives {name} a size that `dims: {{{name}: {dims[name]}}}` fixes; leave it out of one"
-                    )
-                if isinstance(bounds := dims.get(name), DimBounds) and not bounds.has(size):
-                    ends = spell_shape(bounds.model_dump(exclude_none=True))
-                    raise ValueError(
-                        f"{spell_shape(shape)} is not within `dims: {{{name}: {ends}}}`; choose a size within it, or other bounds"
-                    )
+        if contradiction := _contradiction(shapes, info.data.get("dims", {})):
+            raise ValueError(contradiction)
         return shapes
 
     def import_options(self) -> ImportOptions:
@@ -129,12 +125,68 @@ class ModelConfig(ImportOptions):
         )
 
 
+class FunctionsConfig(ModelConfig):
+    """A model whose packages have several functions, each a network with a source of its own, over one set of weights.
+
+    The first function chooses the layout of weights: name the one that runs most often first. The other keys are those of a model, but for
+    ``source``, and hold for every function that does not have its own.
+    """
+
+    source: SkipJsonSchema[Literal[""]] = ""
+    functions: dict[FunctionName, ModelConfig] = Field(min_length=1, max_length=MOST_FUNCTIONS)
+    """The functions by name, each with the keys of a model: ``{encode: {source: encoder.onnx}, decode: {source: decoder.onnx}}``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_source(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("source"):
+            raise ValueError("has a `source` beside `functions`; move it into one of the functions")
+        return value
+
+    @model_validator(mode="after")
+    def _format_fits(self) -> "FunctionsConfig":
+        """The format is that of the functions' sources."""
+        return self
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "FunctionsConfig":
+        for name, function in self.functions.items():
+            merged = self.function(function)
+            if contradiction := _contradiction(merged.shapes, merged.dims):
+                raise ValueError(f"in the function {name}, {contradiction}")
+        return self
+
+    def function(self, own: ModelConfig) -> ModelConfig:
+        """A function's config: its own keys, and those beside ``functions``."""
+        shared = {}
+        for key in self.model_fields_set - {"functions", "source"}:
+            general, specific = getattr(self, key), getattr(own, key)
+            if key not in own.model_fields_set:
+                shared[key] = general
+            elif isinstance(general, Strict) and isinstance(specific, Strict):
+                shared[key] = override(general, specific)
+            elif isinstance(general, dict) and isinstance(specific, dict):
+                shared[key] = {**general, **specific}
+        return own.model_copy(update=shared)
+
+
+def _model_kind(value: Any) -> str:
+    has_functions = "functions" in value if isinstance(value, Mapping) else isinstance(value, FunctionsConfig)
+    return "several networks" if has_functions else "one network"
+
+
+Model = Annotated[
+    Annotated[ModelConfig, Tag("one network")] | Annotated[FunctionsConfig, Tag("several networks")],
+    Discriminator(_model_kind),
+]
+
+
 class Config(Strict):
     """A tvmake config: models × precisions × targets, and the options of all stages."""
 
     title: str | None = Field(default=None, max_length=200)
     """Heading of the results page; the project directory's name by default."""
-    models: dict[Name, ModelConfig]
+    models: dict[Name, Model]
     """The models, by the name of their results."""
     targets: Annotated[dict[Name, TargetConfig], BeforeValidator(_named_targets)] = Field(
         default={"cpu": TargetConfig(kind="llvm", mcpu="native")}, validate_default=False
@@ -186,30 +238,39 @@ class Config(Strict):
     def _check_references(self, info: ValidationInfo) -> "Config":
         former: Mapping[str, Collection[str]] = (info.context or {}).get(FORMER_NAMES, {})
         problems: list[str] = []
-        for name, model in self.models.items():
+        for name in self.models:
             if name.lower() in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name.lower()}; choose another one")
+            for function in self.functions(name).values():
+                if function in self.models:
+                    remedy = "choose another name for one of them"
+                    problems.append(f"models.{function}: {self.key_of(function)} has the same name; {remedy}")
+                if len(function) > LONGEST_NAME:
+                    problem = f"the name with its model's has more than {LONGEST_NAME} letters"
+                    problems.append(f"{self.key_of(function)}: {problem}; choose a shorter one")
+        for name, model in self.networks.items():
+            where = self.key_of(name)
             if model.source_format() is None:
                 remedy = format_remedy(model.source)
-                problems.append(f"models.{name}.source: cannot tell the format of '{model.source}': {remedy}")
+                problems.append(f"{where}.source: cannot tell the format of '{model.source}': {remedy}")
             if model.arguments and (kind := model.source_format()) not in (None, "factory", "relax", "zoo"):
                 problem = f"are for functions and networks of the zoo, and the source is {kind}; leave them out"
-                problems.append(f"models.{name}.arguments: {problem}")
+                problems.append(f"{where}.arguments: {problem}")
             test = override(self.export, model.export).test
-            has_no_dataset = model.export is not None or not any(entry.dataset for entry in self.models.values())
+            has_no_dataset = model.export is not None or not any(entry.dataset for entry in self.networks.values())
             if test is not None and test.inputs == "dataset" and model.dataset is None and has_no_dataset:
-                key = "export" if model.export is None else f"models.{name}.export"
+                key = "export" if model.export is None else f"{where}.export"
                 remedy = "give the model one (`dataset`), or write inputs: random"
                 problems.append(f"{key}.self_test: takes inputs from a dataset, and no dataset is set; {remedy}")
             goals = (override(self.validation, model.validation).goals, model.goals)
             has_baseline = override(self.benchmark, model.benchmark).baseline
             if not has_baseline and any(goals_for(entry.base, *goals).speedup for entry in self.precisions.values()):
-                key = "benchmark" if model.benchmark is None else f"models.{name}.benchmark"
-                remedy = f"remove the goal `speedup` of models.{name}, or measure the baseline"
+                key = "benchmark" if model.benchmark is None else f"{where}.benchmark"
+                remedy = f"remove the goal `speedup` of {where}, or measure the baseline"
                 problems.append(f"{key}.baseline: the goal `speedup` needs the baseline, which is off; {remedy}")
             for axis in ("precisions", "targets"):
                 for chosen in getattr(model, axis) or ():
-                    problems += _unknown_names(f"models.{name}.{axis}", chosen, getattr(self, axis))
+                    problems += _unknown_names(f"{where}.{axis}", chosen, getattr(self, axis))
         for name, target in self.targets.items():
             if target.device is not None and target.device != "local":
                 problems += _unknown_names(f"targets.{name}.device", target.device, self.devices)
@@ -221,7 +282,8 @@ class Config(Strict):
                     if chosen := getattr(combination, part):
                         if list_name == "exclude" and chosen in former.get(axis, ()):
                             continue
-                        problems += _unknown_names(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
+                        known = {**self.models, **self.networks} if axis == "models" else getattr(self, axis)
+                        problems += _unknown_names(f"variants.{list_name}[{index}].{part}", chosen, known)
                     elif list_name == "include":
                         problems.append(f"variants.include[{index}]: names no {part}")
         if not problems:
@@ -250,16 +312,54 @@ class Config(Strict):
 
     def _combinations(self) -> Iterator[tuple[str, str, str]]:
         """Yield model, precision and target of all combinations of the axes except ``exclude``."""
-        for name, model in self.models.items():
+        for name, model in self.networks.items():
             for precision in model.precisions or self.precisions:
                 for target in model.targets or self.targets:
-                    if not any(part.matches(name, precision, target) for part in self.variants.exclude):
+                    if not any(self.matches(part, name, precision, target) for part in self.variants.exclude):
                         yield name, precision, target
 
     def combinations(self) -> tuple[tuple[str, str, str], ...]:
         """Return model, precision and target of every variant, in config order."""
-        included = [(str(part.model), str(part.precision), str(part.target)) for part in self.variants.include]
+        included = [
+            (name, str(part.precision), str(part.target))
+            for part in self.variants.include
+            for name in self.functions(str(part.model)).values() or (str(part.model),)
+        ]
         return tuple(dict.fromkeys([*self._combinations(), *included]))
+
+    @cached_property
+    def networks(self) -> Mapping[str, ModelConfig]:
+        """The networks by the name of their results: models, and functions as ``model.function``."""
+        networks: dict[str, ModelConfig] = {}
+        for name, model in self.models.items():
+            if isinstance(model, FunctionsConfig):
+                networks |= {f"{name}.{function}": model.function(own) for function, own in model.functions.items()}
+            else:
+                networks[name] = model
+        return networks
+
+    def functions(self, model: str) -> dict[str, str]:
+        """The networks of a model's functions, by the functions' names; empty for a model without functions."""
+        entry = self.models.get(model)
+        return {name: f"{model}.{name}" for name in entry.functions} if isinstance(entry, FunctionsConfig) else {}
+
+    def group_of(self, network: str) -> str:
+        """The model that has a network as a function; empty if none has."""
+        return self._groups.get(network, "")
+
+    @cached_property
+    def _groups(self) -> Mapping[str, str]:
+        return {network: model for model in self.models for network in self.functions(model).values()}
+
+    def key_of(self, network: str) -> str:
+        """The key of a network: ``models.NAME``, or ``models.NAME.functions.FUNCTION``."""
+        group = self.group_of(network)
+        return f"models.{group}.functions.{network.removeprefix(f'{group}.')}" if group else f"models.{network}"
+
+    def matches(self, part: Combination, network: str, precision: str, target: str) -> bool:
+        """Whether a combination names a variant: its network, or the model that has it as a function."""
+        names = dict.fromkeys((network, self.group_of(network) or network))
+        return any(part.matches(name, precision, target) for name in names)
 
     def device(self, name: str) -> DeviceConfig:
         """Return a device by name; ``local`` needs no entry."""
@@ -271,6 +371,18 @@ def override(general: Options, specific: Options | None) -> Options:
     if specific is None:
         return general
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
+
+
+def _contradiction(shapes: Shapes, dims: Dims) -> str:
+    """How shapes contradict sizes and bounds of the same dimensions, and what to do; empty if they do not."""
+    for shape in shapes:
+        for name, size in shape.items():
+            if isinstance(dims.get(name), int):
+                return f"{spell_shape(shape)} gives {name} a size that `dims: {{{name}: {dims[name]}}}` fixes; leave it out of one"
+            if isinstance(bounds := dims.get(name), DimBounds) and not bounds.has(size):
+                ends = spell_shape(bounds.model_dump(exclude_none=True))
+                return f"{spell_shape(shape)} is not within `dims: {{{name}: {ends}}}`; choose a size within it, or other bounds"
+    return ""
 
 
 def _unknown_names(where: str, name: str, known: dict[str, Any]) -> list[str]:

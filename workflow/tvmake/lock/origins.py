@@ -97,7 +97,7 @@ def _inputs_of(plan: Plan, name: str) -> dict[str, list[Path]]:
     job = plan.context({"model": name})
     files = [*job.model_files, *job.pass_files(TRANSFORM_POINTS), *job.pass_files(BUILD_POINTS)]
     inputs = {_identity_of(file): [Path(file)] for file in files}
-    if (dataset := plan.config.models[name].dataset) is not None:
+    if (dataset := plan.config.networks[name].dataset) is not None:
         inputs[f"{dataset.path} (dataset of {name})"] = [Path(file) for file in dataset_files(dataset)]
     return inputs
 

@@ -132,9 +132,9 @@ def _inputs(plan: Plan) -> set[Path]:
     """The inputs of the config, records and cache included, which may be in the results."""
     config = plan.config
     named: list[str | Path | None] = []
-    for model in config.models:
+    for model in config.networks:
         named += plan.source_files(model)
-        dataset = config.models[model].dataset
+        dataset = config.networks[model].dataset
         named.append(dataset.path if dataset else None)
     for target in config.targets:
         tuning = plan.context({"target": target}).tuning

@@ -23,13 +23,13 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
     errors: list[TvmakeError] = []
     for name, signature in declared.items():
         dynamic = {dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str)}
-        dims, bounds = plan.config.models[name].dims, dict(signature.bounds)
+        dims, bounds = plan.config.networks[name].dims, dict(signature.bounds)
         for dimension, size in dims.items():
             if dimension not in dynamic:
-                errors.append(unknown_dimension(f"models.{name}.dims.{dimension}", dimension, dynamic))
+                errors.append(unknown_dimension(f"{plan.config.key_of(name)}.dims.{dimension}", dimension, dynamic))
                 continue
             try:
-                where = f"models.{name}.dims.{dimension}"
+                where = f"{plan.config.key_of(name)}.dims.{dimension}"
                 bounds[dimension] = narrow_bounds(where, size, signature.bounds.get(dimension))
             except InputError as error:
                 errors.append(error)
@@ -51,7 +51,7 @@ def check_fixed_sizes(plan: Plan, declared: Mapping[str, Signature]) -> None:
     errors = []
     needs_fixed_sizes = cache(partial(_needs_fixed_sizes, plan))
     for name, signature in declared.items():
-        model = plan.config.models[name]
+        model = plan.config.networks[name]
         free = [
             dimension
             for dimension in signature.dynamic_dimensions
@@ -63,7 +63,7 @@ def check_fixed_sizes(plan: Plan, declared: Mapping[str, Signature]) -> None:
             problem = f"target '{target}' needs fixed sizes, and the model has the dynamic dimensions {', '.join(free)}"
             sizes = ", ".join(f"{dimension}: SIZE" for dimension in free)
             remedy = f"fix them, `dims: {{{sizes}}}`, or list the sizes to take, `shapes: [{{{sizes}}}]`"
-            errors.append(InputError(f"models.{name}", problem, remedy))
+            errors.append(InputError(plan.config.key_of(name), problem, remedy))
     if errors:
         raise one_or_many(errors)
 
@@ -78,8 +78,8 @@ def _needs_fixed_sizes(plan: Plan, target: str) -> bool:
 def _wrong_shapes(
     plan: Plan, model: str, dynamic: Collection[str], bounds: Mapping[str, Bounds]
 ) -> Iterator[InputError]:
-    where = f"models.{model}.shapes"
-    for shape in plan.config.models[model].shapes:
+    where = f"{plan.config.key_of(model)}.shapes"
+    for shape in plan.config.networks[model].shapes:
         for dimension, size in shape.items():
             if dimension not in dynamic:
                 yield unknown_dimension(where, dimension, dynamic, f"{spell_shape(shape)}: ")
@@ -89,10 +89,12 @@ def _wrong_shapes(
 
 
 def _wrong_sample_sizes(plan: Plan, model: str, bounds: Mapping[str, Bounds]) -> Iterator[InputError]:
-    own = plan.config.models[model].validation
+    own = plan.config.networks[model].validation
     for dimension, size in plan.context({"model": model}).validation.dims.items():
         if dimension in bounds and not has_size(bounds[dimension], size):
-            where = f"models.{model}.validation" if own is not None and dimension in own.dims else "validation"
+            where = (
+                f"{plan.config.key_of(model)}.validation" if own is not None and dimension in own.dims else "validation"
+            )
             takes = describe_bounds(bounds[dimension])
             problem = f"is {size}, but model '{model}' takes {takes}"
             yield InputError(f"{where}.dims.{dimension}", problem, "choose such a size")

@@ -14,7 +14,7 @@ from tvmake.plan.dimension_checks import check_dims
 from tvmake.plan.plan import Plan
 
 
-def check_models(models: Mapping[str, ModelConfig]) -> dict[str, Signature]:
+def check_models(plan: Plan) -> dict[str, Signature]:
     """Check that each model can be read, so that errors of the import are reported before it.
 
     Returns:
@@ -23,7 +23,7 @@ def check_models(models: Mapping[str, ModelConfig]) -> dict[str, Signature]:
     Raises:
         InputError, ErrorList: a model cannot be read, or its `inputs:` contradict it.
     """
-    return _read_signatures(models, must_be_readable=True)
+    return _read_signatures(plan, plan.config.networks, must_be_readable=True)
 
 
 def check_names(plan: Plan, names: Collection[str]) -> None:
@@ -37,20 +37,20 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
     Raises:
         InputError, ErrorList: naming the key, and the nearest name.
     """
-    models = {name: plan.config.models[name] for name in names}
+    models = {name: plan.config.networks[name] for name in names}
     models = {
         name: model for name, model in models.items() if model.dims or model.shapes or model.inputs or model.state
     }
-    check_dims(plan, _read_signatures(models, must_be_readable=False))
+    check_dims(plan, _read_signatures(plan, models, must_be_readable=False))
 
 
-def _read_signatures(models: Mapping[str, ModelConfig], *, must_be_readable: bool) -> dict[str, Signature]:
+def _read_signatures(plan: Plan, models: Mapping[str, ModelConfig], *, must_be_readable: bool) -> dict[str, Signature]:
     """The signatures that are known without running a model, after comparing `inputs:` with them; each source is read once."""
     errors: list[TvmakeError] = []
     signatures = {}
     inspect_source = inspect_sources(model.import_options() for model in models.values())
     for name, model in models.items():
-        options = model.import_options()
+        options, where = model.import_options(), plan.config.key_of(name)
         try:
             source = inspect_source(options)
             check_trusted(options)
@@ -59,14 +59,14 @@ def _read_signatures(models: Mapping[str, ModelConfig], *, must_be_readable: boo
                 continue
             if not isinstance(error, InputError):
                 raise
-            errors.append(InputError(f"models.{name}.source: {error.where}", error.problem, error.remedy))
+            errors.append(InputError(f"{where}.source: {error.where}", error.problem, error.remedy))
             continue
-        if wrong := _wrong_inputs(name, model, source):
+        if wrong := _wrong_inputs(where, model, source):
             errors += wrong
         elif (signature := configured(source, options)) is not None:
             try:
                 signatures[name] = without_states(
-                    signature, options.state, f"models.{name}.state", writes_inputs=source.format == "pt2"
+                    signature, options.state, f"{where}.state", writes_inputs=source.format == "pt2"
                 )
             except InputError as error:
                 errors.append(error)
@@ -75,13 +75,13 @@ def _read_signatures(models: Mapping[str, ModelConfig], *, must_be_readable: boo
     return signatures
 
 
-def _wrong_inputs(name: str, model: ModelConfig, source: Declared) -> list[InputError]:
+def _wrong_inputs(model_key: str, model: ModelConfig, source: Declared) -> list[InputError]:
     """The errors of the `inputs:` of a model that its file contradicts."""
     errors = []
     signature = Signature(inputs=tuple(source.inputs), outputs=())
     for entry, spec in model.import_options().inputs.items() if source.inputs else ():
         key = next((key for key in ("shape", "value", "dtype") if getattr(spec, key) is not None), "range")
-        where = f"models.{name}.inputs.{entry}.{key}"
+        where = f"{model_key}.inputs.{entry}.{key}"
         try:
             check_inputs(where, signature, {entry: spec})
         except InputError as error:

@@ -13,6 +13,7 @@ from tvmake.stages import registry
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 SHAPES = {
     "model": rf"(?!(?:{'|'.join(sorted(RESERVED_MODEL_NAMES))})/){NAME}",
+    "group": NAME,
     "precision": NAME,
     "target": NAME,
     "layout": "[A-Za-z0-9]+",
@@ -36,7 +37,9 @@ def recognise(path: str, config: Config) -> Recognised | None:
     None if no stage makes it.
     """
     for pattern, artifact in _patterns(config.results, config.logs):
-        if match := pattern.fullmatch(path):
+        match = pattern.fullmatch(path)
+        # The package of a model with functions is where that of a model without functions would be.
+        if match and not config.functions(match.groupdict().get("model", "")):
             return Recognised(artifact, match.groupdict())
     return None
 

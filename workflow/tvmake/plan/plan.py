@@ -67,6 +67,11 @@ class Plan:
         """The variants whose target has a device; others end with their package."""
         return tuple(variant for variant in self.variants if self.context(variant).device_name)
 
+    def names_of(self, variant: Variant) -> tuple[str, ...]:
+        """The names that select a variant: its own and its network's, and those of the model that has it as a function."""
+        names = (variant.model, self.config.group_of(variant.model))
+        return tuple(text for name in names if name for text in (name, f"{name}/{variant.precision}/{variant.target}"))
+
     def context(self, wildcards: Any) -> JobContext:
         """A stage's view of the config (:meth:`tvmake.stages.context.JobContext.at`)."""
         return self._run.at(wildcards)
@@ -96,7 +101,7 @@ class Plan:
     def goals(self) -> list[str]:
         """The files that a full run makes: the best packages, the report, and the goals of each variant."""
         gathered = [file for job in self.run_jobs() for file in job.outputs]
-        return [*gathered, *(file for variant in self.variants for file in self.goals_of(variant))]
+        return list(dict.fromkeys([*gathered, *(file for variant in self.variants for file in self.goals_of(variant))]))
 
     def goals_of(self, variant: Variant) -> list[str]:
         """The files that a variant promises. If one is missing, the variant is not made."""
@@ -167,7 +172,7 @@ class Plan:
         }
         # Without names that a later file removed: this document does not have them.
         known = {
-            "model": set(self.config.models),
+            "model": {*self.config.models, *self.config.networks},
             "precision": set(self.config.precisions),
             "target": set(self.config.targets),
         }

@@ -45,7 +45,7 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
             _key_of(plan, model, file),
             *_missing(file),
         )
-        for model in plan.config.models
+        for model in plan.config.networks
         for file in plan.source_files(model)
         if not (os.path.isfile(file) or os.path.isdir(file))  # noqa: PTH112, PTH113  # of thousands
         or not os.access(file, os.R_OK)
@@ -69,30 +69,30 @@ def _missing(file: str) -> tuple[str, str]:
 
 def _key_of(plan: Plan, model: str, file: str) -> str:
     """The config key that names a file of a model."""
-    options = plan.config.models[model]
-    named = {f"models.{model}.files[{index}]": file_name for index, file_name in enumerate(options.files)}
+    options, where = plan.config.networks[model], plan.config.key_of(model)
+    named = {f"{where}.files[{index}]": file_name for index, file_name in enumerate(options.files)}
     if options.dataset is not None:
-        named[f"models.{model}.dataset.path"] = options.dataset.path
+        named[f"{where}.dataset.path"] = options.dataset.path
         if isinstance(options.dataset.label_names, str):
-            named[f"models.{model}.dataset.label_names"] = options.dataset.label_names
-    named[f"models.{model}.source"] = options.source
+            named[f"{where}.dataset.label_names"] = options.dataset.label_names
+    named[f"{where}.source"] = options.source
     for key, path in named.items():
         if os.path.normpath(file) == os.path.normpath(path):
             return key
     for key, use in _functions(plan, model):
         if python_file(use) == file:
             return key
-    return f"models.{model}.source" if python_file(options.source) == file else f"models.{model}"
+    return f"{where}.source" if python_file(options.source) == file else where
 
 
 def _functions(plan: Plan, model: str) -> Iterator[tuple[str, str]]:
     """The passes and metrics of a model: key and ``package.module:function``."""
-    options = plan.config.models[model]
-    for key, transform in ((f"models.{model}.transform", options.transform), ("transform", plan.config.transform)):
+    options, where = plan.config.networks[model], plan.config.key_of(model)
+    for key, transform in ((f"{where}.transform", options.transform), ("transform", plan.config.transform)):
         for index, step in enumerate(transform.passes if transform else ()):
             yield f"{key}.passes[{index}].use", step.use
     for name, metric in ((options.goals and options.goals.metrics) or {}).items():
-        yield f"models.{model}.goals.metrics.{name}.use", metric.use
+        yield f"{where}.goals.metrics.{name}.use", metric.use
 
 
 def check_functions(plan: Plan) -> None:
@@ -101,7 +101,7 @@ def check_functions(plan: Plan) -> None:
     Raises:
         InputError, ErrorList: a function does not exist.
     """
-    functions = dict(pair for model in plan.config.models for pair in _functions(plan, model))
+    functions = dict(pair for model in plan.config.networks for pair in _functions(plan, model))
     errors = []
     for key, use in functions.items():
         try:
@@ -184,12 +184,12 @@ def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
     """
     errors: list[TvmakeError] = []
     for name in dict.fromkeys(variant.model for variant in plan.runnable):
-        model = plan.config.models[name]
+        model = plan.config.networks[name]
         levels = (plan.config.validation.goals, plan.context({"model": name}).validation.goals, model.goals)
         bases = {plan.config.precisions[variant.precision].base for variant in plan.runnable if variant.model == name}
         goals = [goals_for(base, *levels) for base in sorted(bases)]
         labelled = [goal for goal in LABELLED_GOALS if any(getattr(options, goal) is not None for options in goals)]
-        where = f"models.{name}.goals.{labelled[0] if labelled else ''}"
+        where = f"{plan.config.key_of(name)}.goals.{labelled[0] if labelled else ''}"
         if model.dataset is None:
             if not labelled:
                 continue
@@ -200,7 +200,7 @@ def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
         try:
             has_labels = _has_labels(model.dataset, declared.get(name), dims)
         except InputError as error:
-            errors.append(InputError(f"models.{name}.dataset: {error.where}", error.problem, error.remedy))
+            errors.append(InputError(f"{plan.config.key_of(name)}.dataset: {error.where}", error.problem, error.remedy))
             continue
         if labelled and not has_labels:
             remedy = f"set `dataset.labels`, or use goals without labels: {UNLABELLED_GOALS}"

@@ -51,4 +51,12 @@ class Requests:
         kinds = registry.stages()[stage].kinds
         context = self._run.at(wildcards).with_only(name for kind in kinds for name in kind.wildcards)
         # No request depends on the workload.
-        return context, (stage, context.model, context.precision, context.target, context.number, context.layout)
+        return context, (
+            stage,
+            context.model,
+            context.group,
+            context.precision,
+            context.target,
+            context.number,
+            context.layout,
+        )

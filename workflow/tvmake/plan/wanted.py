@@ -88,7 +88,11 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
         remedy = f"did you mean '{close[0]}'?" if close else listed
         raise UsageError(file or "''", "is neither a variant, a stage nor a file that a job makes", remedy)
     config = plan.config
-    axes = {"model": list(config.models), "precision": list(config.precisions), "target": list(config.targets)}
+    axes = {
+        "model": [*config.networks, *config.models],
+        "precision": list(config.precisions),
+        "target": list(config.targets),
+    }
     for axis, name in recognised.wildcards.items() if recognised else ():
         if name not in axes.get(axis, [name]):
             close = difflib.get_close_matches(name, axes[axis], n=1)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
+from tvmake.artifact.functions import FunctionName
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import Gres
 from tvmake.config.device_variables import VariableName
@@ -55,6 +56,7 @@ PATTERNS = {
         (PercentileName, "a percentile such as p50, p90 or p99.9"),
         (OpName, "an operator's name as in Relax, such as nn.conv2d"),
         (VariableName, "the name of a variable: letters, digits and underscores, not a digit first"),
+        (FunctionName, "a name of lower-case letters, digits and underscores that starts with a letter"),
         (Gres, "a resource as Slurm names it, such as phone or phone:1"),
     )
 }
@@ -64,6 +66,7 @@ NAMED = {
     "models": "write models: {NAME: {source: FILE}}",
     "precisions": "write precisions: [float32], one or several names",
     "targets": "write targets: [llvm], or targets: {cpu: {kind: llvm}}",
+    "functions": "write functions: {NAME: {source: FILE}}",
     "devices": "write devices: {NAME: {via: local}}",
 }
 """Syntax of the keys whose values are mappings of names."""
@@ -244,7 +247,7 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
         return _move_to_model(path[-1], given)
     models = [kind for kind in kinds_at(path) if is_model(kind)]
     required = [{name for name, field in kind.model_fields.items() if field.is_required()} for kind in models]
-    if isinstance(given, str) and required and len(names := set.intersection(*required)) == 1:
+    if isinstance(given, str) and required and len(names := set.intersection(*required) or required[0]) == 1:
         return f"write {path[-1]}: {{{names.pop()}: {given}}}"
     if "shape" in known and isinstance(given, list):
         return f"write {path[-1]}: {{shape: {_flow(given)}}}"

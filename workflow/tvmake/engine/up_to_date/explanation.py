@@ -125,7 +125,8 @@ def _related_variants(plan: Plan, recognised: Recognised) -> tuple[Variant, ...]
 
 def _why_unknown(plan: Plan, recognised: Recognised) -> str:
     known = {
-        "model": plan.config.models,
+        "model": plan.config.networks,
+        "group": plan.config.models,
         "precision": {variant.precision for variant in plan.variants},
         "target": plan.config.targets,
     }

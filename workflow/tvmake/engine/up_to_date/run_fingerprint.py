@@ -61,7 +61,7 @@ def run_fingerprint(plan: Plan, config_files: Iterable[Path], environment: Mappi
                 "workflow": workflow,
                 "config": plan.resolved_config(),
                 "cpu": cpu_identity() if any(target.is_native for target in plan.config.targets.values()) else None,
-                "sources": {model: plan.source_files(model) for model in plan.config.models},
+                "sources": {model: plan.source_files(model) for model in plan.config.networks},
                 "code": {str(path): digest_bytes(path.read_bytes()) for path in package},
                 "versions": {name: version(name) for names in DISTRIBUTIONS.values() for name in names},
                 "python": sys.prefix,
