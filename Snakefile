@@ -25,7 +25,9 @@ plan = opened.rules
 
 wildcard_constraints:
     # results/tuning contains what the models share; its files would match a model's patterns.
-    model=opened.scope.names("model", r"(?!tuning/)[^/]+"),
+    # A model with functions has their joined packages where another one has its own.
+    model=opened.scope.names("model", rf"(?!(?:tuning|{opened.scope.groups()})/)[^/]+"),
+    group=opened.scope.groups(),
     precision=opened.scope.names("precision", "[^/]+"),
     target=opened.scope.names("target", "[^/]+"),
     layout="[^/]+",

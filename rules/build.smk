@@ -23,4 +23,4 @@ rule build:
     shell:
         "tvmake step build {input.module:q} {input.params:q} {input.signature:q}"
         " --options {params.options:q} --lib {output.lib:q} --manifest {output.manifest:q}"
-        " --weights {output.weights:q} --sources {output.sources:q} {params.best:q} > {log:q} 2>&1"
+        " --weights {output.weights:q} --sources {output.sources:q} {params.best:q} {params.layout:q} {params.layout_params:q} > {log:q} 2>&1"

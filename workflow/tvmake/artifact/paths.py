@@ -5,6 +5,7 @@ MODEL = RUN + "/{model}"
 TRANSFORMED = MODEL + "/{precision}"
 CANDIDATE = TRANSFORMED + "/layouts/{layout}"
 VARIANT = TRANSFORMED + "/{target}"
+JOINED = RUN + "/{group}/{precision}/{target}"
 ASSIGNED = VARIANT + "/assigned"
 ROUND = RUN + "/tuning/{target}/round{number}"
 

@@ -23,7 +23,7 @@ from tvmake.stages.budgets import Budgets, Round
 from tvmake.targets.cpu.identity import cpu_identity
 from tvmake.transform.options import Layout, TransformOptions, UserPass
 
-WILDCARDS = ("model", "precision", "target", "number", "layout", "workload")
+WILDCARDS = ("model", "group", "precision", "target", "number", "layout", "workload")
 """Wildcards that distinguish the jobs of a stage."""
 
 CHOSEN = {file: f"chosen/{file}" for file in ("module.json", "module.params", "signature.json")}
@@ -52,6 +52,8 @@ class JobContext:
     """The wildcards that the job has."""
 
     model: str
+    group: str
+    """The model that has the job's network as a function; empty if none has."""
     precision: str
     target: str
     number: str
@@ -71,6 +73,7 @@ class JobContext:
         self.wildcards = {name: value for name in WILDCARDS if (value := wildcards.get(name))}
         for name in WILDCARDS:
             setattr(self, name, wildcards.get(name, ""))
+        self.group = self.group or self.config.group_of(self.model)
 
     # --- wildcards ------------------------------------------------------------------------------------------------
 
@@ -110,12 +113,33 @@ class JobContext:
             ),
         )
 
+    @property
+    def functions(self) -> Mapping[str, JobContext]:
+        """The variants that become functions of one package with this one, itself included, by the functions' names.
+
+        Empty if the network is no function of a model, or the config leaves one of the variants out.
+        """
+        return self._once(("functions", self.group, self.precision, self.target), self._functions)
+
+    def _functions(self) -> Mapping[str, JobContext]:
+        there = {variant.model: variant for variant in self.variants if variant.precision == self.precision}
+        functions = self.config.functions(self.group)
+        return (
+            {name: there[model] for name, model in functions.items()} if there.keys() >= {*functions.values()} else {}
+        )
+
+    @property
+    def layout_owner(self) -> JobContext | None:
+        """The variant whose layout of weights this one follows: that of the model's first function."""
+        first = next(iter(self.functions.values()), None)
+        return first if first is not None and first.model != self.model else None
+
     # --- the model ------------------------------------------------------------------------------------------------
 
     @property
     def model_config(self) -> ModelConfig:
         """The model's section of the config."""
-        return self.config.models[self.model]
+        return self.config.networks[self.model]
 
     @property
     def import_options(self) -> ImportOptions:
@@ -162,7 +186,7 @@ class JobContext:
         try:
             return dataset_files.dataset_files(self.model_config.dataset)
         except InputError as error:
-            key = f"models.{self.model}.dataset.path"
+            key = f"{self.config.key_of(self.model)}.dataset.path"
             raise InputError(key, f"{error.where}: {error.problem}", error.remedy) from None
 
     def user_passes(self, points: Sequence[str]) -> list[UserPass]:
@@ -309,7 +333,8 @@ class JobContext:
 
     def file(self, artifact: str, **wildcards: str | int) -> str:
         """The path of an artifact with the job's wildcards."""
-        return self.patterns[artifact].format(results=self.config.results, **{**self.wildcards, **wildcards})
+        known = {"group": self.group, **self.wildcards, **wildcards}
+        return self.patterns[artifact].format(results=self.config.results, **known)
 
     def log(self, path: str) -> str:
         """The path of a log with the job's wildcards.

@@ -152,4 +152,4 @@ def _sources(stage: Stage, makers: Mapping[str, str]) -> set[str]:
     named = [name for entry in stage.inputs if not entry.is_of_earlier_round for name in entry.names]
     if missing := [name for name in named if name not in makers]:
         raise ValueError(f"stage {stage.name} reads '{missing[0]}', which no stage makes")
-    return {makers[name] for name in named}
+    return {makers[name] for name in named} - {stage.name}  # a job may read what another job of its stage makes

@@ -29,3 +29,13 @@ class ExportRequest(Strict):
     def goals_of(self, is_quantized: bool) -> dict[str, float]:
         """Return the goals of a package with a quantised or a floating-point source."""
         return self.quantized_goals if is_quantized and self.quantized_goals is not None else self.goals
+
+
+class JoinRequest(Strict):
+    """Join of the packages of a model's functions."""
+
+    model: str
+    precision: str
+    target_name: str
+    functions: list[str]
+    """The functions' names, in the order of the config."""

@@ -52,6 +52,11 @@ class Scope:
         files = [file for variant in self.variants for file in self.plan.goals_of(variant)]
         return [*(file for job in self.plan.run_jobs() for file in job.outputs), *files]
 
+    def groups(self) -> str:
+        """The pattern of the names of models with functions."""
+        names = dict.fromkeys(self.plan.context(variant).group for variant in self.variants)
+        return "|".join(map(re.escape, filter(None, names))) or NOTHING
+
     def names(self, wildcard: str, otherwise: str) -> str:
         """The pattern for a wildcard (``model``, ``precision``, ``target``).
 

@@ -29,6 +29,8 @@ def build(
     weights: Path,
     sources: Path,
     best: Path | None = None,
+    layout: Path | None = None,
+    layout_params: Path | None = None,
 ) -> list[str]:
     """Write mod.so, mod.json, mod.params and the directory of generated sources.
 
@@ -36,6 +38,8 @@ def build(
 
     Args:
         best: the tuning records to schedule kernels with (a ``BestSet``); None builds without records.
+        layout: the mod.json of a package over the same weights, whose layout of them this one follows.
+        layout_params: the parameters of that package's network.
 
     Returns:
         Lines for the log: kernels without a schedule, and the times of passes if ``dump`` requests them.
@@ -47,8 +51,9 @@ def build(
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.module_files import load_module
-    from tvmake.artifact.package import LIBRARY, WEIGHTS
+    from tvmake.artifact.package import LIBRARY, WEIGHTS, load_manifest
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.weights.packed_widths import read_widths
     from tvmake.artifact.weights.tensors import load_params, save_params
     from tvmake.codegen.cuda_graphs import graph_obstacle
     from tvmake.codegen.generating import lower_and_generate
@@ -76,7 +81,8 @@ def build(
     offloaded = _offload(loaded, request, target, inputs) if backend_of(target).offloads_to_clml else None
     record = PassRecord() if "passes" in request.build.dump else None
     times = PassTimes() if "times" in request.build.dump else None
-    lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times)
+    widths = read_widths(load_manifest(layout, str(layout)), layout_params, params) if layout and layout_params else {}
+    lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times, widths)
     covered = coverage(lowered, target, records)
     without_schedule = unscheduled(lowered, target, has_rules=request.build.schedule_rules)
     require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
@@ -156,6 +162,20 @@ STAGE = Stage(
             "best",
             lambda job: [job.file("best.json")] if job.is_tuned else [],
             "Records to build with.",
+            is_optional=True,
+        ),
+        Input(
+            "mod.json",
+            "layout",
+            lambda job: [job.layout_owner.file("mod.json")] if job.layout_owner else [],
+            "mod.json of a package over the same weights, to follow its layout.",
+            is_optional=True,
+        ),
+        Input(
+            ("module.params", "chosen/module.params", "assigned/module.params"),
+            "layout_params",
+            lambda job: [job.layout_owner.network_file("module.params")] if job.layout_owner else [],
+            "Parameters of that package's network.",
             is_optional=True,
         ),
     ),
